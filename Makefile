@@ -1,0 +1,52 @@
+# make setup | demo | check | test | bench. Everything lives in .venv/ and .cache/; nothing needs root.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup check test demo bench lint format types contracts unit lock clean
+
+setup: $(STAMP)
+
+$(STAMP): locks/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "semel needs Python 3.11 or newer: make PYTHON=python3.12 setup")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: setup lint types contracts unit
+
+lint:
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+
+format:
+	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench
+
+types:
+	$(BIN)/mypy
+
+contracts:
+	$(BIN)/lint-imports
+
+unit:
+	$(BIN)/python -m pytest -q -m "not slow and not kafka and not kcat and not spark and not loops"
+
+test: setup lint types contracts
+	$(BIN)/python -m pytest
+
+demo: setup
+	$(BIN)/semel demo
+
+bench: setup
+	$(BIN)/python -m bench
+
+lock: setup ## after a change of pyproject.toml: resolve again, with hashes and without addresses
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --extra spark --group dev pyproject.toml locks/build.in -o locks/dev.txt
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

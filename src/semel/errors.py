@@ -1,0 +1,212 @@
+"""Every exception of the public API, and Kafka's error codes.
+
+SemelError
+├── ConfigError             a setting, option or argument is wrong; nothing was done
+├── CorruptRecordBatch      bytes are not a valid record batch or message
+├── ConnectionLost          no broker could be reached in time
+├── BrokerError             a broker refused a request: carries the code
+├── ProducerFenced          a newer copy of this identity exists: says which
+├── DeliveryError           a record's fate, as a type:
+│   ├── NotStored           it is not in the log, and will not come to be there
+│   └── CannotKnow          it may be stored; ask again with the same identity (resume)
+├── DataLoss                offsets that were asked for are gone: topic, partition, range
+├── StorageError            the data folder cannot be used: locked, other version, failed disk
+└── SinkError               an exactly-once sink stopped rather than double or lose a row:
+    ├── SinkFenced              another driver took the sink over
+    ├── ReplayDiffers           a replayed micro-batch is not the one that was decided
+    ├── NonDeterministicReplay  same ranges, other rows
+    ├── ReplayUnprovable        the log no longer holds what a proof needs
+    └── PlanNotSupported        a shuffle between source and sink, or a source without ranges
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from semel.types import TopicPartition
+
+
+class SemelError(Exception):
+    """Base of every error that semel raises on purpose."""
+
+
+class ConfigError(SemelError, ValueError):
+    """A setting, option or argument is wrong. Nothing was sent and nothing was stored."""
+
+
+class CorruptRecordBatch(SemelError):
+    """The bytes are not a valid record batch (or message); none of them was used."""
+
+
+class ConnectionLost(SemelError):
+    """No broker answered in time. For a read: repeat it. Writes raise :class:`DeliveryError` instead."""
+
+
+class BrokerError(SemelError):
+    """A broker refused a request."""
+
+    def __init__(self, code: int, what: str, detail: str = "") -> None:
+        self.code = ErrorCode.of(code)
+        known = f"{self.code.name} ({int(code)})" if self.code.name != "UNKNOWN" or code == -1 else str(code)
+        super().__init__(f"{what}: {known}" + (f": {detail}" if detail else ""))
+
+
+class ProducerFenced(SemelError):
+    """A newer copy of this producer identity holds a higher epoch; this copy must stop.
+
+    What it had acknowledged is stored. What was in flight is told record by record by its delivery errors.
+    """
+
+
+class DeliveryError(SemelError):
+    """A record was not acknowledged; the subclass says whether it is in the log."""
+
+
+class NotStored(DeliveryError):
+    """The record is not in the log and will not come to be there. It is safe to send it anew."""
+
+
+class CannotKnow(DeliveryError):
+    """It may or may not be in the log. Resume with the same identity to find out; never blindly resend."""
+
+
+class DataLoss(SemelError):
+    """Offsets that were asked for have been deleted by retention or by a trim, or the topic was made anew."""
+
+    def __init__(self, partition: TopicPartition, lost_from: int, lost_to_end: int, remedy: str) -> None:
+        self.partition, self.lost_from, self.lost_to_end = partition, lost_from, lost_to_end
+        super().__init__(
+            f"offsets {lost_from} to {lost_to_end - 1} of topic {partition.topic!r}, "
+            f"partition {partition.partition} are gone: {remedy}"
+        )
+
+
+class StorageError(SemelError):
+    """The data folder cannot be used."""
+
+
+class SinkError(SemelError):
+    """An exactly-once sink stopped before it could double or lose a row."""
+
+
+class SinkFenced(SinkError):
+    """Another driver took this sink id over; this one must stop. Nothing of it will be decided any more."""
+
+
+class ReplayDiffers(SinkError):
+    """A replayed micro-batch is not the one that was decided; only a new sink id or a reset is a way out."""
+
+
+class NonDeterministicReplay(SinkError):
+    """The same source ranges produced other rows than before."""
+
+
+class ReplayUnprovable(SinkError):
+    """The output log no longer holds what is needed to prove which rows are stored."""
+
+
+class PlanNotSupported(SinkError):
+    """The plan between source and sink shuffles, or the source gives no ranges; nothing was written."""
+
+
+class ErrorCode(IntEnum):
+    """Kafka's error codes that semel sends or understands (``org.apache.kafka.common.protocol.Errors``)."""
+
+    UNKNOWN = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_TOPIC = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_GROUP_ID = 24
+    TOPIC_AUTHORIZATION_FAILED = 29
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    KAFKA_STORAGE_ERROR = 56
+    UNKNOWN_PRODUCER_ID = 59
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    OFFSET_NOT_AVAILABLE = 78
+    INVALID_RECORD = 87
+    UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later without a change (Kafka's ``RetriableException``)."""
+        return self in _RETRIABLE
+
+    @classmethod
+    def of(cls, code: int) -> ErrorCode:
+        """The member for ``code``; ``UNKNOWN`` for one that is not listed here."""
+        try:
+            return cls(code)
+        except ValueError:
+            return cls.UNKNOWN
+
+
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    }
+)
