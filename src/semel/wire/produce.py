@@ -1,0 +1,189 @@
+"""Produce, versions 3 to 12, by hand: the hottest message, decoded without copying a record.
+
+Partitions come as one flat list in request order (a topic's partitions stay adjacent), because everything
+behind it works on partitions; the answer is grouped again by runs of equal topic names. From version 13 on
+topics are named by id: not served. The tagged fields of the answer (KIP-951, new leaders) are never sent:
+there is one broker.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, TypeVar
+
+from semel.types import NO_TIMESTAMP
+from semel.wire.frames import (
+    INT32,
+    Buffer,
+    MalformedMessage,
+    Reader,
+    write_bytes_length,
+    write_count,
+    write_string,
+)
+
+_FLEXIBLE_FROM: Final = 9
+_P = TypeVar("_P", "ProducePartition", "ProducedPartition")
+_ACKS_TIMEOUT: Final = struct.Struct(">hi")
+_RESULT: Final = struct.Struct(">ihqq")
+_INT64: Final = struct.Struct(">q")
+
+
+@dataclass(slots=True)
+class ProducePartition:
+    """Record batches for one partition; ``records`` is a view into the frame (None: the client sent null)."""
+
+    topic: str
+    partition: int
+    records: memoryview | None
+
+
+@dataclass(slots=True)
+class ProduceRequest:
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    partitions: list[ProducePartition]
+
+
+@dataclass(slots=True)
+class ProducedPartition:
+    """The fate of one partition's batches; ``base_offset`` is -1 when it is not known."""
+
+    topic: str
+    partition: int
+    error_code: int
+    base_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+    log_start_offset: int = -1
+    error_message: str | None = None
+
+
+def decode_request(version: int, body: Buffer) -> ProduceRequest:
+    flexible = version >= _FLEXIBLE_FROM
+    reader = Reader(body)
+    transactional_id = reader.nullable_string(flexible)
+    try:
+        acks, timeout_ms = _ACKS_TIMEOUT.unpack(reader.take(_ACKS_TIMEOUT.size))
+    except struct.error:  # pragma: no cover - take() has checked the length
+        raise MalformedMessage("message ends inside a produce request") from None
+    partitions: list[ProducePartition] = []
+    for _ in range(reader.count(flexible, item_bytes_min=2)):
+        topic = reader.string(flexible)
+        for _ in range(reader.count(flexible, item_bytes_min=5)):
+            number = reader.int32()
+            partitions.append(ProducePartition(topic, number, reader.nullable_bytes(flexible)))
+            if flexible:
+                reader.skip_tags()
+        if flexible:
+            reader.skip_tags()
+    if flexible:
+        reader.skip_tags()
+    return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
+
+
+def encode_request(version: int, request: ProduceRequest) -> list[Buffer]:
+    """The body as parts; record batches are passed on by reference."""
+    flexible = version >= _FLEXIBLE_FROM
+    parts: list[Buffer] = []
+    out = bytearray()
+    write_string(out, request.transactional_id, flexible)
+    out += _ACKS_TIMEOUT.pack(request.acks, request.timeout_ms)
+    topics = _by_topic(request.partitions)
+    write_count(out, len(topics), flexible)
+    for topic, partitions in topics:
+        write_string(out, topic, flexible)
+        write_count(out, len(partitions), flexible)
+        for partition in partitions:
+            out += INT32.pack(partition.partition)
+            if partition.records is None:
+                write_bytes_length(out, -1, flexible)
+            else:
+                write_bytes_length(out, len(partition.records), flexible)
+                parts += (out, partition.records)
+                out = bytearray()
+            if flexible:
+                out.append(0)
+        if flexible:
+            out.append(0)
+    if flexible:
+        out.append(0)
+    parts.append(out)
+    return parts
+
+
+def encode_response(
+    version: int, results: Sequence[ProducedPartition], throttle_time_ms: int = 0
+) -> bytearray:
+    flexible = version >= _FLEXIBLE_FROM
+    out = bytearray()
+    topics = _by_topic(results)
+    write_count(out, len(topics), flexible)
+    for topic, partitions in topics:
+        write_string(out, topic, flexible)
+        write_count(out, len(partitions), flexible)
+        for result in partitions:
+            out += _RESULT.pack(
+                result.partition, result.error_code, result.base_offset, result.log_append_time_ms
+            )
+            if version >= 5:
+                out += _INT64.pack(result.log_start_offset)
+            if version >= 8:
+                write_count(out, 0, flexible)  # record_errors: semel refuses whole batches
+                write_string(out, result.error_message, flexible)
+            if flexible:
+                out.append(0)
+        if flexible:
+            out.append(0)
+    out += INT32.pack(throttle_time_ms)
+    if flexible:
+        out.append(0)
+    return out
+
+
+def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition], int]:
+    """The results in the order sent, and the throttle time in milliseconds."""
+    flexible = version >= _FLEXIBLE_FROM
+    reader = Reader(body)
+    results: list[ProducedPartition] = []
+    for _ in range(reader.count(flexible, item_bytes_min=2)):
+        topic = reader.string(flexible)
+        for _ in range(reader.count(flexible, item_bytes_min=22)):
+            partition, error_code, base_offset, log_append_time_ms = _RESULT.unpack(reader.take(_RESULT.size))
+            log_start_offset = reader.int64() if version >= 5 else -1
+            error_message = None
+            if version >= 8:
+                for _ in range(reader.count(flexible, item_bytes_min=5)):
+                    reader.int32()
+                    record_error = reader.nullable_string(flexible)
+                    error_message = error_message or record_error
+                    if flexible:
+                        reader.skip_tags()
+                error_message = reader.nullable_string(flexible) or error_message
+            if flexible:
+                reader.skip_tags()
+            results.append(
+                ProducedPartition(
+                    topic,
+                    partition,
+                    error_code,
+                    base_offset,
+                    log_append_time_ms,
+                    log_start_offset,
+                    error_message,
+                )
+            )
+        if flexible:
+            reader.skip_tags()
+    throttle_time_ms = reader.int32()
+    if flexible:
+        reader.skip_tags()
+    return results, throttle_time_ms
+
+
+def _by_topic(items: Iterable[_P]) -> list[tuple[str, list[_P]]]:
+    return [(topic, list(run)) for topic, run in groupby(items, attrgetter("topic"))]

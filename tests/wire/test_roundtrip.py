@@ -1,0 +1,204 @@
+"""The hand-written messages against kio's generated ones, in every served version and both directions."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.serial import entity_reader, entity_writer
+
+from semel.wire import fetch, init_producer_id, messages, produce
+from semel.wire.api import SERVED, ApiKey
+from semel.wire.frames import MalformedMessage
+
+TOPIC_ID = uuid.UUID("c3d5d2b1-7f0d-4b6e-9a61-0123456789ab")
+
+
+def versions(api_key: ApiKey) -> range:
+    served = SERVED[api_key]
+    return range(served.version_min, served.version_max + 1)
+
+
+def kio_read(api_key: ApiKey, version: int, direction: messages.Direction, data: bytes) -> Any:
+    entity, size = entity_reader(messages.schema_of(api_key, version, direction))(data, 0)
+    assert size == len(data)
+    return entity
+
+
+def kio_write(entity: Any) -> bytes:
+    out = BytesIO()
+    entity_writer(type(entity))(out, entity)
+    return out.getvalue()
+
+
+def joined(parts: list[Any]) -> bytes:
+    return b"".join(bytes(part) for part in parts)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
+def test_produce_request(version: int) -> None:
+    request = produce.ProduceRequest(
+        "t-1",
+        -1,
+        30_000,
+        [
+            produce.ProducePartition("a", 0, memoryview(b"r0")),
+            produce.ProducePartition("a", 1, memoryview(b"records of one")),
+            produce.ProducePartition("b", 7, None),
+        ],
+    )
+    data = joined(produce.encode_request(version, request))
+    seen = kio_read(ApiKey.PRODUCE, version, "request", data)
+    assert [(t.name, p.index, p.records) for t in seen.topic_data for p in t.partition_data] == [
+        ("a", 0, b"r0"),
+        ("a", 1, b"records of one"),
+        ("b", 7, None),
+    ]
+    assert (seen.transactional_id, seen.acks, seen.timeout) == ("t-1", -1, timedelta(seconds=30))
+    assert produce.decode_request(version, data) == request
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
+def test_produce_response(version: int) -> None:
+    results = [
+        produce.ProducedPartition("a", 0, 0, 4711, -1, 3 if version >= 5 else -1),
+        produce.ProducedPartition("b", 1, 45, -1, -1, -1, "a gap" if version >= 8 else None),
+    ]
+    data = bytes(produce.encode_response(version, results, 12))
+    seen = kio_read(ApiKey.PRODUCE, version, "response", data)
+    assert [
+        (t.name, p.index, p.error_code, p.base_offset) for t in seen.responses for p in t.partition_responses
+    ] == [
+        ("a", 0, 0, 4711),
+        ("b", 1, 45, -1),
+    ]
+    assert produce.decode_response(version, data) == (results, 12)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH))
+def test_fetch_request(version: int) -> None:
+    topic: str | uuid.UUID = TOPIC_ID if version >= 13 else "a"
+    leader_epoch = 4 if version >= 9 else -1
+    request = fetch.FetchRequest(
+        500,
+        1,
+        2**20,
+        fetch.READ_COMMITTED,
+        [
+            fetch.FetchPartition(topic, 0, 99, 1000, leader_epoch),
+            fetch.FetchPartition(topic, 3, 2**40, 1001, leader_epoch),
+        ],
+    )
+    data = bytes(fetch.encode_request(version, request))
+    seen = kio_read(ApiKey.FETCH, version, "request", data)
+    assert [
+        (p.partition, p.fetch_offset, p.partition_max_bytes) for t in seen.topics for p in t.partitions
+    ] == [
+        (0, 99, 1000),
+        (3, 2**40, 1001),
+    ]
+    assert (seen.max_wait, seen.min_bytes, seen.max_bytes) == (timedelta(milliseconds=500), 1, 2**20)
+    assert fetch.decode_request(version, data) == request
+    assert fetch.decode_request(version, kio_write(seen)) == request
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.FETCH))
+def test_fetch_response(version: int) -> None:
+    topic: str | uuid.UUID = TOPIC_ID if version >= 13 else "a"
+    log_start_offset = 5 if version >= 5 else -1
+    response = fetch.FetchResponse(
+        [
+            fetch.FetchedPartition(topic, 0, 0, 10, 9, log_start_offset, b"records", [(1, 2), (3, 4)]),
+            fetch.FetchedPartition(topic, 1, 1, -1, -1, -1, b"", None),
+        ],
+        throttle_time_ms=3,
+    )
+    data = joined(fetch.encode_response(version, response))
+    seen = kio_read(ApiKey.FETCH, version, "response", data)
+    assert [p.high_watermark for t in seen.responses for p in t.partitions] == [10, -1]
+    assert fetch.decode_response(version, data) == response
+    assert fetch.decode_response(version, kio_write(seen)) == response
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.INIT_PRODUCER_ID))
+def test_init_producer_id(version: int) -> None:
+    identity = (17, 3) if version >= 3 else (-1, -1)
+    request = init_producer_id.InitProducerIdRequest("x", 60_000, *identity)
+    data = bytes(init_producer_id.encode_request(version, request))
+    seen = kio_read(ApiKey.INIT_PRODUCER_ID, version, "request", data)
+    assert (seen.transactional_id, seen.transaction_timeout) == ("x", timedelta(minutes=1))
+    assert init_producer_id.decode_request(version, data) == request
+    response = init_producer_id.InitProducerIdResponse(0, 17, 4, 1)
+    data = bytes(init_producer_id.encode_response(version, response))
+    seen = kio_read(ApiKey.INIT_PRODUCER_ID, version, "response", data)
+    assert (seen.error_code, seen.producer_id, seen.producer_epoch) == (0, 17, 4)
+    assert init_producer_id.decode_response(version, data) == response
+
+
+def test_unknown_tags_of_init_producer_id_are_kept_for_the_reader_to_judge() -> None:
+    response = init_producer_id.InitProducerIdResponse(0, 1, 2, 0, {9: b"later", 1: b""})
+    data = init_producer_id.encode_response(4, response)
+    assert init_producer_id.decode_response(4, data) == response
+
+
+DECODERS = [
+    (produce.decode_request, ApiKey.PRODUCE),
+    (produce.decode_response, ApiKey.PRODUCE),
+    (fetch.decode_request, ApiKey.FETCH),
+    (fetch.decode_response, ApiKey.FETCH),
+    (init_producer_id.decode_request, ApiKey.INIT_PRODUCER_ID),
+    (init_producer_id.decode_response, ApiKey.INIT_PRODUCER_ID),
+]
+
+
+@given(st.data(), st.sampled_from(DECODERS), st.binary(max_size=200))
+def test_garbage_raises_one_exception_only(
+    data: st.DataObject, decoder: tuple[Any, ApiKey], body: bytes
+) -> None:
+    decode, api_key = decoder
+    version = data.draw(st.sampled_from(versions(api_key)))
+    try:
+        decode(version, body)
+    except MalformedMessage:
+        pass
+
+
+@given(st.data(), st.binary(max_size=120))
+def test_garbage_to_kio_raises_one_exception_only(data: st.DataObject, body: bytes) -> None:
+    api_key = data.draw(st.sampled_from([key for key in SERVED if key not in (ApiKey.PRODUCE, ApiKey.FETCH)]))
+    version = data.draw(st.sampled_from(versions(api_key)))
+    direction: Any = data.draw(st.sampled_from(["request", "response"]))
+    try:
+        (messages.decode_request if direction == "request" else messages.decode_response)(
+            api_key, version, body
+        )
+    except MalformedMessage:
+        pass
+
+
+def test_build_leaves_out_what_the_version_lacks() -> None:
+    fields = {
+        "throttle_time": 5,
+        "error_code": 0,
+        "brokers": [{"node_id": 0, "host": "h", "port": 1, "rack": None}],
+        "cluster_id": "c",
+        "controller_id": 0,
+        "topics": [],
+    }
+    for version in versions(ApiKey.METADATA):
+        data = messages.encode_response(ApiKey.METADATA, version, fields)
+        seen = messages.decode_response(ApiKey.METADATA, version, data)
+        assert seen.brokers[0].host == "h"
+        assert messages.field_of(seen, "cluster_id", "absent") == ("c" if version >= 2 else "absent")
+
+
+@pytest.mark.parametrize("api_key", SERVED)
+def test_the_flexible_versions_are_kafkas(api_key: ApiKey) -> None:
+    for version in versions(api_key):
+        schema = messages.schema_of(api_key, version, "request")
+        assert schema.__flexible__ == (version >= SERVED[api_key].flexible_from), (api_key, version)
