@@ -1,0 +1,60 @@
+"""Fixtures for the real parts: Apache Kafka, its Java tools, kcat, Spark's Kafka connector.
+
+A test whose part this machine lacks is skipped, one summary line a part; with ``CI=true`` that is a failure,
+because there ``tools/ci_install.sh`` has run first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:  # plain `pytest` leaves out what `python -m pytest` puts in
+    sys.path.insert(0, str(ROOT))
+
+from tests.peers.apache_kafka import ApacheKafka, JavaTool  # noqa: E402
+from tests.peers.parts import (  # noqa: E402
+    Missing,
+    find_java,
+    find_kafka_jars,
+    find_kcat,
+    find_spark_connector_jars,
+)
+
+
+def _need(part: Path | Missing) -> Path:
+    if isinstance(part, Missing):
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(part), pytrace=False)
+        pytest.skip(str(part))
+    return part
+
+
+@pytest.fixture(scope="session")
+def java_tool() -> JavaTool:
+    """Kafka's Java command-line tools: ``java_tool.output("org.apache.kafka.tools.TopicCommand", …)``."""
+    return JavaTool(_need(find_java()), _need(find_kafka_jars()))
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(java_tool: JavaTool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """A real Apache Kafka node, one for the whole session: use topic names of your own."""
+    with ApacheKafka(java_tool.java, java_tool.jars, tmp_path_factory.mktemp("kafka")) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def kcat() -> Path:
+    """The kcat program."""
+    return _need(find_kcat())
+
+
+@pytest.fixture(scope="session")
+def spark_connector_jars() -> list[Path]:
+    """The jars of Spark's own Kafka connector, for ``spark.jars``."""
+    return sorted(_need(find_spark_connector_jars()).glob("*.jar"))

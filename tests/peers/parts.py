@@ -1,0 +1,67 @@
+"""The real parts that tests and benchmarks set semel beside, and where this machine has them.
+
+A part that is absent is a value with its reason, so that each caller can skip, fail or leave out one section,
+and say the same words.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+JARS = ROOT / ".cache" / "jars"
+JAVA_VERSION_MIN = 17  # Apache Kafka 4's own bound
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A part that this machine lacks: what could not run, why, and what brings it."""
+
+    part: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.part} not run: {self.why}"
+
+
+@cache
+def find_java() -> Path | Missing:
+    """A Java runtime that Kafka's tools accept, from the PATH."""
+    java = shutil.which("java")
+    if java is None:
+        return Missing("Kafka's Java tools", "no java on the PATH (tools/ci_install.sh installs it)")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', answer)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        return Missing("Kafka's Java tools", f"{java} is not Java {JAVA_VERSION_MIN} or newer")
+    return Path(java)
+
+
+def find_kafka_jars() -> Path | Missing:
+    """The folder with Apache Kafka's jars."""
+    return _jars("kafka", "Apache Kafka")
+
+
+def find_spark_connector_jars() -> Path | Missing:
+    """The folder with Spark's own Kafka connector."""
+    return _jars("spark-connector", "Spark's Kafka connector")
+
+
+def find_kcat() -> Path | Missing:
+    """The kcat program."""
+    kcat = shutil.which("kcat")
+    if kcat is None:
+        return Missing("kcat", "no kcat on the PATH (tools/ci_install.sh installs it)")
+    return Path(kcat)
+
+
+def _jars(folder: str, part: str) -> Path | Missing:
+    jars = JARS / folder
+    if not (jars / ".pom-sha256").is_file():
+        return Missing(part, f"its jars are not in .cache/jars (python tools/fetch_java.py {folder})")
+    return jars
