@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,12 +27,27 @@ from tests.peers.parts import (  # noqa: E402
 )
 
 
+class _PartMissing(pytest.skip.Exception):
+    """A skip for a reason of this machine's, not of the test's."""
+
+
 def _need(part: Path | Missing) -> Path:
     if isinstance(part, Missing):
         if os.environ.get("CI") == "true":
             pytest.fail(str(part), pytrace=False)
-        pytest.skip(str(part))
+        raise _PartMissing(str(part))
     return part
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give all skips for one missing part one place, so that the summary folds them into one line."""
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, _PartMissing):
+        report.longrepr = (__file__, 1, f"Skipped: {call.excinfo.value}")
+    return report
 
 
 @pytest.fixture(scope="session")
