@@ -1,1 +1,295 @@
-"""(being written)"""
+"""The server's settings: one table, four sources, and no setting that is silently ignored.
+
+A later source wins: defaults, TOML file, ``SEMEL_*`` environment, flags and ``-X name=value``. Names are
+Kafka's where Kafka has the setting (``log.segment.bytes``); dots, dashes and underscores mean the same, in
+every source, so ``SEMEL_LOG_SEGMENT_BYTES`` and ``log_segment_bytes`` name it too. An unknown name is a
+:class:`~semel.errors.ConfigError` that names the nearest known one. Values carry their unit in the name.
+"""
+
+# ruff: noqa: RUF009 - the table below is made of calls that build dataclass fields
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from semel.errors import ConfigError
+
+ENVIRONMENT_PREFIX: Final = "SEMEL_"
+# Read by the commands, the tests and the benchmarks, not by the server.
+_OTHER_ENVIRONMENT: Final = ("BOOTSTRAP", "CONFIG", "FORMAT", "TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
+
+MIB: Final = 1024 * 1024
+UNLIMITED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port, as in ``127.0.0.1:9092`` or ``[::1]:9092``; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        host, separator, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not separator or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+            raise ConfigError(f"{text!r} is not HOST:PORT")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "yes", "on", "1"):
+        return True
+    if text.lower() in ("false", "no", "off", "0"):
+        return False
+    raise ConfigError(f"{text!r} is neither true nor false")
+
+
+def _integer(minimum: int, maximum: int = 2**63 - 1) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ConfigError(f"{text!r} is not a whole number") from None
+        if not minimum <= value <= maximum:
+            raise ConfigError(f"{value} is not between {minimum} and {maximum}")
+        return value
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ConfigError(f"{text!r} is none of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
+
+
+def _setting(name: str, default: Any, parse: Callable[[str], Any], doc: str) -> Any:
+    metadata = {"name": name, "parse": parse, "doc": doc}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Every setting of ``semel serve``, with its default."""
+
+    listen: Address = _setting(
+        "listen", Address("127.0.0.1", 9092), Address.parse, "address to listen on; port 0 takes a free one"
+    )
+    advertised: Address | None = _setting(
+        "advertised", None, Address.parse, "address told to clients; by default the one that they dialled"
+    )
+    data_dir: Path = _setting("data.dir", Path("semel-data"), Path, "the data folder")
+    durability: str = _setting(
+        "durability",
+        "fsync",
+        _one_of("fsync", "page-cache"),
+        "fsync: acks=all is answered once the disk has it; page-cache: once the kernel has it",
+    )
+    metrics: Address | None = _setting("metrics", None, Address.parse, "serve Prometheus metrics here")
+    log_format: str = _setting("log.format", "plain", _one_of("plain", "json"), "form of the log lines")
+    log_level: str = _setting(
+        "log.level", "info", _one_of("debug", "info", "warning", "error"), "least severe line to log"
+    )
+    broker_id: int = _setting("broker.id", 0, _integer(0, 2**31 - 1), "this server's node id")
+
+    auto_create_topics_enable: bool = _setting(
+        "auto.create.topics.enable", True, _boolean, "create a topic that a client asks for by name"
+    )
+    num_partitions: int = _setting(
+        "num.partitions", 1, _integer(1, 10_000), "partitions of a topic that did not say how many"
+    )
+    partitions_max: int = _setting(
+        "max.partitions", 20_000, _integer(1), "partitions of all topics together, at most"
+    )
+
+    message_max_bytes: int = _setting(
+        "message.max.bytes", 1_048_588, _integer(1024, 2**31 - 1), "largest record batch, headers included"
+    )
+    log_segment_bytes: int = _setting(
+        "log.segment.bytes", 1024 * MIB, _integer(1024, 2**31 - 1), "size at which a segment file is rolled"
+    )
+    log_roll_ms: int = _setting(
+        "log.roll.ms", 7 * 24 * 3600 * 1000, _integer(1), "age at which a segment file is rolled"
+    )
+    log_index_interval_bytes: int = _setting(
+        "log.index.interval.bytes", 4096, _integer(1), "bytes of log between two entries of the offset index"
+    )
+    log_retention_ms: int = _setting(
+        "log.retention.ms", 7 * 24 * 3600 * 1000, _integer(UNLIMITED), "age at which data goes; -1: never"
+    )
+    log_retention_bytes: int = _setting(
+        "log.retention.bytes", UNLIMITED, _integer(UNLIMITED), "size a partition is kept below; -1: no bound"
+    )
+    log_retention_check_interval_ms: int = _setting(
+        "log.retention.check.interval.ms", 300_000, _integer(10), "time between two rounds of retention"
+    )
+    log_cleanup_policy: str = _setting(
+        "log.cleanup.policy",
+        "delete",
+        _one_of("delete", "compact", "compact,delete", "delete,compact"),
+        "what happens to old data; a compacted topic is kept whole until semel can compact",
+    )
+    log_message_timestamp_type: str = _setting(
+        "log.message.timestamp.type",
+        "CreateTime",
+        lambda text: {"createtime": "CreateTime", "logappendtime": "LogAppendTime"}[
+            _one_of("createtime", "logappendtime")(text)
+        ],
+        "whose clock stamps a record: the producer's or the server's",
+    )
+    producer_id_expiration_ms: int = _setting(
+        "producer.id.expiration.ms",
+        24 * 3600 * 1000,
+        _integer(1),
+        "how long a partition remembers a silent producer, by the server's clock",
+    )
+    producer_ids_per_partition_max: int = _setting(
+        "max.producer.ids.per.partition", 1_000_000, _integer(1), "producers that one partition remembers"
+    )
+    fetch_max_bytes: int = _setting(
+        "fetch.max.bytes", 55 * MIB, _integer(1024, 2**31 - 1), "largest answer to a fetch"
+    )
+    offset_metadata_max_bytes: int = _setting(
+        "offset.metadata.max.bytes", 4096, _integer(0), "longest text beside a committed offset"
+    )
+
+    socket_request_max_bytes: int = _setting(
+        "socket.request.max.bytes", 100 * MIB, _integer(1024, 2**31 - 1), "largest request"
+    )
+    first_request_max_bytes: int = _setting(
+        "first.request.max.bytes",
+        MIB // 2,
+        _integer(1024, 2**31 - 1),
+        "largest request of a connection before its first good one",
+    )
+    connections_max: int = _setting("max.connections", 4096, _integer(1), "connections in all")
+    connections_per_ip_max: int = _setting(
+        "max.connections.per.ip", 2048, _integer(1), "connections from one address"
+    )
+    queued_max_request_bytes: int = _setting(
+        "queued.max.request.bytes",
+        256 * MIB,
+        _integer(MIB),
+        "bytes of requests and answers in memory, beyond which nothing more is read",
+    )
+    connections_max_idle_ms: int = _setting(
+        "connections.max.idle.ms", 600_000, _integer(10), "silence after which a connection is closed"
+    )
+    frame_arrival_max_ms: int = _setting(
+        "max.frame.arrival.ms", 30_000, _integer(10), "time in which a request must arrive whole"
+    )
+    shutdown_max_ms: int = _setting(
+        "max.shutdown.ms", 10_000, _integer(0), "time that open requests get to end on SIGTERM"
+    )
+
+
+def _canonical(name: str) -> str:
+    return name.lower().replace("_", ".").replace("-", ".")
+
+
+_FIELDS: Final = {_canonical(item.metadata["name"]): item for item in dataclasses.fields(ServerSettings)}
+_ALIASES: Final = {
+    "listeners": "listen",
+    "advertised.listeners": "advertised",
+    "log.dir": "data.dir",
+    "log.dirs": "data.dir",
+    "node.id": "broker.id",
+    "max.message.bytes": "message.max.bytes",
+}
+
+
+def setting_names() -> list[str]:
+    """Every setting's name, sorted."""
+    return sorted(item.metadata["name"] for item in _FIELDS.values())
+
+
+def describe_settings() -> list[tuple[str, str, str]]:
+    """(name, default, what it is) of every setting, for help texts and the reference page."""
+    return [
+        (item.metadata["name"], "" if item.default is None else str(item.default), item.metadata["doc"])
+        for item in _FIELDS.values()
+    ]
+
+
+def load_settings(
+    *,
+    flags: Mapping[str, object] | None = None,
+    overrides: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+    config_file: Path | None = None,
+) -> ServerSettings:
+    """Merge the sources. ``flags`` whose value is None were not given; ``overrides`` are ``name=value``."""
+    values: dict[str, Any] = {}
+    if config_file is not None:
+        values.update(_from_file(config_file))
+    values.update(_from_environment(environment or {}))
+    for name, value in (flags or {}).items():
+        if value is not None:
+            _put(values, name, value, f"option --{name.replace('_', '-')}")
+    for override in overrides:
+        name, separator, text = override.partition("=")
+        if not separator:
+            raise ConfigError(f"-X {override!r} is not name=value")
+        _put(values, name.strip(), text.strip(), "-X")
+    return ServerSettings(**values)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"settings file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"settings file {path}: {error}") from error
+    values: dict[str, Any] = {}
+    for name, value in _flatten(content, ""):
+        _put(values, name, value, f"settings file {path}")
+    return values
+
+
+def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, text in environment.items():
+        bare = name.removeprefix(ENVIRONMENT_PREFIX)
+        if bare != name and not bare.startswith(_OTHER_ENVIRONMENT):
+            _put(values, bare, text, f"environment variable {name}")
+    return values
+
+
+def _put(values: dict[str, Any], name: str, value: object, source: str) -> None:
+    canonical = _canonical(name)
+    canonical = _ALIASES.get(canonical, canonical)
+    item = _FIELDS.get(canonical)
+    if item is None:
+        near = difflib.get_close_matches(canonical, _FIELDS, n=1, cutoff=0.5)
+        hint = f"; did you mean {_FIELDS[near[0]].metadata['name']!r}?" if near else ""
+        raise ConfigError(f"{source}: unknown setting {name!r}{hint}")
+    parse: Callable[[str], Any] = item.metadata["parse"]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        values[item.name] = parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {item.metadata['name']}: {error}") from None
