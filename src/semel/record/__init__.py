@@ -1,0 +1,14 @@
+"""Kafka's record batch, version 2: the one form in which records travel, rest and are deduplicated.
+
+Rows
+    :mod:`~semel.record.batch` (header, CRC, whole batches), :mod:`~semel.record.records` (what is inside),
+    :mod:`~semel.record.varint`, :mod:`~semel.record.control` (transaction markers).
+Columns
+    :mod:`~semel.record.columnar` (to and from Arrow), :mod:`~semel.record.index` (where every field lies).
+Both
+    :mod:`~semel.record.compression`, :mod:`~semel.record.partitioner`.
+
+Invariant of all decoders: input of any kind gives a value or
+:class:`~semel.errors.CorruptRecordBatch`; never another exception, a hang, a read outside of the batch,
+or an allocation beyond the bound that :func:`semel.record.compression.decompress` states.
+"""

@@ -1,0 +1,100 @@
+"""Control batches: one record that ends a transaction, or fences a writer (Kafka's ``EndTransactionMarker``).
+
+Key: version int16, type int16 (0 abort, 1 commit). Value: version int16, coordinator epoch int32. Higher
+versions only append fields (KIP-890), so they are read too. A marker carries no sequence; its producer epoch
+is what fences.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from semel.errors import CorruptRecordBatch
+from semel.record.batch import Buffer, Record, decode_header, decode_records, encode_batch
+
+_KEY: Final = struct.Struct(">hh")
+_VALUE: Final = struct.Struct(">hi")
+_VERSION: Final = 0
+_MARKER_BYTES_MAX: Final = 64 * 1024  # one record of a dozen bytes; anything near this is not a marker
+
+
+class MarkerType(IntEnum):
+    """``ControlRecordType``, the two that concern producers."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Marker(NamedTuple):
+    """A transaction marker in the log, at ``offset``."""
+
+    marker_type: MarkerType
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+def encode_abort_marker(
+    producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """A control batch that aborts this producer's transaction, if any, and fences lower epochs."""
+    return _encode(MarkerType.ABORT, producer_id, producer_epoch, coordinator_epoch, timestamp_ms)
+
+
+def encode_commit_marker(
+    producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """A control batch that commits this producer's transaction."""
+    return _encode(MarkerType.COMMIT, producer_id, producer_epoch, coordinator_epoch, timestamp_ms)
+
+
+def _encode(
+    marker_type: MarkerType,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+) -> bytearray:
+    marker = Record(
+        0, timestamp_ms, _KEY.pack(_VERSION, marker_type), _VALUE.pack(_VERSION, coordinator_epoch)
+    )
+    return encode_batch(
+        [marker],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def decode_marker(batch: Buffer) -> Marker | None:
+    """The marker in a control batch, or None for a control record of another kind (Raft's, say)."""
+    header = decode_header(batch)
+    if not header.is_control:
+        raise CorruptRecordBatch("not a control batch")
+    records = decode_records(batch, decompressed_bytes_max=_MARKER_BYTES_MAX)
+    if not records:
+        return None  # compacted away
+    record = records[0]
+    if record.key is None or len(record.key) < _KEY.size:
+        raise CorruptRecordBatch("control record without a type")
+    version, kind = _KEY.unpack_from(record.key)
+    if version < 0:
+        raise CorruptRecordBatch(f"control record has version {version}")
+    if kind not in (MarkerType.ABORT, MarkerType.COMMIT):
+        return None
+    if record.value is None or len(record.value) < _VALUE.size:
+        raise CorruptRecordBatch("transaction marker without a coordinator epoch")
+    _, coordinator_epoch = _VALUE.unpack_from(record.value)
+    return Marker(
+        MarkerType(kind),
+        record.offset,
+        record.timestamp_ms,
+        header.producer_id,
+        header.producer_epoch,
+        coordinator_epoch,
+    )
