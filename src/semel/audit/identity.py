@@ -1,0 +1,127 @@
+"""What makes two rows the same row: the part of a record that input and output share.
+
+A row's identity is a digest of its record key, its value, the whole record, or some fields of a JSON value.
+Input and output may name it differently, as long as both sides come to the same text: the record key
+``UA1545`` equals the JSON field ``"UA1545"``, and several fields compare in the order they are named in.
+
+Digests are BLAKE2b: 128 bits for identities, so that 10^9 rows collide with probability below 10^-20.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, Final
+
+from semel.errors import ConfigError, SemelError
+
+IDENTITY_BYTES: Final = 16
+_FIELD_SEPARATOR: Final = b"\x1f"  # ASCII's unit separator: does not occur in names and numbers
+_NULL: Final = b"\x00null"
+
+
+class KeyFrom(StrEnum):
+    """Where a row's identity stands."""
+
+    ROW = "row"
+    KEY = "key"
+    VALUE = "value"
+    VALUE_JSON = "value-json"
+
+
+class IdentityUnreadable(SemelError):
+    """A record does not have the identity that was asked for; says which record and why."""
+
+
+Text = Callable[[bytes | None, bytes | None], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRule:
+    """How the identity of a record is read; ``fields`` are dotted paths into the JSON value."""
+
+    key_from: KeyFrom = KeyFrom.ROW
+    fields: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.key_from is KeyFrom.VALUE_JSON) != bool(self.fields):
+            raise ConfigError("fields go with value-json, and only with it: --key FIELD[,FIELD]")
+
+    def __str__(self) -> str:
+        return ",".join(self.fields) if self.fields else str(self.key_from)
+
+    @classmethod
+    def of(cls, fields: str | None, key_from: KeyFrom | None) -> IdentityRule:
+        """The rule that ``--key`` and ``--key-from`` mean together."""
+        names = tuple(name.strip() for name in fields.split(",")) if fields else ()
+        if any(not name for name in names):
+            raise ConfigError(f"{fields!r} names an empty field: write --key FIELD[,FIELD]")
+        return cls(key_from or (KeyFrom.VALUE_JSON if names else KeyFrom.ROW), names)
+
+    def compile(self) -> Text:
+        """A function from (key, value) to the identity's text; None when the record has none (a null key).
+
+        It raises :class:`IdentityUnreadable` for a value that is not JSON or lacks a field.
+        """
+        match self.key_from:
+            case KeyFrom.KEY:
+                return lambda key, value: key
+            case KeyFrom.VALUE:
+                return lambda key, value: value
+            case KeyFrom.ROW:
+                return lambda key, value: (
+                    (_NULL if key is None else b"%d:" % len(key) + key) + (_NULL if value is None else value)
+                )
+            case KeyFrom.VALUE_JSON:
+                return _json_fields(tuple(tuple(name.split(".")) for name in self.fields))
+
+
+def digest(text: bytes, size_bytes: int = IDENTITY_BYTES) -> bytes:
+    """The digest that stands for ``text`` in an index."""
+    return blake2b(text, digest_size=size_bytes).digest()
+
+
+def _json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
+    loads = json.loads
+    plain = tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else None
+
+    def text(key: bytes | None, value: bytes | None) -> bytes:
+        if value is None:
+            raise IdentityUnreadable("its value is null, not JSON")
+        try:
+            document = loads(value)
+        except ValueError as error:
+            raise IdentityUnreadable(f"its value is not JSON ({error})") from None
+        try:
+            found = [document[name] for name in plain] if plain else [_dig(document, path) for path in paths]
+        except (KeyError, TypeError):
+            missing = next(".".join(path) for path in paths if not _has(document, path))
+            raise IdentityUnreadable(f"its value has no field {missing!r}") from None
+        return _FIELD_SEPARATOR.join([_canonical(item) for item in found])
+
+    return text
+
+
+def _dig(document: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        document = document[name]
+    return document
+
+
+def _has(document: Any, path: tuple[str, ...]) -> bool:
+    try:
+        _dig(document, path)
+    except (KeyError, TypeError):
+        return False
+    return True
+
+
+def _canonical(item: Any) -> bytes:
+    if isinstance(item, str):
+        return item.encode(errors="surrogatepass")
+    if item is None:
+        return _NULL
+    return json.dumps(item, sort_keys=True, separators=(",", ":")).encode()

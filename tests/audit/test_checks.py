@@ -1,0 +1,140 @@
+"""The comparison of two topics: every violation by example, and all against a slow model by property."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.audit.checks import Comparison, Place, compare, unique
+from semel.audit.identity import digest
+from semel.audit.rows import RowIndex, RowIndexBuilder, TooManyRows
+
+
+class Row(NamedTuple):
+    identity: str
+    order_key: str | None = "k"
+    partition: int = 0
+
+
+def index(rows: list[Row], rows_max: int = 1000) -> RowIndex:
+    """Rows get offsets in the order in which they are given, partition by partition."""
+    builder = RowIndexBuilder("t", rows_max)
+    by_partition: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_partition[row.partition].append(row)
+    for partition, members in by_partition.items():
+        builder.add(
+            partition,
+            np.arange(len(members), dtype=np.int64),
+            [digest(row.identity.encode()) for row in members],
+            [None if row.order_key is None else row.order_key.encode() for row in members],
+        )
+    return builder.build()
+
+
+def found(result: Comparison) -> dict[str, int]:
+    return {finding.check: finding.row_count for finding in result.findings}
+
+
+def rows(names: str, **columns: object) -> list[Row]:
+    return [Row(name, **columns) for name in names]  # type: ignore[arg-type]
+
+
+def test_a_faithful_copy_has_no_findings() -> None:
+    result = compare(index(rows("abcd")), index(rows("abcd")))
+    assert result.findings == ()
+    assert (result.input_rows, result.output_rows, result.matched_rows, result.order_keys) == (4, 4, 4, 1)
+
+
+def test_a_lost_row_is_named_where_it_stands_in_the_input() -> None:
+    (finding,) = compare(index(rows("abcd")), index(rows("abd"))).findings
+    assert (finding.check, finding.row_count) == ("missing", 1)
+    assert finding.examples == (Place(in_input=True, partition=0, offset=2),)
+
+
+def test_a_doubled_row_is_named_where_it_stands_again() -> None:
+    (finding,) = compare(index(rows("abcd")), index(rows("abcbd"))).findings
+    assert (finding.check, finding.examples) == ("duplicated", (Place(False, 0, 3),))
+
+
+def test_a_row_from_nowhere_is_extra() -> None:
+    assert found(compare(index(rows("ab")), index(rows("axxb")))) == {"extra": 2}
+
+
+def test_an_input_that_repeats_a_row_must_arrive_as_often() -> None:
+    result = compare(index(rows("aab")), index(rows("aab")))
+    assert (result.findings, result.input_repeated_rows) == ((), 1)
+    assert found(compare(index(rows("aab")), index(rows("ab")))) == {"missing": 1}
+
+
+def test_order_is_held_within_a_key_only() -> None:
+    source = [Row("a", "x"), Row("b", "y"), Row("c", "x")]
+    assert found(compare(index(source), index([source[1], source[0], source[2]]))) == {}
+    assert found(compare(index(source), index([source[2], source[1], source[0]]))) == {"out_of_order": 1}
+    assert found(compare(index(source), index(source[::-1]), order=False)) == {}
+
+
+def test_rows_without_an_order_key_may_come_in_any_order() -> None:
+    assert found(compare(index(rows("abc", order_key=None)), index(rows("cba", order_key=None)))) == {}
+
+
+def test_a_key_in_two_output_partitions_has_no_order() -> None:
+    source = rows("ab")
+    assert found(compare(index(source), index([Row("a", "k", 0), Row("b", "k", 1)]))) == {"scattered": 1}
+
+
+def test_examples_are_bounded_and_counts_are_not() -> None:
+    (finding,) = compare(index(rows("abcdef")), index([]), examples_max=2).findings
+    assert (finding.row_count, len(finding.examples)) == (6, 2)
+
+
+def test_two_empty_topics_agree() -> None:
+    assert compare(index([]), index([])).findings == ()
+
+
+def test_one_topic_alone_can_be_asked_for_repeats() -> None:
+    assert unique(index(rows("abc"))).findings == ()
+    (finding,) = unique(index(rows("abab"))).findings
+    assert finding.examples == (Place(False, 0, 2), Place(False, 0, 3))
+
+
+def test_the_index_is_bounded() -> None:
+    with pytest.raises(TooManyRows, match="--rows-max"):
+        index(rows("abc"), rows_max=2)
+
+
+some_rows = st.lists(
+    st.builds(Row, st.sampled_from("abcdefgh"), st.none() | st.sampled_from("xy"), st.integers(0, 1)),
+    max_size=14,
+)
+
+
+@given(some_rows, some_rows)
+def test_counts_agree_with_a_slow_model(source: list[Row], output: list[Row]) -> None:
+    result = compare(index(source), index(output), order=False)
+    want, have = Counter(row.identity for row in source), Counter(row.identity for row in output)
+    model = {
+        "missing": (want - have).total(),
+        "duplicated": sum(n for name, n in (have - want).items() if name in want),
+        "extra": sum(n for name, n in have.items() if name not in want),
+    }
+    assert found(result) == {check: count for check, count in model.items() if count}
+    assert result.matched_rows == (want & have).total()
+
+
+@given(st.lists(st.sampled_from("xyz"), max_size=12), st.randoms(use_true_random=False))
+def test_order_agrees_with_a_slow_model(keys: list[str], random: object) -> None:
+    source = [Row(str(number), key) for number, key in enumerate(keys)]
+    output = list(source)
+    random.shuffle(output)  # type: ignore[attr-defined]
+    last: dict[str | None, int] = {}
+    model = 0
+    for row in output:
+        model += int(row.identity) < last.get(row.order_key, -1)
+        last[row.order_key] = int(row.identity)
+    assert found(compare(index(source), index(output))).get("out_of_order", 0) == model
