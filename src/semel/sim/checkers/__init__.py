@@ -1,0 +1,35 @@
+"""One file an invariant; the name of the file is the name that docstrings and reports use.
+
+A checker watches (``read``, ``answered`` …) and judges whole logs (``logs``): after every recovery, and at
+the end. It raises :class:`~semel.sim.history.Violation` and never repairs.
+"""
+
+from __future__ import annotations
+
+from semel.sim.checkers.acknowledged_is_stored import AcknowledgedIsStored
+from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
+from semel.sim.checkers.base import Checker
+from semel.sim.checkers.dense_offsets import DenseOffsets
+from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
+from semel.sim.checkers.nothing_twice import NothingTwice
+from semel.sim.checkers.one_value_per_offset import OneValuePerOffset
+from semel.sim.checkers.order import Order
+from semel.sim.checkers.recovered_state_equals_replay import RecoveredStateEqualsReplay
+from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
+
+__all__ = ["Checker", "all_checkers"]
+
+
+def all_checkers() -> list[Checker]:
+    """A fresh set for one seed."""
+    return [
+        AcknowledgedIsStored(),
+        NothingTwice(),
+        Order(),
+        DenseOffsets(),
+        OneValuePerOffset(),
+        HighWatermarkRises(),
+        RefusedIsNotStored(),
+        AnswersAreDefinite(),
+        RecoveredStateEqualsReplay(),
+    ]

@@ -1,0 +1,24 @@
+"""``refused_is_not_stored``: a record whose producer was told "not stored" never appears in the log."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from semel.sim.checkers.base import Checker
+from semel.sim.history import History, Logs, Promise
+
+
+class RefusedIsNotStored(Checker):
+    """An error has one meaning: the answer "no" must stay true for ever."""
+
+    name: ClassVar[str] = "refused_is_not_stored"
+
+    def logs(self, history: History, logs: Logs) -> None:
+        refused = {record.value for record in history.promised(Promise.REFUSED)}
+        if not refused:
+            return
+        for tp, batches in logs.items():
+            for batch in batches:
+                for value in batch.values:
+                    if value in refused:
+                        raise self.violated(f"{value!r} was refused and lies in {tp}: {batch}")

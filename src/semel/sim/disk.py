@@ -1,0 +1,268 @@
+"""The disk: STORAGE's ``FileSystem`` protocol over inodes and folders that forget what was not synced.
+
+A :class:`Disk` outlives its processes; each process sees it through a :class:`Mount` of its own, which dies
+with the process: whatever a dead process still holds can neither read nor write. A new, renamed or removed
+name is durable after ``fsync_dir`` of its folder, and a power cut keeps some prefix of the changes since
+(file systems keep a journal of names, in order). A killed process loses nothing: the page cache survives.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from semel.errors import StorageError
+from semel.sim.faults import Counts, Fault, FaultMix
+from semel.sim.inode import Inode
+from semel.sim.trace import Trace
+
+DISK_FULL_WRITES_MAX: Final = 6
+
+
+class PowerCut(BaseException):
+    """The process ends inside a file operation. Not an ``Exception``: nobody may handle it but the world."""
+
+
+class Folder:
+    """Names as processes see them, and the changes since the last ``fsync_dir``."""
+
+    __slots__ = ("_durable", "_pending", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, Inode | Folder] = {}
+        self._durable: dict[str, Inode | Folder] = {}
+        self._pending: list[dict[str, Inode | Folder | None]] = []
+
+    def change(self, changes: dict[str, Inode | Folder | None]) -> None:
+        """Set or (None) remove names, in one step."""
+        _apply(self.names, changes)
+        self._pending.append(changes)
+
+    def sync(self) -> None:
+        self._durable = dict(self.names)
+        self._pending.clear()
+
+    def power_cut(self, random: Random, counts: Counts) -> None:
+        if self._pending:
+            kept = random.choice((0, len(self._pending), random.randint(0, len(self._pending))))
+            counts.bit(Fault.DIRECTORY_LOST, len(self._pending) - kept)
+            for changes in self._pending[:kept]:
+                _apply(self._durable, changes)
+            self.names = dict(self._durable)
+            self._pending.clear()
+        for name in sorted(self.names):
+            self.names[name].power_cut(random, counts)
+
+
+def _apply(names: dict[str, Inode | Folder], changes: dict[str, Inode | Folder | None]) -> None:
+    for name, node in changes.items():
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
+
+
+class Disk:
+    """One server's disk, with its faults."""
+
+    def __init__(self, random: Random, trace: Trace, counts: Counts, mix: Callable[[], FaultMix]) -> None:
+        self.root = Folder()
+        self.random: Final = random
+        self.trace: Final = trace
+        self.counts: Final = counts
+        self.mix: Final = mix
+        self.full_writes = 0  # how many writes still find the disk full
+
+    def mount(self) -> Mount:
+        return Mount(self)
+
+    def power_cut(self) -> None:
+        self.full_writes = 0
+        self.root.power_cut(self.random, self.counts)
+
+
+class Mount:
+    """One process's view of the disk (``semel.server.storage.filesystem.FileSystem``)."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._locks: set[Path] = set()
+        self.alive = True
+        self.crash_after_steps = -1  # the step, counted from now, inside which the power goes; -1: never
+        self.meanwhile: Callable[[], None] = _nothing  # what the process's other threads do during a sync
+
+    def step(self, what: str) -> None:
+        """Before every change: the place where the power may go."""
+        self.check()
+        if self.crash_after_steps >= 0:
+            self.crash_after_steps -= 1
+            if self.crash_after_steps < 0:
+                self.alive = False
+                self._disk.trace.note("disk", f"power cut inside {what}")
+                raise PowerCut(what)
+
+    def check(self) -> None:
+        if not self.alive:
+            raise PowerCut("the process is dead")
+
+    def open(self, path: Path, *, create: bool = False) -> SimulatedFile:
+        self.check()
+        folder = self._folder(path.parent)
+        node = folder.names.get(path.name)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+            self.step(f"create {path}")
+            node = Inode()
+            folder.change({path.name: node})
+        if isinstance(node, Folder):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+        return SimulatedFile(self, self._disk, node, path)
+
+    def exists(self, path: Path) -> bool:
+        self.check()
+        return self._find(path) is not None
+
+    def listdir(self, path: Path) -> list[str]:
+        self.check()
+        return sorted(self._folder(path).names)
+
+    def mkdir(self, path: Path) -> None:
+        self.check()
+        folder = self._disk.root
+        for part in _parts(path):
+            node = folder.names.get(part)
+            if node is None:
+                self.step(f"mkdir {part}")
+                node = Folder()
+                folder.change({part: node})
+            if not isinstance(node, Folder):
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
+            folder = node
+
+    def rmdir(self, path: Path) -> None:
+        self.check()
+        if self._folder(path).names:
+            raise OSError(errno.ENOTEMPTY, "folder not empty", str(path))
+        self.step(f"rmdir {path}")
+        self._folder(path.parent).change({path.name: None})
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.check()
+        if source.parent != target.parent:
+            raise NotImplementedError("a rename between folders has two journals: not simulated")
+        folder = self._folder(source.parent)
+        node = folder.names.get(source.name)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(source))
+        self.step(f"rename {source} to {target.name}")
+        folder.change({source.name: None, target.name: node})
+
+    def unlink(self, path: Path) -> None:
+        self.check()
+        folder = self._folder(path.parent)
+        if path.name not in folder.names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        self.step(f"unlink {path}")
+        folder.change({path.name: None})
+
+    def fsync_dir(self, path: Path) -> None:
+        folder = self._folder(path)
+        self.step(f"fsync of folder {path}")
+        folder.sync()
+
+    def lock(self, path: Path) -> SimulatedFile:
+        file = self.open(path, create=True)
+        if path in self._locks:
+            raise StorageError(f"data folder {path.parent} is in use by another process")
+        self._locks.add(path)
+        return file
+
+    def _find(self, path: Path) -> Inode | Folder | None:
+        node: Inode | Folder | None = self._disk.root
+        for part in _parts(path):
+            if not isinstance(node, Folder):
+                return None
+            node = node.names.get(part)
+        return node
+
+    def _folder(self, path: Path) -> Folder:
+        node = self._find(path)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", str(path))
+        if isinstance(node, Inode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
+        return node
+
+
+class SimulatedFile:
+    """One open file of one process (``semel.server.storage.filesystem.File``)."""
+
+    __slots__ = ("_disk", "_inode", "_mount", "_path")
+
+    def __init__(self, mount: Mount, disk: Disk, inode: Inode, path: Path) -> None:
+        self._mount = mount
+        self._disk = disk
+        self._inode = inode
+        self._path = path
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "a simulated file has no descriptor")
+
+    def size(self) -> int:
+        self._mount.check()
+        return len(self._inode.cached)
+
+    def pread(self, length: int, position: int) -> bytes:
+        self._mount.check()
+        return bytes(self._inode.cached[position : position + length])
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        disk, random = self._disk, self._disk.random
+        data = memoryview(b"".join(buffers))
+        mix = disk.mix()
+        try:
+            self._mount.step(f"write of {len(data)} bytes to {self._path} at {position}")
+        except PowerCut:
+            if data and self._mount.crash_after_steps < 0:
+                self._inode.write(data[: random.randint(0, len(data))], position)
+            raise
+        if disk.full_writes:
+            disk.full_writes -= 1
+            disk.counts.bit(Fault.DISK_FULL)
+            disk.trace.note("disk", f"full: {self._path} at {position}")
+            raise OSError(errno.ENOSPC, "no space left on device")
+        taken = len(data)
+        if taken > 1 and random.random() < mix.disk_full:
+            disk.full_writes = random.randint(1, DISK_FULL_WRITES_MAX)
+            taken = random.randrange(1, taken)
+        elif taken > 1 and random.random() < mix.short_write:
+            disk.counts.bit(Fault.SHORT_WRITE)
+            taken = random.randrange(1, taken)
+        self._inode.write(data[:taken], position)
+        return taken
+
+    def truncate(self, size_bytes: int) -> None:
+        self._mount.step(f"truncation of {self._path} to {size_bytes}")
+        self._inode.truncate(size_bytes)
+
+    def fdatasync(self) -> None:
+        disk = self._disk
+        self._mount.step(f"fsync of {self._path}")
+        fails = not self._inode.is_clean and disk.random.random() < disk.mix().sync_failed
+        self._inode.sync(self._mount.meanwhile, fails=fails)
+        if fails:
+            disk.counts.bit(Fault.SYNC_FAILED)
+            disk.trace.note("disk", f"EIO on fsync of {self._path}")
+            raise OSError(errno.EIO, "input/output error")
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.parts[1:] if path.is_absolute() else path.parts
+
+
+def _nothing() -> None:
+    pass

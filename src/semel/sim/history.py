@@ -1,0 +1,78 @@
+"""What was promised and what was seen: the observations that the checkers judge.
+
+The workload gives every record a value of its own, ``lineage:number``, where a lineage is one producer's
+line of rows on one partition and numbers rise with the order of sending. So a value names its record for
+ever, and a log can be judged by its values alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from semel.record.batch import BatchHeader
+from semel.types import TopicPartition
+
+
+class Violation(Exception):
+    """An invariant does not hold; ends the seed."""
+
+    def __init__(self, invariant: str, evidence: str) -> None:
+        super().__init__(f"{invariant}: {evidence}")
+        self.invariant = invariant
+
+
+class Promise(Enum):
+    """What a producer was told about a record."""
+
+    OPEN = auto()  # nothing yet
+    STORED = auto()
+    REFUSED = auto()  # it is not in the log and will never be
+    UNKNOWN = auto()  # in doubt, or its producer died before it knew
+
+
+@dataclass(slots=True)
+class SentRecord:
+    """One record on its way, and what its producer was told."""
+
+    value: bytes
+    tp: TopicPartition
+    promise: Promise = Promise.OPEN
+    record_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedBatch:
+    """One batch as it lies in the log; ``values`` is empty for a control batch."""
+
+    header: BatchHeader
+    values: tuple[bytes, ...]
+
+    def __str__(self) -> str:
+        header = self.header
+        producer = f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}"
+        return f"[{header.base_offset}..{header.last_offset}] by {producer} {list(self.values)}"
+
+
+@dataclass(slots=True)
+class History:
+    """The records by value, in the order of sending."""
+
+    records: dict[bytes, SentRecord] = field(default_factory=dict)
+
+    def sent(self, value: bytes, tp: TopicPartition) -> SentRecord:
+        record = self.records[value] = SentRecord(value, tp)
+        return record
+
+    def promised(self, promise: Promise) -> Iterable[SentRecord]:
+        return (record for record in self.records.values() if record.promise is promise)
+
+
+def lineage_of(value: bytes) -> tuple[str, int]:
+    """The producer's line that ``value`` belongs to, and its number there."""
+    lineage, number = value.decode().rsplit(":", 1)
+    return lineage, int(number)
+
+
+Logs = Mapping[TopicPartition, list[LoggedBatch]]

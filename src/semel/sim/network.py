@@ -1,0 +1,198 @@
+"""The network: byte streams between clients and one server, each breakable in every way that TCP is.
+
+Invariants: one direction of one connection delivers in order and at most once (it is TCP), so reordering and
+replay happen across connections only, as they do in life: an old request still under way on a connection
+that its client has given up is delivered late, and a middlebox may deliver it again on a connection of its
+own. A broken direction stays broken; each side learns of a break late or (half-open) never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, Protocol
+
+from semel.sim.faults import Counts, Fault, FaultMix
+from semel.sim.scheduler import Scheduler
+from semel.sim.trace import Trace
+
+LATENCY_MS_MAX: Final = 12
+SLOW_DELIVERY_MS: Final = (1_500, 12_000)
+REPLAY_MS: Final = (1, 20_000)
+
+
+class Endpoint(Protocol):
+    """One process's end of its connections."""
+
+    def bytes_arrived(self, link: Link, data: bytes) -> None: ...
+
+    def link_closed(self, link: Link) -> None: ...
+
+
+class Link:
+    """One side of one connection."""
+
+    __slots__ = ("_network", "arrives_ms", "broken", "endpoint", "name", "open", "peer")
+
+    def __init__(self, network: Network, name: str, endpoint: Endpoint) -> None:
+        self._network = network
+        self.name = name
+        self.endpoint: Final = endpoint
+        self.peer: Link = self
+        self.open = True
+        self.broken = False  # what this side sends reaches nobody
+        self.arrives_ms = 0  # when the last bytes sent so far arrive: later ones may not overtake
+
+    def send(self, frame: bytes, *, executed: bool = False) -> None:
+        """Send one frame; ``executed`` marks the answer to a request that has changed the log."""
+        if self.open:
+            self._network.carry(self, frame, executed)
+
+    def close(self) -> None:
+        """Close in good order: what was sent still arrives."""
+        if self.open:
+            self.open = False
+            self._network.closed(self)
+
+    def vanish(self) -> None:
+        """The process behind this side died: nothing it had not yet sent out is sent."""
+        self.open = False
+
+
+class Network:
+    """Carries frames between the clients and whoever listens."""
+
+    def __init__(
+        self, scheduler: Scheduler, random: Random, trace: Trace, counts: Counts, mix: Callable[[], FaultMix]
+    ) -> None:
+        self._scheduler = scheduler
+        self._random = random
+        self._trace = trace
+        self._counts = counts
+        self._mix = mix
+        self._connections = 0
+        self.listener: Endpoint | None = None
+
+    def connect(
+        self, endpoint: Endpoint, connected: Callable[[Link], None], refused: Callable[[], None]
+    ) -> None:
+        """Answers later, one way or the other."""
+        delay_ms = self._random.randint(1, LATENCY_MS_MAX)
+        if self._random.random() < self._mix().refused:
+            self._counts.bit(Fault.REFUSED)
+            self._scheduler.after(delay_ms, refused)
+            return
+
+        def arrive() -> None:
+            if self.listener is None:
+                refused()
+                return
+            near, far = self._pair(endpoint, self.listener)
+            del far
+            connected(near)
+
+        self._scheduler.after(delay_ms, arrive)
+
+    def _pair(self, endpoint: Endpoint, listener: Endpoint) -> tuple[Link, Link]:
+        self._connections += 1
+        near = Link(self, f"c{self._connections}", endpoint)
+        far = Link(self, f"s{self._connections}", listener)
+        near.peer, far.peer = far, near
+        return near, far
+
+    def carry(self, link: Link, frame: bytes, executed: bool) -> None:
+        random, mix = self._random, self._mix()
+        if link.broken:
+            return
+        if executed and random.random() < mix.reset_after_append:
+            self._counts.bit(Fault.RESET_AFTER_APPEND)
+            self._break(link, frame, 0, "answer lost")
+            return
+        draw = random.random()
+        if (draw := draw - mix.lost_frame) < 0:
+            self._counts.bit(Fault.LOST_FRAME)
+            self._break(link, frame, 0, "frame lost")
+            return
+        if (draw := draw - mix.cut_mid_frame) < 0 and len(frame) > 1:
+            self._counts.bit(Fault.CUT_MID_FRAME)
+            self._break(link, frame, random.randrange(1, len(frame)), "cut in mid-frame")
+            return
+        if draw - mix.half_open < 0:
+            self._counts.bit(Fault.HALF_OPEN)
+            self._trace.note(link.name, "half-open from here")
+            link.broken = True
+            return
+        self._deliver(link, frame, self._delay_ms(mix))
+        if not executed and link.endpoint is not self.listener and random.random() < mix.replay:
+            self._replay(frame)
+
+    def _delay_ms(self, mix: FaultMix) -> int:
+        if self._random.random() < mix.slow_delivery:
+            self._counts.bit(Fault.SLOW_DELIVERY)
+            return self._random.randint(*SLOW_DELIVERY_MS)
+        return self._random.randint(1, LATENCY_MS_MAX)
+
+    def _deliver(self, link: Link, data: bytes, delay_ms: int) -> None:
+        peer = link.peer
+        link.arrives_ms = max(self._scheduler.now_ms + delay_ms, link.arrives_ms)
+
+        def arrive() -> None:
+            if peer.open:
+                peer.endpoint.bytes_arrived(peer, data)
+
+        self._scheduler.after(link.arrives_ms - self._scheduler.now_ms, arrive)
+
+    def _break(self, link: Link, frame: bytes, arrives_bytes: int, why: str) -> None:
+        """Reset the connection while ``frame`` is under way; its first ``arrives_bytes`` still arrive."""
+        self._trace.note(link.name, f"{why}, {arrives_bytes} of {len(frame)} bytes arrive")
+        if arrives_bytes:
+            self._deliver(link, frame[:arrives_bytes], self._random.randint(1, LATENCY_MS_MAX))
+        link.broken = link.peer.broken = True
+        self._tell(link, 1)
+        self._tell(link.peer, max(1, link.arrives_ms - self._scheduler.now_ms))
+
+    def closed(self, link: Link) -> None:
+        """``link`` was closed by its owner: the peer learns of it after all that was sent."""
+        if not link.broken:
+            delay_ms = self._random.randint(1, LATENCY_MS_MAX)
+            self._tell(link.peer, max(delay_ms, link.arrives_ms - self._scheduler.now_ms))
+
+    def died(self, link: Link) -> None:
+        """The process behind ``link`` is gone; the peer learns of it by a reset, or (power cut) never."""
+        link.vanish()
+        link.broken = True
+        self._tell(link.peer, self._random.randint(1, LATENCY_MS_MAX))
+
+    def _tell(self, link: Link, delay_ms: int) -> None:
+        def closed() -> None:
+            if link.open:
+                link.open = False
+                link.endpoint.link_closed(link)
+
+        self._scheduler.after(delay_ms, closed)
+
+    def _replay(self, frame: bytes) -> None:
+        """Deliver ``frame`` once more, later, on a connection whose answers nobody reads."""
+
+        def arrive() -> None:
+            if self.listener is not None:
+                self._counts.bit(Fault.REPLAY)
+                near, far = self._pair(_NOBODY, self.listener)
+                near.open = False
+                self._trace.note(far.name, f"replay of {len(frame)} bytes")
+                self.listener.bytes_arrived(far, frame)
+
+        self._scheduler.after(self._random.randint(*REPLAY_MS), arrive)
+
+
+class _Nobody:
+    """The sender of a replayed frame: long gone."""
+
+    def bytes_arrived(self, link: Link, data: bytes) -> None:
+        pass
+
+    def link_closed(self, link: Link) -> None:
+        pass
+
+
+_NOBODY: Final = _Nobody()

@@ -1,0 +1,103 @@
+"""A second opinion on every verdict, written to be obviously right and not to be fast.
+
+It shares no code with ``core.producer_state``. It keeps every batch ever appended, and counts sequences
+without wrapping them: a sequence on the wire stands for the unwrapped position nearest to the mark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from semel.record.batch import BatchHeader
+from semel.types import NO_PRODUCER_ID, NO_SEQUENCE
+
+SEQUENCES = 2**31
+REMEMBERED_BATCHES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stored batch, in wire sequences and in offsets."""
+
+    base_sequence: int
+    record_count: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The right answer, by the name of the verdict; ``base_offset`` where an answer owes it."""
+
+    verdict: str
+    base_offset: int | None = None
+
+
+@dataclass(slots=True)
+class _Writer:
+    producer_epoch: int
+    spans: list[Span]  # of the current epoch, all of them
+
+
+class PartitionLedger:
+    """Everything that is in one partition's log, by producer id."""
+
+    def __init__(self) -> None:
+        self._writers: dict[int, _Writer] = {}
+        self.log_end_offset = 0
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        self.log_end_offset = base_offset + header.last_offset_delta + 1
+        if header.producer_id == NO_PRODUCER_ID:
+            return
+        writer = self._writers.get(header.producer_id)
+        if writer is None or writer.producer_epoch != header.producer_epoch:
+            writer = self._writers[header.producer_id] = _Writer(header.producer_epoch, [])
+        if not header.is_control:
+            writer.spans.append(Span(header.base_sequence, header.last_offset_delta + 1, base_offset))
+
+    def expected(self, header: BatchHeader) -> Expected:
+        writer = self._writers.get(header.producer_id)
+        if header.producer_id == NO_PRODUCER_ID:
+            return Expected("Append")
+        if writer is None:
+            return Expected("Append" if header.base_sequence == 0 else "UnknownProducer")
+        if header.producer_epoch < writer.producer_epoch:
+            return Expected("InvalidProducerEpoch")
+        if header.producer_epoch > writer.producer_epoch or not writer.spans:
+            return Expected("Append" if header.base_sequence == 0 else "OutOfOrderSequence")
+        last = writer.spans[-1]
+        next_position = last.base_sequence + last.record_count + SEQUENCES  # room for what lies before
+        ahead = (header.base_sequence - next_position) % SEQUENCES
+        first = next_position + (ahead if ahead < SEQUENCES // 2 else ahead - SEQUENCES)
+        end = first + header.last_offset_delta + 1
+        if first == next_position:
+            return Expected("Append")
+        if first > next_position:
+            return Expected("OutOfOrderSequence")
+        if end > next_position:
+            return Expected("Straddling")
+        for span in writer.spans[-REMEMBERED_BATCHES:]:
+            if span.base_sequence == header.base_sequence and span.record_count == end - first:
+                return Expected("Duplicate", span.base_offset)
+        return Expected("Duplicate")
+
+    def remembered(self) -> dict[int, tuple[int, int, tuple[tuple[int, int], ...]]]:
+        """For each producer id: its epoch, its last sequence, and its last five (first sequence, offset)."""
+        result = {}
+        for producer_id, writer in self._writers.items():
+            spans = writer.spans[-REMEMBERED_BATCHES:]
+            last = spans[-1] if spans else None
+            last_sequence = (
+                NO_SEQUENCE if last is None else (last.base_sequence + last.record_count - 1) % SEQUENCES
+            )
+            window = tuple((span.base_sequence, span.base_offset) for span in spans)
+            result[producer_id] = (writer.producer_epoch, last_sequence, window)
+        return result
+
+
+class Ledger(defaultdict[object, PartitionLedger]):
+    """The ledgers of all partitions."""
+
+    def __init__(self) -> None:
+        super().__init__(PartitionLedger)

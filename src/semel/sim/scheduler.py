@@ -1,0 +1,64 @@
+"""Simulated time: a heap of events, and one process's random numbers for a whole history.
+
+Invariants: time never goes back; events of one millisecond run in the order in which they were scheduled; a
+cancelled event never runs. There is no other source of time or of order in the simulator.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+Action = Callable[[], None]
+
+
+class Event:
+    """A planned action; ``cancel`` is final."""
+
+    __slots__ = ("action", "at_ms")
+
+    def __init__(self, at_ms: int, action: Action) -> None:
+        self.at_ms = at_ms
+        self.action: Action | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class Scheduler:
+    """Runs events in the order of their time, then of their scheduling."""
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self.start_ms: Final = start_ms
+        self.now_ms = start_ms
+        self.events_run = 0
+        self._planned: list[tuple[int, int, Event]] = []
+        self._count = 0
+
+    @property
+    def elapsed_ms(self) -> int:
+        return self.now_ms - self.start_ms
+
+    def after(self, delay_ms: int, action: Action) -> Event:
+        """Plan ``action`` ``delay_ms`` from now (at least: after everything planned for this moment)."""
+        if delay_ms < 0:
+            raise ValueError(f"an event {-delay_ms} ms in the past")
+        event = Event(self.now_ms + delay_ms, action)
+        self._count += 1
+        heapq.heappush(self._planned, (event.at_ms, self._count, event))
+        return event
+
+    def run(self, until: Callable[[], bool], deadline_ms: int) -> bool:
+        """Run events until ``until()`` or ``deadline_ms``; whether the first became true."""
+        planned = self._planned
+        while not until():
+            if not planned or planned[0][0] > deadline_ms:
+                self.now_ms = max(self.now_ms, deadline_ms)
+                return until()
+            self.now_ms, _, event = heapq.heappop(planned)
+            if event.action is not None:
+                action, event.action = event.action, None
+                self.events_run += 1
+                action()
+        return True
