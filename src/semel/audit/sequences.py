@@ -11,14 +11,12 @@ Bounded: one small entry per partition and producer id (``producers_max``), the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from semel.errors import SemelError
+from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
 from semel.types import NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
-
-if TYPE_CHECKING:
-    from semel.record.batch import BatchHeader
 
 PRODUCERS_MAX_DEFAULT: Final = 1_000_000
 
