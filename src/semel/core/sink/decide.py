@@ -1,0 +1,111 @@
+"""From the tasks' reports to the DECISION, or to the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from semel.core.sink.digest import NO_ROWS, Digest
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import Decision, WriterOutput, WriterState
+from semel.core.sink.refusal import Reason, Refusal, replay_differs
+from semel.core.sink.run import Ticket
+from semel.core.sink.task import TaskReport, fewer_rows, other_rows
+from semel.types import TopicPartition
+
+
+def check_reports(ticket: Ticket, reports: Sequence[TaskReport]) -> Refusal | None:
+    """One report for each writer, and one for each writer that has rows in the log."""
+    names = [report.writer for report in reports]
+    for name in names:
+        if names.count(name) > 1:
+            return Refusal(
+                Reason.PLAN_NOT_SUPPORTED,
+                f"two tasks of one micro-batch read the same range ({name}): the query reads a source twice "
+                f"(a union with itself, or two sources on one topic)",
+            )
+    for writer, tp in ticket.have:
+        if writer not in names:
+            return replay_differs(
+                f"{writer} has rows in {tp}, and this micro-batch does not have that writer"
+            )
+    return None
+
+
+def check_twin(report: TaskReport, tp: TopicPartition, stored: Digest) -> Refusal | None:
+    """After the closing fence: do the rows that stand in the log equal what the winner reported?
+
+    The log vouches for a sequence, not for its content, and an attempt cannot tell an append from a
+    duplicate that the log still had in its window; so where two attempts ran, the rows are read back.
+    """
+    reported = report.outputs[tp].digest if tp in report.outputs else NO_ROWS
+    if stored.count < reported.count:
+        return fewer_rows(report.writer, tp, stored.count, reported.count)
+    if stored != reported:
+        return other_rows(report.writer, tp, reported.count)
+    return None
+
+
+def decide(
+    ticket: Ticket,
+    history: SinkHistory,
+    reports: Sequence[TaskReport],
+    query_id: str,
+    batch_id: int,
+    *,
+    closed: bool,
+    txn_version: int | None = None,
+) -> Decision | Refusal | None:
+    """The DECISION; ``None`` when there is nothing to decide, because every range was decided before."""
+    fenced = history.fenced_by_other(ticket.sink_epoch)
+    if fenced is not None:
+        return fenced
+    written = [report for report in reports if not report.skipped]
+    if not written:
+        return None
+    refusal = check_reports(ticket, written)
+    if refusal is not None:
+        return refusal
+    previous: Mapping[str, WriterState] = {} if history.decision is None else history.decision.writers
+    same_run = history.decision is not None and history.decision.sink_epoch == ticket.sink_epoch
+    writers = {
+        # Idle writers are carried forward; a new run's sequences begin at 0 again.
+        name: state if same_run else _restarted(state)
+        for name, state in previous.items()
+    }
+    source_ends = dict(ticket.source_ends)
+    output_ends = dict(ticket.scanned_from)
+    row_count = row_hash = 0
+    for report in written:
+        carried = writers[report.writer].outputs if report.writer in writers else {}
+        outputs = dict(carried)
+        for tp, output in report.outputs.items():
+            outputs[tp] = WriterOutput(output.next_sequence, output.digest, output.surplus_from)
+            output_ends[tp] = max(output_ends.get(tp, 0), output.end_offset)
+            row_hash = (row_hash + output.digest.mixed()) % 2**64
+        row_count += report.row_count
+        rows_total = ticket.rows_total.get(report.writer, 0) + report.row_count
+        writers[report.writer] = WriterState(report.producer_id, rows_total, outputs)
+        if report.source_range is not None:
+            source_ends[report.source_range.source] = report.source_range.batch_end
+            source_ends.update(report.source_range.idle_ends)
+    return Decision(
+        ticket.sink_id,
+        ticket.sink_epoch,
+        query_id,
+        batch_id,
+        source_ends,
+        row_count,
+        row_hash,
+        writers,
+        output_ends,
+        closed,
+        txn_version,
+    )
+
+
+def _restarted(state: WriterState) -> WriterState:
+    return WriterState(
+        state.producer_id,
+        state.rows_total,
+        {tp: WriterOutput(0, output.digest) for tp, output in state.outputs.items()},
+    )

@@ -1,0 +1,234 @@
+"""The records of the decision log (topic ``__semel_sinks``), and their bytes.
+
+A driver's records (FENCE, BEGIN, DECISION) carry the sink's own producer id and epoch, so the log itself
+refuses an older driver once a newer FENCE is in. A task's records (WRITER, ATTEMPT) carry no identity: a
+shared sequence would be answered "duplicate" and not be stored. Keys are made so that compaction keeps all
+that is ever asked for: with the producer id in WRITER's key no "first" is compacted away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from semel.core.sink.digest import Digest
+from semel.types import TopicPartition
+
+SINKS_TOPIC: Final = "__semel_sinks"
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A driver took over. ``owner`` says who, for the error of the one that it fences."""
+
+    sink_id: str
+    sink_epoch: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows of one writer in one output partition that stand in the log undecided."""
+
+    digest: Digest
+    end_offset: int  # after the last of them
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTopic:
+    """The output as this run sees it; a run never spreads rows over partitions that came later."""
+
+    topic: str
+    topic_id: str
+    partition_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Rows of run ``sink_epoch`` follow: durable before the first of them."""
+
+    sink_id: str
+    sink_epoch: int
+    output: OutputTopic
+    scanned_from: Mapping[TopicPartition, int]
+    have: Mapping[tuple[str, TopicPartition], Stored] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterClaim:
+    """WRITER: a task's proposal of a producer id for a writer; the first of a name wins for every attempt."""
+
+    sink_id: str
+    writer: str
+    producer_id: int
+    sink_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A second attempt of a task is about to write: whoever decides has to look at the rows themselves."""
+
+    sink_id: str
+    writer: str
+    sink_epoch: int
+    task_attempt_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriterOutput:
+    """One writer in one output partition, as of a decision."""
+
+    next_sequence: int  # at the run's writer epoch
+    digest: Digest  # of the decided micro-batch's rows
+    surplus_from: int | None = None  # rows from this offset on are stored but belong to a later micro-batch
+
+
+@dataclass(frozen=True, slots=True)
+class WriterState:
+    """One writer as of a decision; writers that were idle in it are carried forward."""
+
+    producer_id: int
+    rows_total: int  # over all decided micro-batches: row numbers of null-key rows go on from here
+    outputs: Mapping[TopicPartition, WriterOutput]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The micro-batch is in the output, and will not be written again."""
+
+    sink_id: str
+    sink_epoch: int
+    query_id: str
+    batch_id: int
+    source_ends: Mapping[TopicPartition, int]
+    row_count: int
+    row_hash: int
+    writers: Mapping[str, WriterState]
+    output_ends: Mapping[TopicPartition, int]
+    closed: bool = False  # the run ended with it: the next planner begins a new one
+    txn_version: int | None = None
+
+
+JournalRecord = Fence | Begin | WriterClaim | Attempt | Decision
+
+
+def encode(record: JournalRecord) -> tuple[bytes, bytes]:
+    """Key and value."""
+    match record:
+        case Fence():
+            key: list[Any] = ["fence", record.sink_id]
+            body: dict[str, Any] = {"owner": record.owner}
+        case Begin():
+            key = ["begin", record.sink_id]
+            body = {
+                "topic": record.output.topic,
+                "topic_id": record.output.topic_id,
+                "partition_count": record.output.partition_count,
+                "scanned_from": _offsets(record.scanned_from),
+                "have": [
+                    [writer, *tp, stored.digest.to_list(), stored.end_offset]
+                    for (writer, tp), stored in sorted(record.have.items())
+                ],
+            }
+        case WriterClaim():
+            key = ["writer", record.sink_id, record.writer, record.producer_id]
+            body = {"writer": record.writer, "producer_id": record.producer_id}
+        case Attempt():
+            key = ["attempt", record.sink_id, record.writer, record.task_attempt_id]
+            body = {"writer": record.writer, "task_attempt_id": record.task_attempt_id}
+        case Decision():
+            key = ["decision", record.sink_id]
+            body = {
+                "query_id": record.query_id,
+                "batch_id": record.batch_id,
+                "source_ends": _offsets(record.source_ends),
+                "row_count": record.row_count,
+                "row_hash": record.row_hash,
+                "writers": {name: _writer_body(state) for name, state in sorted(record.writers.items())},
+                "output_ends": _offsets(record.output_ends),
+                "closed": record.closed,
+                "txn_version": record.txn_version,
+            }
+    head = {"v": FORMAT_VERSION, "kind": key[0], "sink_id": record.sink_id, "sink_epoch": record.sink_epoch}
+    return _json(key), _json(head | body)
+
+
+def decode(value: bytes) -> JournalRecord:
+    """The record; ``ValueError`` for one of a later format, which must not be guessed at."""
+    body = json.loads(value)
+    if body["v"] != FORMAT_VERSION:
+        raise ValueError(
+            f"a record of format {body['v']} in {SINKS_TOPIC}: this semel knows {FORMAT_VERSION}"
+        )
+    sink_id, sink_epoch = body["sink_id"], body["sink_epoch"]
+    match body["kind"]:
+        case "fence":
+            return Fence(sink_id, sink_epoch, body["owner"])
+        case "begin":
+            return Begin(
+                sink_id,
+                sink_epoch,
+                OutputTopic(body["topic"], body["topic_id"], body["partition_count"]),
+                _read_offsets(body["scanned_from"]),
+                {
+                    (writer, TopicPartition(topic, number)): Stored(Digest.from_list(digest), end_offset)
+                    for writer, topic, number, digest, end_offset in body["have"]
+                },
+            )
+        case "writer":
+            return WriterClaim(sink_id, body["writer"], body["producer_id"], sink_epoch)
+        case "attempt":
+            return Attempt(sink_id, body["writer"], sink_epoch, body["task_attempt_id"])
+        case "decision":
+            return Decision(
+                sink_id,
+                sink_epoch,
+                body["query_id"],
+                body["batch_id"],
+                _read_offsets(body["source_ends"]),
+                body["row_count"],
+                body["row_hash"],
+                {name: _read_writer(state) for name, state in body["writers"].items()},
+                _read_offsets(body["output_ends"]),
+                body["closed"],
+                body["txn_version"],
+            )
+        case kind:
+            raise ValueError(f"a record of unknown kind {kind!r} in {SINKS_TOPIC}")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
+    return [[tp.topic, tp.partition, offset] for tp, offset in sorted(offsets.items())]
+
+
+def _read_offsets(rows: list[list[Any]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+
+
+def _writer_body(state: WriterState) -> dict[str, Any]:
+    return {
+        "producer_id": state.producer_id,
+        "rows_total": state.rows_total,
+        "outputs": [
+            [*tp, output.next_sequence, output.digest.to_list(), output.surplus_from]
+            for tp, output in sorted(state.outputs.items())
+        ],
+    }
+
+
+def _read_writer(body: dict[str, Any]) -> WriterState:
+    return WriterState(
+        body["producer_id"],
+        body["rows_total"],
+        {
+            TopicPartition(topic, number): WriterOutput(next_sequence, Digest.from_list(digest), surplus_from)
+            for topic, number, next_sequence, digest, surplus_from in body["outputs"]
+        },
+    )

@@ -1,0 +1,157 @@
+"""One task of a micro-batch: may it write, as whom, and which of its rows stand in the log already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from semel.core.sink.digest import NO_ROWS, Column, Digest
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.ranges import SourceRange, Verdict, judge_range, writers_of
+from semel.core.sink.refusal import Reason, Refusal, replay_differs
+from semel.core.sink.run import Ticket
+from semel.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """What one attempt did in one output partition; the digest covers the rows that were there before too."""
+
+    digest: Digest
+    next_sequence: int
+    end_offset: int  # after the last row; the scan's start when there is none
+    surplus_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """A task's commit message, without Spark's wrapping."""
+
+    writer: str
+    source_range: SourceRange | None  # None: a batch write
+    producer_id: int
+    row_count: int
+    outputs: Mapping[TopicPartition, OutputReport] = field(default_factory=dict)
+    skipped: bool = False
+
+
+def the_one_range(notes: list[SourceRange]) -> SourceRange | Refusal:
+    """A sink cannot see the plan, so it counts the range notes of its own task: exactly one, or no write.
+
+    After a repartition there is none, after coalesce(1) of three source partitions there are three.
+    """
+    if len(notes) == 1:
+        return notes[0]
+    return Refusal(
+        Reason.PLAN_NOT_SUPPORTED,
+        "exactlyOnce=sequenced needs every task to read exactly one range of a semel source, and this one "
+        + (
+            "reads none: there is a shuffle (repartition, groupBy, join) before the sink, or another source"
+            if not notes
+            else f"reads {len(notes)}: there is a coalesce before the sink"
+        ),
+    )
+
+
+def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdict | Refusal:
+    """Before the first row: skip, write, or differ."""
+    verdict = judge_range(
+        source_range, query_id, ticket.source_ends.get(source_range.source), ticket.decided_query_id
+    )
+    if verdict is not Verdict.WRITE:
+        return verdict
+    siblings = writers_of(source_range.source)
+    rule = f"of{source_range.split_count}"
+    for writer, _ in ticket.have:
+        if writer.startswith(siblings) and not writer.endswith(rule):
+            return replay_differs(
+                f"the range of {source_range.source} is split in {source_range.split_count}, and rows of "
+                f"it stand in the log under another split ({writer}): set minPartitions back"
+            )
+    return verdict
+
+
+def claimed(history: SinkHistory, sink_epoch: int, writer: str) -> int | Refusal:
+    """After this task's WRITER was read back: whose producer id every attempt of ``writer`` uses."""
+    return history.fenced_by_other(sink_epoch) or history.producer_ids[writer]
+
+
+def late(history: SinkHistory, sink_epoch: int) -> Refusal | None:
+    """For a second attempt, with the records since its ticket: was its micro-batch decided without it?"""
+    fenced = history.fenced_by_other(sink_epoch)
+    if fenced is None and history.decision is not None:
+        return Refusal(
+            Reason.SINK_FENCED,
+            f"micro-batch {history.decision.batch_id} of sink {history.sink_id!r} was decided while this "
+            f"attempt waited: it has nothing left to write",
+        )
+    return fenced
+
+
+@dataclass(slots=True)
+class PrefixCheck:
+    """Compares a writer's first rows in each output partition with what the scan found there.
+
+    All prefixes have to match before the first new row goes, so the caller spools until :attr:`settled`.
+    """
+
+    writer: str
+    expected: dict[TopicPartition, Digest]
+    seen: dict[TopicPartition, Digest] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ticket: Ticket, writer: str, outputs: Iterable[TopicPartition]) -> PrefixCheck:
+        """The check for ``writer`` over the rows that the run's scan found."""
+        return cls(
+            writer,
+            {tp: ticket.have[writer, tp].digest for tp in outputs if (writer, tp) in ticket.have},
+        )
+
+    @property
+    def settled(self) -> bool:
+        """Every stored row has been met again."""
+        return all(self.seen.get(tp, NO_ROWS).count == digest.count for tp, digest in self.expected.items())
+
+    @property
+    def unmet(self) -> dict[TopicPartition, Digest]:
+        """Where fewer rows came than are stored, with what came."""
+        return {
+            tp: self.seen.get(tp, NO_ROWS)
+            for tp, digest in self.expected.items()
+            if self.seen.get(tp, NO_ROWS).count < digest.count
+        }
+
+    def feed(
+        self, tp: TopicPartition, keys: Column | None, values: Column, headers: Column | None
+    ) -> int | Refusal:
+        """How many of these rows are stored already (the first so many), or that they are others."""
+        expected, seen = self.expected.get(tp, NO_ROWS), self.seen.get(tp, NO_ROWS)
+        stored = min(expected.count - seen.count, len(values))
+        if stored <= 0:
+            return 0
+        seen = seen.over(
+            None if keys is None else keys[:stored],
+            values[:stored],
+            None if headers is None else headers[:stored],
+        )
+        self.seen[tp] = seen
+        if seen.count == expected.count and seen != expected:
+            return other_rows(self.writer, tp, expected.count)
+        return stored
+
+
+def other_rows(writer: str, tp: TopicPartition, rows: int) -> Refusal:
+    """The same range gave other rows than before."""
+    return Refusal(
+        Reason.NON_DETERMINISTIC_REPLAY,
+        f"the first {rows} rows of {writer} in {tp} are not those that an earlier attempt stored: the query "
+        f"between source and sink has to give the same rows in the same order when it runs again",
+    )
+
+
+def fewer_rows(writer: str, tp: TopicPartition, came: int, stored: int) -> Refusal:
+    """The same range gave fewer rows than before."""
+    return Refusal(
+        Reason.NON_DETERMINISTIC_REPLAY,
+        f"{writer} gave {came} rows for {tp}, and an earlier attempt stored {stored} there",
+    )
