@@ -1,4 +1,4 @@
-"""All file I/O of the log goes through this small protocol, so that the simulator can put a faulty disk below it.
+"""All file I/O of the log goes through this small protocol: the simulator puts a faulty disk below it.
 
 What a caller may rely on is what POSIX promises and no more: written bytes survive a power cut only after
 ``fdatasync`` of their file, and a new, renamed or removed name only after ``fsync_dir`` of its folder.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class FileSystem(Protocol):
     def fsync_dir(self, path: Path) -> None: ...
 
     def lock(self, path: Path) -> File:
-        """Hold ``path`` against every other process until the file is let go; ``StorageError`` when it is taken."""
+        """Hold ``path`` against other processes until the file is let go; ``StorageError`` when taken."""
 
 
 class OsFile:
@@ -144,13 +144,12 @@ class OsFileSystem:
         return file
 
 
-# macOS has no fdatasync, and its fsync does not reach the platter without F_FULLFSYNC.
-if hasattr(os, "fdatasync"):
-    _fdatasync = os.fdatasync
-else:  # pragma: no cover - other platforms
+def _full_sync(descriptor: int) -> None:
+    """macOS has no ``fdatasync``, and its ``fsync`` reaches the platter only by this detour."""
+    fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC", 51))
 
-    def _fdatasync(descriptor: int) -> None:
-        fcntl.fcntl(descriptor, getattr(fcntl, "F_FULLFSYNC", 51))
+
+_fdatasync: Callable[[int], object] = getattr(os, "fdatasync", _full_sync)
 
 
 def write_whole(file: File, data: bytes | bytearray | memoryview, position: int) -> None:

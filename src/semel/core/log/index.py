@@ -1,0 +1,59 @@
+"""A segment's two sparse indexes, in Kafka's formats (``OffsetIndex``, ``TimeIndex``).
+
+Offset index: (last offset of a batch - base offset: int32, position of that batch: int32), one after every
+``index.interval.bytes`` of log. Time index: (largest timestamp so far: int64, last offset of the batch
+that has it - base offset: int32). Both rise strictly, so that the entry for a target is found by halving.
+
+An index only shortens a search: any prefix of one is right, also an empty one.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+OFFSET_ENTRY: Final = struct.Struct(">ii")
+TIME_ENTRY: Final = struct.Struct(">qi")
+
+
+class OffsetEntry(NamedTuple):
+    relative_offset: int
+    position: int
+
+
+class TimeEntry(NamedTuple):
+    timestamp_ms: int
+    relative_offset: int
+
+
+def floor_position(entry_at: Callable[[int], OffsetEntry], count: int, relative_offset: int) -> int:
+    """Where to start looking for ``relative_offset``: the position of the last entry at or below it, or 0."""
+    n = bisect_right(range(count), relative_offset, key=lambda n: entry_at(n).relative_offset)
+    return entry_at(n - 1).position if n else 0
+
+
+def floor_position_below(entry_at: Callable[[int], OffsetEntry], count: int, position: int) -> int:
+    """The largest indexed position at or below ``position``, or 0."""
+    n = bisect_right(range(count), position, key=lambda n: entry_at(n).position)
+    return entry_at(n - 1).position if n else 0
+
+
+def floor_by_time(entry_at: Callable[[int], TimeEntry], count: int, timestamp_ms: int) -> int:
+    """A relative offset before which every record is older than ``timestamp_ms``."""
+    n = bisect_left(range(count), timestamp_ms, key=lambda n: entry_at(n).timestamp_ms)
+    return entry_at(n - 1).relative_offset if n else 0
+
+
+def offsets_rise(entries: Sequence[OffsetEntry], size_bytes: int) -> bool:
+    """Whether a loaded offset index can be true: strictly rising, and within a log of ``size_bytes``."""
+    return all(a < b and a.position < b.position for a, b in pairwise(entries)) and (
+        not entries or (entries[0].position >= 0 and entries[-1].position < size_bytes)
+    )
+
+
+def times_rise(entries: Sequence[TimeEntry]) -> bool:
+    """Whether a loaded time index can be true: strictly rising timestamps."""
+    return all(a.timestamp_ms < b.timestamp_ms for a, b in pairwise(entries))

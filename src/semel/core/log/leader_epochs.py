@@ -1,0 +1,71 @@
+"""Which leader wrote what: (leader epoch, its first offset), rising in both (KIP-101).
+
+Follows Kafka's ``LeaderEpochFileCache``. The text form is its ``leader-epoch-checkpoint``: version, count, one
+"epoch offset" a line.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+from semel.types import NO_LEADER_EPOCH
+
+UNDEFINED_OFFSET: Final = -1
+
+
+class LeaderEpoch(NamedTuple):
+    leader_epoch: int
+    start_offset: int
+
+
+LeaderEpochs: TypeAlias = tuple[LeaderEpoch, ...]
+
+
+def assign(epochs: LeaderEpochs, leader_epoch: int, start_offset: int) -> LeaderEpochs:
+    """``epochs`` after the leader of ``leader_epoch`` began to write at ``start_offset``."""
+    if epochs and epochs[-1].leader_epoch >= leader_epoch:
+        return epochs
+    kept = tuple(one for one in epochs if one.start_offset < start_offset)
+    return (*kept, LeaderEpoch(leader_epoch, start_offset))
+
+
+def cut_end(epochs: LeaderEpochs, end_offset: int) -> LeaderEpochs:
+    """``epochs`` of a log that was truncated to ``end_offset``."""
+    return tuple(one for one in epochs if one.start_offset < end_offset)
+
+
+def cut_start(epochs: LeaderEpochs, start_offset: int) -> LeaderEpochs:
+    """``epochs`` of a log that now begins at ``start_offset``."""
+    below = [one for one in epochs if one.start_offset <= start_offset]
+    above = tuple(one for one in epochs if one.start_offset > start_offset)
+    return (LeaderEpoch(below[-1].leader_epoch, start_offset), *above) if below else above
+
+
+def end_offset_of(epochs: LeaderEpochs, leader_epoch: int, log_end_offset: int) -> LeaderEpoch:
+    """The end of the largest known epoch at or below ``leader_epoch`` (OffsetForLeaderEpoch's answer)."""
+    if not epochs or leader_epoch > epochs[-1].leader_epoch or leader_epoch < 0:
+        return LeaderEpoch(NO_LEADER_EPOCH, UNDEFINED_OFFSET)
+    if leader_epoch == epochs[-1].leader_epoch:
+        return LeaderEpoch(leader_epoch, log_end_offset)
+    floor = [one for one in epochs if one.leader_epoch <= leader_epoch]
+    higher = epochs[len(floor)]
+    return LeaderEpoch(floor[-1].leader_epoch if floor else leader_epoch, higher.start_offset)
+
+
+def encode_checkpoint(epochs: LeaderEpochs) -> bytes:
+    lines = [f"{one.leader_epoch} {one.start_offset}\n" for one in epochs]
+    return "".join(["0\n", f"{len(epochs)}\n", *lines]).encode()
+
+
+def decode_checkpoint(content: bytes) -> LeaderEpochs | None:
+    """The epochs in a checkpoint; ``None`` when it is not one."""
+    try:
+        version, count, *lines = content.decode("ascii").split("\n")
+        epochs = tuple(LeaderEpoch(*map(int, line.split(" "))) for line in lines if line)
+        if int(version) != 0 or int(count) != len(epochs):
+            return None
+    except (ValueError, TypeError):
+        return None
+    rising = all(a < b and a[1] <= b[1] for a, b in pairwise(epochs))
+    return epochs if rising else None

@@ -1,0 +1,64 @@
+"""When a segment is full, and which segments retention takes (Kafka's ``UnifiedLog``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from semel.core.log.config import UNLIMITED, LogConfig
+from semel.types import NO_TIMESTAMP
+
+POSITION_MAX: Final = 2**31 - 1  # positions and relative offsets are int32 in the indexes
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """What the decisions need to know of one segment."""
+
+    base_offset: int
+    size_bytes: int
+    created_ms: int
+    max_timestamp_ms: int = NO_TIMESTAMP
+
+
+def must_roll(
+    active: SegmentFacts, *, incoming_bytes: int, incoming_last_offset: int, config: LogConfig, now_ms: int
+) -> bool:
+    """Whether a new segment must begin before ``incoming_bytes`` go in."""
+    if active.size_bytes == 0:
+        return False
+    return (
+        active.size_bytes + incoming_bytes > min(config.segment_bytes, POSITION_MAX)
+        or incoming_last_offset - active.base_offset > POSITION_MAX
+        or now_ms - active.created_ms >= config.segment_ms
+    )
+
+
+def count_expired(
+    segments: Sequence[SegmentFacts], *, config: LogConfig, high_watermark: int, now_ms: int
+) -> int:
+    """How many segments retention takes, from the oldest on; never the active one, nor above the mark."""
+    total_bytes = sum(segment.size_bytes for segment in segments)
+    count = 0
+    for segment, after in pairwise(segments):
+        too_old = config.retention_ms != UNLIMITED and now_ms - _age_mark_ms(segment) > config.retention_ms
+        too_big = (
+            config.retention_bytes != UNLIMITED and total_bytes - segment.size_bytes >= config.retention_bytes
+        )
+        if after.base_offset > high_watermark or not (too_old or too_big):
+            break
+        total_bytes -= segment.size_bytes
+        count += 1
+    return count
+
+
+def count_below(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
+    """How many segments from the oldest on lie wholly below ``log_start_offset``."""
+    return sum(1 for after in segments[1:] if after.base_offset <= log_start_offset)
+
+
+def _age_mark_ms(segment: SegmentFacts) -> int:
+    """Records without a timestamp are as old as their segment."""
+    return segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.created_ms

@@ -1,0 +1,159 @@
+"""Why was this batch rejected? The one answer to that question.
+
+| the batch                                            | verdict                | on the wire        |
+|------------------------------------------------------|------------------------|--------------------|
+| has no producer id                                   | `Append`               | 0                  |
+| of an unknown id, starts at 0                        | `Append`               | 0                  |
+| of an unknown id, starts elsewhere                   | `UnknownProducer`      | 59                 |
+| of a lower epoch                                     | `InvalidProducerEpoch` | 47                 |
+| of a higher epoch, starts at 0                       | `Append`               | 0                  |
+| of a higher epoch, starts elsewhere                  | `OutOfOrderSequence`   | 45                 |
+| starts just after the mark                           | `Append`               | 0                  |
+| starts beyond that                                   | `OutOfOrderSequence`   | 45                 |
+| at or below the mark, one of the last five           | `Duplicate(offset)`    | 0, with its offset |
+| at or below the mark, older or cut otherwise         | `Duplicate(None)`      | 46                 |
+| starts at or below the mark and ends above it        | `Straddling`           | 87                 |
+
+The mark is the last sequence stored in the epoch. "Below" and "beyond" are meant by distance, never by
+magnitude (:mod:`semel.sequence`): after 2^31-1 comes 0. A duplicate vouches for the sequence, not for
+the content. Kafka (``ProducerAppendInfo.checkSequence``, KIP-98) differs in three rows: it takes any first
+sequence of an unknown id, and answers 45 for old duplicates and for straddling batches, on which stock
+clients raise their epoch and send the rows again. 87 is what they take as final.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from semel.core.producer_state.entry import ProducerEntry
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader
+from semel.sequence import advance, distance
+from semel.types import NO_PRODUCER_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """New: it goes in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Stored already. ``base_offset`` is known as long as the very same batch is in the window."""
+
+    base_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrderSequence:
+    """A gap: the batches in between have not arrived."""
+
+    expected_sequence: int
+    got_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Straddling:
+    """Its first rows are stored and its last ones are not; no answer could be right for the whole."""
+
+    stored_to_sequence: int
+    base_sequence: int
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidProducerEpoch:
+    """A newer epoch of the same id is known: the sender is fenced."""
+
+    current_epoch: int
+    got_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownProducer:
+    """Nothing is known of the id, so what came before this sequence may or may not be stored."""
+
+    producer_id: int
+    got_sequence: int
+
+
+Refusal: TypeAlias = OutOfOrderSequence | Straddling | InvalidProducerEpoch | UnknownProducer
+Verdict: TypeAlias = Append | Duplicate | Refusal
+
+APPEND = Append()
+
+
+def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
+    """What to do with a client's batch, by what is known of its producer on this partition."""
+    if header.producer_id == NO_PRODUCER_ID:
+        return APPEND
+    base_sequence = header.base_sequence
+    if entry is None:
+        return APPEND if base_sequence == 0 else UnknownProducer(header.producer_id, base_sequence)
+    if header.producer_epoch < entry.producer_epoch:
+        return InvalidProducerEpoch(entry.producer_epoch, header.producer_epoch)
+    if header.producer_epoch > entry.producer_epoch or not entry.window:
+        return APPEND if base_sequence == 0 else OutOfOrderSequence(0, base_sequence)
+
+    mark = entry.window[-1].last_sequence
+    ahead = distance(base_sequence, mark)
+    if ahead == 1:
+        return APPEND
+    if ahead > 1:
+        return OutOfOrderSequence(advance(mark, 1), base_sequence)
+    last_sequence = header.last_sequence
+    if ahead + distance(last_sequence, base_sequence) > 0:
+        return Straddling(mark, base_sequence, last_sequence)
+    for span in entry.window:
+        if span.base_sequence == base_sequence and span.last_sequence == last_sequence:
+            return Duplicate(span.base_offset)
+    return Duplicate(None)
+
+
+def judge_marker(
+    entry: ProducerEntry | None, producer_epoch: int
+) -> Append | Duplicate | InvalidProducerEpoch:
+    """What to do with a fencing marker: raise the epoch, or see that it is raised already, or refuse.
+
+    A marker of the current epoch has nothing left to do: older epochs are shut out as it is.
+    """
+    if entry is None or producer_epoch > entry.producer_epoch:
+        return APPEND
+    if producer_epoch == entry.producer_epoch:
+        return Duplicate(None)
+    return InvalidProducerEpoch(entry.producer_epoch, producer_epoch)
+
+
+def error_code(verdict: Verdict) -> ErrorCode:
+    """The answer on the wire."""
+    match verdict:
+        case Append():
+            return ErrorCode.NONE
+        case Duplicate(base_offset):
+            return ErrorCode.DUPLICATE_SEQUENCE_NUMBER if base_offset is None else ErrorCode.NONE
+        case OutOfOrderSequence():
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        case Straddling():
+            return ErrorCode.INVALID_RECORD
+        case InvalidProducerEpoch():
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case UnknownProducer():
+            return ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+def explain(verdict: Verdict) -> str | None:
+    """The evidence in words, for the answer's error message; ``None`` for a success."""
+    match verdict:
+        case Append():
+            return None
+        case Duplicate(base_offset):
+            return "stored already, before the last five batches" if base_offset is None else None
+        case OutOfOrderSequence(expected, got):
+            return f"expected sequence {expected}, got {got}; nothing of the batch was stored"
+        case Straddling(stored_to, base, last):
+            return f"sequences {base} to {last} straddle {stored_to}, up to which rows are stored"
+        case InvalidProducerEpoch(current, got):
+            return f"producer epoch {got} is fenced by epoch {current}"
+        case UnknownProducer(producer_id, got):
+            return f"producer id {producer_id} is not known here, and its sequence {got} is not a first one"

@@ -1,0 +1,92 @@
+"""One index file of a segment: entries in memory while it grows, in the file once it is complete.
+
+Invariant: the file is always a prefix of the entries. Nothing waits for it: after an unclean stop the
+indexes of all segments that may have changed are built anew from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Final, Generic, TypeVar
+
+from semel.core.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
+from semel.server.storage.filesystem import File, FileSystem, write_whole
+
+EntryT = TypeVar("EntryT", OffsetEntry, TimeEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKind(Generic[EntryT]):
+    """How an entry looks as bytes and as a value."""
+
+    layout: Struct
+    entry: Callable[..., EntryT]
+
+
+OFFSETS: Final = IndexKind(OFFSET_ENTRY, OffsetEntry)
+TIMES: Final = IndexKind(TIME_ENTRY, TimeEntry)
+
+
+class IndexFile(Generic[EntryT]):
+    """The entries of one index, in order."""
+
+    __slots__ = ("_entry", "_file", "_growing", "_layout", "_written_bytes", "count", "last")
+
+    def __init__(self, file: File, kind: IndexKind[EntryT], content: bytes) -> None:
+        """``content`` is what the file holds; the index may grow from there."""
+        self._file = file
+        self._layout = kind.layout
+        self._entry: Callable[..., EntryT] = kind.entry
+        self._growing: bytearray | None = bytearray(content)
+        self._written_bytes = len(content)
+        self.count = len(content) // kind.layout.size
+        self.last: EntryT | None = self.entry_at(self.count - 1) if self.count else None
+
+    @classmethod
+    def create(cls, file_system: FileSystem, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT]:
+        """An empty index, whatever was in the file."""
+        file = file_system.open(path, create=True)
+        file.truncate(0)
+        return cls(file, kind, b"")
+
+    @classmethod
+    def load(cls, file_system: FileSystem, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT] | None:
+        """The index in the file; ``None`` when there is none, or its length is not one of whole entries."""
+        if not file_system.exists(path):
+            return None
+        file = file_system.open(path)
+        size_bytes = file.size()
+        return None if size_bytes % kind.layout.size else cls(file, kind, file.pread(size_bytes, 0))
+
+    def append(self, entry: EntryT) -> None:
+        assert self._growing is not None, "a complete index does not grow"
+        self._growing += self._layout.pack(*entry)
+        self.count += 1
+        self.last = entry
+
+    def entry_at(self, n: int) -> EntryT:
+        size = self._layout.size
+        if self._growing is not None:
+            return self._entry(*self._layout.unpack_from(self._growing, n * size))
+        return self._entry(*self._layout.unpack(self._file.pread(size, n * size)))
+
+    def entries(self) -> list[EntryT]:
+        return [self.entry_at(n) for n in range(self.count)]
+
+    def flush(self) -> None:
+        """Write what is new to the file."""
+        if self._growing is None or self._written_bytes == len(self._growing):
+            return
+        write_whole(self._file, bytes(self._growing[self._written_bytes :]), self._written_bytes)
+        self._written_bytes = len(self._growing)
+
+    def complete(self) -> None:
+        """The segment is full: keep the entries in the file only."""
+        self.flush()
+        self._growing = None
+
+    def fdatasync(self) -> None:
+        self._file.fdatasync()

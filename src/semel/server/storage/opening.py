@@ -1,0 +1,234 @@
+"""Opening a partition: what its files hold, after a clean stop or any crash.
+
+After a clean stop the indexes are believed and only the last few batches are walked. Otherwise every segment
+from the recovery point on is read whole, its CRCs checked, its indexes built anew and the log cut at the
+first batch that is not good (:mod:`semel.core.log.recovery`); what is kept is then written AGAIN and synced.
+Written again, because a failed fsync leaves pages that look clean and are not on the disk: reading them back
+proves nothing.
+
+A cut is durable before the partition takes an append: else a tail that was cut could come back behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from semel.core.log import index as log_index
+from semel.core.log.config import LogConfig
+from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name, offset_of
+from semel.core.log.recovery import Bad, Cut, Damaged, NeedMore, Sound, decide_cut, examine
+from semel.core.producer_state.entry import NO_COORDINATOR_EPOCH
+from semel.core.producer_state.state import ProducerState
+from semel.record.batch import HEADER_BYTES, decode_header
+from semel.record.control import decode_marker
+from semel.server.storage.filesystem import FileSystem, write_whole
+from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
+from semel.server.storage.segment import Segment
+from semel.server.storage.snapshots import SnapshotFiles
+
+_SCAN_CHUNK_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A partition's files, sound or damaged."""
+
+    segments: tuple[Segment, ...]
+    producers: ProducerState
+    verdict: Sound | Cut | Damaged
+    cut_bytes: int  # taken off the end
+    scanned_bytes: int
+
+
+def open_log(
+    file_system: FileSystem,
+    folder: Path,
+    snapshots: SnapshotFiles,
+    config: LogConfig,
+    *,
+    log_start_offset: int,
+    recovery_point: int,
+    clean: bool,
+    now_ms: int,
+) -> OpenedLog:
+    """Open all segments of ``folder``, of which everything below ``recovery_point`` was synced once."""
+    opening = _Opening(file_system, folder, config, now_ms)
+    bases = _segment_bases(file_system, folder, log_start_offset)
+    if not bases:
+        bases = [log_start_offset]
+        Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
+        file_system.fsync_dir(folder)
+    trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
+    verdict = opening.open_all(bases, trusted=trusted, recovery_point=recovery_point)
+    if isinstance(verdict, Damaged):
+        empty = ProducerState(end_offset=log_start_offset)
+        return OpenedLog(tuple(opening.segments), empty, verdict, 0, opening.scanned_bytes)
+    snapshots.drop_above(opening.end_offset)
+    producers = _producers(tuple(opening.segments), snapshots, log_start_offset, now_ms)
+    return OpenedLog(tuple(opening.segments), producers, verdict, opening.cut_bytes, opening.scanned_bytes)
+
+
+class _Opening:
+    """The segments found good so far."""
+
+    def __init__(self, file_system: FileSystem, folder: Path, config: LogConfig, now_ms: int) -> None:
+        self.file_system = file_system
+        self.folder = folder
+        self.config = config
+        self.now_ms = now_ms
+        self.segments: list[Segment] = []
+        self.end_offset = 0
+        self.cut_bytes = 0
+        self.scanned_bytes = 0
+
+    def open_all(self, bases: list[int], *, trusted: int, recovery_point: int) -> Sound | Cut | Damaged:
+        """Open the first ``trusted`` segments by their indexes and scan the others; then cut."""
+        self.end_offset = bases[0]
+        bad: Bad | None = None
+        scanned: list[Segment] = []
+        for n, base_offset in enumerate(bases):
+            if base_offset != self.end_offset:
+                bad = Bad(f"no segment holds offset {self.end_offset}")
+                break
+            segment = self._load(base_offset) if n < trusted else None
+            if segment is None:
+                segment, bad = self._scan(base_offset)
+                scanned.append(segment)
+            self.segments.append(segment)
+            self.end_offset = segment.end_offset
+            if bad is not None:
+                break
+        verdict = decide_cut(bad, at_offset=self.end_offset, recovery_point=recovery_point)
+        if isinstance(verdict, Damaged):
+            return verdict
+        if isinstance(verdict, Cut):
+            self._cut(bases)
+        for segment in scanned:
+            self._write_again(segment, recovery_point)
+        for segment in self.segments[:-1]:
+            segment.complete()
+        if scanned or isinstance(verdict, Cut):
+            self.file_system.fsync_dir(self.folder)
+        return verdict
+
+    def _load(self, base_offset: int) -> Segment | None:
+        """The segment by its indexes; ``None`` when they, or the batches they lead to, cannot be believed."""
+        index = IndexFile.load(self.file_system, self.folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
+        times = IndexFile.load(
+            self.file_system, self.folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES
+        )
+        if index is None or times is None:
+            return None
+        file = self.file_system.open(self.folder / file_name(base_offset, LOG_SUFFIX))
+        size_bytes = file.size()
+        if not log_index.offsets_rise(index.entries(), size_bytes) or not log_index.times_rise(
+            times.entries()
+        ):
+            return None
+        segment = Segment(base_offset, file, index, times, now_ms=self.now_ms)
+        interval = self.config.index_interval_bytes
+        for place in segment.walk(segment.resume(), size_bytes):
+            segment.note(
+                place.size_bytes, place.last_offset, place.max_timestamp_ms, index_interval_bytes=interval
+            )
+        return segment if segment.size_bytes == size_bytes else None
+
+    def _scan(self, base_offset: int) -> tuple[Segment, Bad | None]:
+        """Read the whole segment, build its indexes, and stop at the first batch that is not good."""
+        file = self.file_system.open(self.folder / file_name(base_offset, LOG_SUFFIX))
+        index_path = self.folder / file_name(base_offset, INDEX_SUFFIX)
+        times_path = self.folder / file_name(base_offset, TIME_INDEX_SUFFIX)
+        index = IndexFile.create(self.file_system, index_path, OFFSETS)
+        times = IndexFile.create(self.file_system, times_path, TIMES)
+        segment = Segment(base_offset, file, index, times, now_ms=self.now_ms)
+        file_bytes = file.size()
+        chunk, chunk_at = memoryview(b""), 0
+        while segment.size_bytes < file_bytes:
+            position = segment.size_bytes
+            found = examine(
+                chunk,
+                position - chunk_at,
+                expected_offset=segment.end_offset,
+                file_left_bytes=file_bytes - position,
+            )
+            if isinstance(found, NeedMore):
+                wanted = max(found.bytes_min, _SCAN_CHUNK_BYTES)
+                chunk, chunk_at = memoryview(file.pread(wanted, position)), position
+                if len(chunk) < found.bytes_min:
+                    return segment, Bad("the file is shorter than it says")
+                continue
+            if isinstance(found, Bad):
+                return segment, found
+            header = found.header
+            self.scanned_bytes += header.size_bytes
+            segment.note(
+                header.size_bytes,
+                header.last_offset,
+                header.max_timestamp,
+                index_interval_bytes=self.config.index_interval_bytes,
+            )
+        return segment, None
+
+    def _cut(self, bases: list[int]) -> None:
+        """Take off everything behind the last good batch, newest file first."""
+        last = self.segments[-1]
+        kept = {segment.base_offset for segment in self.segments}
+        for base_offset in reversed([base for base in bases if base not in kept]):
+            path = self.folder / file_name(base_offset, LOG_SUFFIX)
+            self.cut_bytes += self.file_system.open(path).size()
+            remove_segment_files(self.file_system, self.folder, base_offset)
+        self.cut_bytes += last.file.size() - last.size_bytes
+        last.file.truncate(last.size_bytes)
+        last.file.fdatasync()
+
+    def _write_again(self, segment: Segment, recovery_point: int) -> None:
+        position = segment.position_of(recovery_point) if recovery_point > segment.base_offset else 0
+        while position < segment.size_bytes:
+            data = segment.file.pread(min(_SCAN_CHUNK_BYTES, segment.size_bytes - position), position)
+            write_whole(segment.file, data, position)
+            position += len(data)
+        segment.file.fdatasync()
+
+
+def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int) -> None:
+    """Unlink one segment: the log first, so that no log is ever without its indexes for long."""
+    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        path = folder / file_name(base_offset, suffix)
+        if file_system.exists(path):
+            file_system.unlink(path)
+
+
+def _segment_bases(file_system: FileSystem, folder: Path, log_start_offset: int) -> list[int]:
+    """The segments' base offsets; those wholly below the log's start are removed, their unlink was lost."""
+    found = (offset_of(name, LOG_SUFFIX) for name in file_system.listdir(folder))
+    bases = sorted(offset for offset in found if offset is not None)
+    while len(bases) > 1 and bases[1] <= log_start_offset:
+        remove_segment_files(file_system, folder, bases.pop(0))
+    return bases
+
+
+def _producers(
+    segments: tuple[Segment, ...], snapshots: SnapshotFiles, log_start_offset: int, now_ms: int
+) -> ProducerState:
+    """The newest good snapshot with the tail of the log applied to it."""
+    state = snapshots.load_newest(now_ms=now_ms) or ProducerState(end_offset=log_start_offset)
+    for segment in segments:
+        if segment.end_offset > state.end_offset:
+            _replay(segment, state, now_ms)
+    return state
+
+
+def _replay(segment: Segment, state: ProducerState, now_ms: int) -> None:
+    position = segment.position_of(max(state.end_offset, segment.base_offset))
+    for place in segment.walk(position, segment.size_bytes):
+        if place.base_offset < state.end_offset:
+            continue
+        header = decode_header(segment.file.pread(HEADER_BYTES, place.position))
+        if header.is_control:
+            marker = decode_marker(segment.file.pread(place.size_bytes, place.position))
+            coordinator_epoch = NO_COORDINATOR_EPOCH if marker is None else marker.coordinator_epoch
+            state.apply_marker(header, header.base_offset, coordinator_epoch, now_ms)
+        else:
+            state.apply(header, header.base_offset, now_ms)

@@ -1,0 +1,91 @@
+"""What a partition answers: the fate of an append, and where the bytes of a read lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from semel.core.log.recovery import Cut, Damaged, Sound
+from semel.core.producer_state.verdict import Verdict
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader
+from semel.server.storage.filesystem import File
+from semel.types import NO_TIMESTAMP, TopicPartition
+
+NO_OFFSET = -1
+
+
+class Incoming(NamedTuple):
+    """One request's batches for one partition: writable bytes, and the header of each batch in them."""
+
+    batches: memoryview
+    headers: Sequence[BatchHeader]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOutcome:
+    """What to answer, and when: as soon as the partition's high watermark has reached ``sync_offset``.
+
+    An error is final at once and has ``sync_offset`` 0. Should the partition go offline before the watermark
+    gets there, the answer is KAFKA_STORAGE_ERROR instead.
+    """
+
+    error_code: ErrorCode
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = NO_TIMESTAMP
+    log_start_offset: int = NO_OFFSET
+    sync_offset: int = 0
+    error_message: str | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Whole batches in a file. Holding the slice keeps the file open, also when retention removes it."""
+
+    file: File
+    position: int
+    length: int
+
+    def read(self) -> bytes:
+        return self.file.pread(self.length, self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetOutOfRange:
+    """The asked offset is not within ``log_start_offset`` to ``log_end_offset``."""
+
+    asked_offset: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+class TimestampOffset(NamedTuple):
+    """The first record at or after a time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What opening one partition found and did; ``str()`` is the one line that is told."""
+
+    partition: TopicPartition
+    verdict: Sound | Cut | Damaged
+    log_start_offset: int
+    log_end_offset: int
+    cut_bytes: int
+    scanned_bytes: int
+
+    def __str__(self) -> str:
+        where = f"{self.partition}: offsets {self.log_start_offset} to {self.log_end_offset} (exclusive)"
+        match self.verdict:
+            case Sound():
+                return f"{where}, whole"
+            case Cut(offset, reason):
+                return f"{where}; cut {self.cut_bytes} bytes at offset {offset}: {reason}"
+            case Damaged(offset, reason):
+                return f"{self.partition}: OFFLINE, damaged at offset {offset}: {reason}"

@@ -1,0 +1,546 @@
+"""One partition's log: append, sync, read, trim (Kafka's ``UnifiedLog``).
+
+Invariants:
+- Offsets are dense. ``log_start_offset`` <= ``high_watermark`` <= ``log_end_offset``, and none goes back.
+- In durable mode the high watermark is the end of what was synced: no reader ever sees what a power cut
+  can take.
+- The producer state speaks for exactly what is in the files; a write that failed leaves no trace in it.
+- A failed sync, or a write that could not be taken back, takes the partition offline until it is opened anew.
+  It is never tried again: the pages of a failed sync look clean and are lost.
+
+One thread appends and reads (the event loop); one other may be in :meth:`Partition.sync` at the same time.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import crc32c
+
+from semel.core.log import leader_epochs as epochs_of
+from semel.core.log.admission import inadmissible
+from semel.core.log.config import LOG_APPEND_TIME, LogConfig
+from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
+from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, RECOVERY_POINT, folder_of
+from semel.core.log.policy import count_below, count_expired, must_roll
+from semel.core.log.recovery import Cut, Damaged
+from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state.verdict import APPEND, Append, Duplicate, error_code, explain, judge_marker
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader, assign_offsets, decode_records
+from semel.record.control import decode_marker
+from semel.server.storage.filesystem import File, FileSystem, read_file, replace_file, write_whole
+from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.opening import open_log, remove_segment_files
+from semel.server.storage.outcome import (
+    NO_OFFSET,
+    AppendOutcome,
+    Incoming,
+    OffsetOutOfRange,
+    RecoveryReport,
+    Slice,
+    TimestampOffset,
+)
+from semel.server.storage.segment import Segment, TornWrite
+from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
+from semel.types import NO_TIMESTAMP, TopicPartition
+
+_RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
+
+
+class _Synced(NamedTuple):
+    """The end of what is durable; ``position`` is where that is in its segment, when that is known."""
+
+    offset: int
+    position: int | None
+
+
+class _Mark(NamedTuple):
+    """How far a group had come."""
+
+    batches: int
+    end_offset: int | None
+
+
+_NOTHING: Final = _Mark(0, None)
+
+
+class _Group:
+    """Batches that are judged and wait for one common write; their producers' entries can be put back."""
+
+    __slots__ = ("_before", "buffers", "end_offset", "headers", "size_bytes", "slots")
+
+    def __init__(self, end_offset: int) -> None:
+        self.buffers: list[memoryview] = []
+        self.headers: list[BatchHeader] = []
+        self.slots: list[int] = []  # whose outcome depends on the write
+        self.size_bytes = 0
+        self.end_offset = end_offset
+        self._before: list[ProducerEntry | None] = []
+
+    def add(self, batch: memoryview, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
+        self._before.append(producers.get(header.producer_id))
+        self.buffers.append(batch)
+        self.headers.append(header)
+        self.size_bytes += len(batch)
+        producers.apply(header, self.end_offset, now_ms)
+        self.end_offset += header.last_offset_delta + 1
+
+    def mark(self) -> _Mark:
+        return _Mark(len(self.buffers), self.end_offset)
+
+    def take_back(self, mark: _Mark, producers: ProducerState) -> None:
+        """Forget what was added since ``mark``."""
+        while len(self.buffers) > mark.batches:
+            self.size_bytes -= len(self.buffers.pop())
+            producers.restore(self.headers.pop().producer_id, self._before.pop())
+        if mark.end_offset is not None:
+            self.end_offset = producers.end_offset = mark.end_offset
+
+
+class Partition:
+    """One partition's log, usable from any thread that is the only one."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        data_dir: Path,
+        name: TopicPartition,
+        config: LogConfig,
+        *,
+        durable: bool,
+        clean: bool,
+        log_starts: LogStarts,
+        now_ms: int,
+    ) -> None:
+        """Open the partition's folder, recover what is in it, and be ready."""
+        self.name = name
+        self.config = config
+        self._file_system = file_system
+        self._folder = data_dir / folder_of(name)
+        self._durable = durable
+        self._log_starts = log_starts
+        self._snapshots = SnapshotFiles(file_system, self._folder)
+        self._snapshot_due: EncodedSnapshot | None = None
+        self._folder_dirty = False
+        self._offline_reason: str | None = None
+
+        recovery_point = self._load_recovery_point()
+        log_start_offset = log_starts.get(name)
+        opened = open_log(
+            file_system,
+            self._folder,
+            self._snapshots,
+            config,
+            log_start_offset=log_start_offset,
+            recovery_point=max(recovery_point, log_start_offset),
+            clean=clean,
+            now_ms=now_ms,
+        )
+        self._segments: tuple[Segment, ...] = opened.segments
+        self._bases = [segment.base_offset for segment in opened.segments]
+        self._producers: ProducerState = opened.producers
+        self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
+        self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
+        position = opened.segments[-1].size_bytes if opened.segments else 0
+        self._synced = _Synced(self.log_end_offset, position)  # one value, as another thread puts it there
+        self._epochs: LeaderEpochs = self._load_epochs()
+        self.leader_epoch = max(0, self._epochs[-1].leader_epoch) if self._epochs else 0
+        self.recovery = RecoveryReport(
+            name,
+            opened.verdict,
+            self.log_start_offset,
+            self.log_end_offset,
+            opened.cut_bytes,
+            opened.scanned_bytes,
+        )
+        if isinstance(opened.verdict, Damaged):
+            self._offline_reason = str(self.recovery)
+            return
+        if isinstance(opened.verdict, Cut):
+            # Whoever read what was cut must be able to see that these offsets are written anew (KIP-320).
+            self._epochs = epochs_of.cut_end(self._epochs, self.log_end_offset)
+            self.leader_epoch += 1
+        self._begin_epoch()
+        self._save_recovery_point()
+
+    # What is known
+
+    @property
+    def is_online(self) -> bool:
+        return self._offline_reason is None
+
+    @property
+    def offline_reason(self) -> str | None:
+        return self._offline_reason
+
+    @property
+    def high_watermark(self) -> int:
+        """Exclusive end of what readers may see."""
+        return self._synced.offset if self._durable else self.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """There are no transactions yet, so all that may be seen is stable."""
+        return self.high_watermark
+
+    @property
+    def synced_offset(self) -> int:
+        """Exclusive end of what a power cut cannot take."""
+        return self._synced.offset
+
+    @property
+    def needs_sync(self) -> bool:
+        return self._synced.offset < self.log_end_offset and self.is_online
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segment_base_offsets(self) -> tuple[int, ...]:
+        return tuple(self._bases)
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        return self._epochs
+
+    def producers(self) -> list[tuple[int, ProducerEntry]]:
+        """Every known producer id with what is known of it, by id."""
+        return sorted(self._producers)
+
+    # Appending
+
+    def append(self, batches: memoryview, headers: Sequence[BatchHeader], now_ms: int) -> AppendOutcome:
+        """Append one request's batches, whose CRCs were checked: all of them or none."""
+        return self.append_all([Incoming(batches, headers)], now_ms)[0]
+
+    def append_all(self, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
+        """Append several requests' batches in order, as far as possible with one write."""
+        if self._offline_reason is not None:
+            return [self._storage_error(self._offline_reason)] * len(incoming)
+        outcomes: list[AppendOutcome] = []
+        group = _Group(self.log_end_offset)
+        for one in incoming:
+            try:
+                if self._is_full_for(group, one, now_ms):
+                    self._write_group(group, outcomes, now_ms)
+                    group = _Group(self.log_end_offset)
+                    self.roll(now_ms)
+            except OSError as error:
+                outcomes.append(self._storage_error(str(error)))
+                continue
+            outcomes.append(self._admit(one, group, len(outcomes), now_ms))
+        self._write_group(group, outcomes, now_ms)
+        return outcomes
+
+    def _admit(self, incoming: Incoming, group: _Group, slot: int, now_ms: int) -> AppendOutcome:
+        """Judge one request's batches and add them to the group; a refusal of one is a refusal of all."""
+        append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None
+        base_offset = group.end_offset
+        mark = group.mark()
+        position = 0
+        for header in incoming.headers:
+            refused = inadmissible(header, self.config)
+            if refused is not None:
+                group.take_back(mark, self._producers)
+                return self._outcome(refused.error_code, error_message=refused.reason)
+            verdict = self._producers.judge(header)
+            if verdict is not APPEND:
+                group.take_back(mark, self._producers)
+                code = error_code(verdict)
+                known = verdict.base_offset if isinstance(verdict, Duplicate) else None
+                return self._outcome(
+                    code,
+                    base_offset=NO_OFFSET if known is None else known,
+                    error_message=explain(verdict),
+                    verdict=verdict,
+                    sync_offset=group.end_offset if isinstance(verdict, Duplicate) else 0,
+                )
+            batch = incoming.batches[position : position + header.size_bytes]
+            position += header.size_bytes
+            assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
+            group.add(batch, header, self._producers, now_ms)
+        group.slots.append(slot)
+        return self._outcome(
+            ErrorCode.NONE,
+            base_offset=base_offset,
+            log_append_time_ms=NO_TIMESTAMP if append_time_ms is None else append_time_ms,
+            sync_offset=group.end_offset,
+            verdict=APPEND,
+        )
+
+    def _is_full_for(self, group: _Group, incoming: Incoming, now_ms: int) -> bool:
+        last_offset = group.end_offset + sum(header.last_offset_delta + 1 for header in incoming.headers) - 1
+        return must_roll(
+            self._segments[-1].facts,
+            incoming_bytes=group.size_bytes + len(incoming.batches),
+            incoming_last_offset=last_offset,
+            config=self.config,
+            now_ms=now_ms,
+        )
+
+    def _write_group(self, group: _Group, outcomes: list[AppendOutcome], now_ms: int) -> None:
+        """Write what was admitted; when that fails, none of it ever happened."""
+        if not group.buffers:
+            return
+        try:
+            self._write(group.buffers)
+        except OSError as error:
+            group.take_back(_NOTHING, self._producers)
+            self._producers.end_offset = self.log_end_offset
+            for slot in group.slots:
+                outcomes[slot] = self._storage_error(str(error))
+            return
+        append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
+        for header in group.headers:
+            self._note(header, self.log_end_offset, append_time_ms)
+
+    def append_marker(self, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
+        """Fence a producer: append the control batch unless its epoch is current already, or refused."""
+        if self._offline_reason is not None:
+            return self._storage_error(self._offline_reason)
+        verdict = judge_marker(self._producers.get(header.producer_id), header.producer_epoch)
+        if not isinstance(verdict, Append):
+            code = ErrorCode.NONE if isinstance(verdict, Duplicate) else error_code(verdict)
+            message = None if isinstance(verdict, Duplicate) else explain(verdict)
+            sync_offset = self.log_end_offset if code is ErrorCode.NONE else 0
+            return self._outcome(code, error_message=message, verdict=verdict, sync_offset=sync_offset)
+        decoded = decode_marker(marker)
+        assert decoded is not None, "a control batch that is no marker"
+        base_offset = self.log_end_offset
+        view = memoryview(marker)
+        assign_offsets(view, base_offset, self.leader_epoch)
+        try:
+            if self._is_full_for(_Group(base_offset), Incoming(view, [header]), now_ms):
+                self.roll(now_ms)
+            self._write([view])
+        except OSError as error:
+            return self._storage_error(str(error))
+        self._note(header, base_offset)
+        self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
+        return self._outcome(ErrorCode.NONE, base_offset=base_offset, sync_offset=self.log_end_offset)
+
+    # Syncing
+
+    def sync(self) -> None:
+        """Make all that was appended before this call durable; on failure the partition goes offline.
+
+        The order of reads matters, as appends go on meanwhile: first the target, then the segments holding it.
+        """
+        if self._offline_reason is not None:
+            return
+        target = self.log_end_offset
+        segments = self._segments
+        position = segments[-1].size_bytes if segments[-1].end_offset == target else None
+        snapshot = self._snapshot_due
+        try:
+            if self._folder_dirty:
+                self._folder_dirty = False  # before the sync: a name made meanwhile sets it again
+                self._file_system.fsync_dir(self._folder)
+            for segment in segments:
+                if segment.end_offset > self._synced.offset or segment is segments[-1]:
+                    segment.sync(with_indexes=segment is not segments[-1])
+            if snapshot is not None and snapshot.end_offset <= target:
+                self._snapshots.write(snapshot)
+        except OSError as error:
+            self._go_offline(f"sync failed: {error}")
+            return
+        if self._snapshot_due is snapshot:
+            self._snapshot_due = None
+        self._synced = _Synced(target, position)
+        self._save_recovery_point()
+
+    def close(self, *, now_ms: int) -> bool:
+        """Sync and leave everything so that the next start need not scan; whether that worked."""
+        if self._offline_reason is None and self._segments:
+            try:
+                self._segments[-1].complete()
+                self._segments[-1].sync(with_indexes=True)
+            except OSError as error:
+                self._go_offline(f"closing failed: {error}")
+            self._snapshot_due = EncodedSnapshot.of(self._producers)
+            self.sync()
+            self._save_recovery_point(durable=True)
+        clean = self._offline_reason is None
+        self._go_offline("closed")
+        self._segments = ()
+        return clean
+
+    def abandon(self, reason: str) -> None:
+        """The partition is deleted: it answers nothing any more, and lets go of its files."""
+        self._go_offline(reason)
+        self._segments = ()
+        self._bases = []
+
+    # Reading
+
+    def read(
+        self, from_offset: int, max_bytes: int, up_to_offset: int | None = None, *, at_least_one: bool = True
+    ) -> Slice | OffsetOutOfRange:
+        """Whole batches from the one that holds ``from_offset``, below ``up_to_offset`` (the high watermark).
+
+        At most ``max_bytes``, unless ``at_least_one`` batch is wanted and the first is larger.
+        """
+        limit_offset = self.high_watermark if up_to_offset is None else up_to_offset
+        if not self.log_start_offset <= from_offset <= self.log_end_offset:
+            return OffsetOutOfRange(from_offset, self.log_start_offset, self.log_end_offset)
+        n = bisect_right(self._bases, from_offset) - 1
+        if n < 0 or not self._segments:  # damaged, or deleted meanwhile
+            return OffsetOutOfRange(from_offset, self.log_start_offset, self.log_end_offset)
+        segment = self._segments[n]
+        if from_offset >= limit_offset:
+            return Slice(segment.file, 0, 0)
+        start = segment.position_of(from_offset)
+        limit = self._limit_position(segment, limit_offset)
+        end = segment.trim(start, limit, bytes_max=max_bytes, at_least_one=at_least_one)
+        return Slice(segment.file, start, end - start)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record below the high watermark that is at least as new."""
+        for segment in self._segments:
+            place = segment.first_at_or_after(timestamp_ms, self.log_start_offset)
+            if place is None:
+                continue
+            if place.base_offset >= self.high_watermark:
+                return None
+            for record in decode_records(segment.file.pread(place.size_bytes, place.position)):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
+                    leader_epoch = self._leader_epoch_at(record.offset)
+                    return TimestampOffset(record.offset, record.timestamp_ms, leader_epoch)
+        return None
+
+    def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:
+        """The end of the largest known leader epoch at or below the asked one."""
+        return epochs_of.end_offset_of(self._epochs, leader_epoch, self.log_end_offset)
+
+    # Trimming
+
+    def delete_records(self, before_offset: int) -> ErrorCode:
+        """Raise the log start to ``before_offset``, durably; -1 means the high watermark."""
+        if self._offline_reason is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        target = self.high_watermark if before_offset == -1 else before_offset
+        if not 0 <= target <= self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        try:
+            self._raise_log_start(target)
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Remove the segments that are too old or too many; how many went."""
+        if self._offline_reason is not None:
+            return 0
+        facts = [segment.facts for segment in self._segments]
+        count = count_expired(facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms)
+        if count:
+            self._raise_log_start(self._segments[count].base_offset)
+        return count
+
+    def expire_producers(self, before_ms: int) -> int:
+        """Forget the producers that appended nothing since ``before_ms``; how many."""
+        return self._producers.expire(before_ms)
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless the active one is empty. ``OSError``: nothing changed."""
+        active = self._segments[-1]
+        if active.size_bytes == 0:
+            return
+        fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
+        active.complete()
+        self._folder_dirty = True
+        self._snapshot_due = EncodedSnapshot.of(self._producers)
+        self._segments = (*self._segments, fresh)
+        self._bases.append(fresh.base_offset)
+
+    # Within
+
+    def _write(self, buffers: Sequence[memoryview]) -> None:
+        """``OSError``: nothing of it is in the log; unless the disk is just full, the partition is offline."""
+        try:
+            self._segments[-1].write(buffers)
+        except TornWrite as error:
+            self._go_offline(f"a torn write could not be taken back: {error}")
+            raise
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                self._go_offline(f"write failed: {error}")
+            raise
+
+    def _note(self, header: BatchHeader, base_offset: int, append_time_ms: int = NO_TIMESTAMP) -> None:
+        last_offset = base_offset + header.last_offset_delta
+        timestamp_ms = header.max_timestamp if append_time_ms == NO_TIMESTAMP else append_time_ms
+        interval = self.config.index_interval_bytes
+        self._segments[-1].note(header.size_bytes, last_offset, timestamp_ms, index_interval_bytes=interval)
+        self.log_end_offset = last_offset + 1
+
+    def _limit_position(self, segment: Segment, limit_offset: int) -> int:
+        if limit_offset >= segment.end_offset:
+            return segment.size_bytes
+        synced = self._synced
+        if limit_offset == synced.offset and synced.position is not None:
+            return synced.position
+        return segment.position_of(limit_offset)
+
+    def _leader_epoch_at(self, offset: int) -> int:
+        found = [one.leader_epoch for one in self._epochs if one.start_offset <= offset]
+        return found[-1] if found else self.leader_epoch
+
+    def _raise_log_start(self, target: int) -> None:
+        """The new start is durable before a file goes: a half-done removal must not look like a hole."""
+        if target <= self.log_start_offset:
+            return
+        self.log_start_offset = target
+        self._log_starts.raise_to(self.name, target)
+        gone = count_below([segment.facts for segment in self._segments], target)
+        for segment in self._segments[:gone]:
+            remove_segment_files(self._file_system, self._folder, segment.base_offset)
+        self._segments = self._segments[gone:]
+        self._bases = self._bases[gone:]
+        self._folder_dirty = True
+
+    def _begin_epoch(self) -> None:
+        epochs = epochs_of.assign(self._epochs, self.leader_epoch, self.log_end_offset)
+        if epochs != self._epochs or not self._epochs:
+            self._epochs = epochs
+            checkpoint = epochs_of.encode_checkpoint(epochs)
+            replace_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT, checkpoint)
+
+    def _load_epochs(self) -> LeaderEpochs:
+        content = read_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT)
+        return () if content is None else epochs_of.decode_checkpoint(content) or ()
+
+    def _load_recovery_point(self) -> int:
+        self._recovery_file: File = self._file_system.open(self._folder / RECOVERY_POINT, create=True)
+        content = self._recovery_file.pread(_RECOVERY_POINT.size, 0)
+        if len(content) < _RECOVERY_POINT.size:
+            return 0
+        offset, crc = _RECOVERY_POINT.unpack(content)
+        return int(offset) if crc32c.crc32c(content[:8]) == crc else 0
+
+    def _save_recovery_point(self, *, durable: bool = False) -> None:
+        """A lower bound of what is synced; a stale or lost one costs a longer scan, so errors are nothing."""
+        offset = self._synced.offset.to_bytes(8, "big")
+        with suppress(OSError):
+            write_whole(self._recovery_file, offset + crc32c.crc32c(offset).to_bytes(4, "big"), 0)
+            if durable:
+                self._recovery_file.fdatasync()
+
+    def _go_offline(self, reason: str) -> None:
+        if self._offline_reason is None:
+            self._offline_reason = reason
+
+    def _storage_error(self, reason: str) -> AppendOutcome:
+        return self._outcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason)
+
+    def _outcome(self, code: ErrorCode, **fields: object) -> AppendOutcome:
+        return AppendOutcome(code, log_start_offset=self.log_start_offset, **fields)  # type: ignore[arg-type]

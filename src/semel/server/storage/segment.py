@@ -1,0 +1,224 @@
+"""One segment: a run of batches in a ``.log`` file with its two indexes (Kafka's ``LogSegment``).
+
+Invariants:
+- The file holds whole batches with dense offsets, from ``base_offset`` to ``end_offset`` (exclusive). A write
+  that fails half-way is taken back before anything else happens; if not even that works, it is a
+  :class:`TornWrite`.
+- Every search starts from an index and ends by walking batch headers, so that a short index only costs time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from semel.core.log.index import (
+    OffsetEntry,
+    TimeEntry,
+    floor_by_time,
+    floor_position,
+    floor_position_below,
+)
+from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from semel.core.log.policy import SegmentFacts
+from semel.record.batch import HEADER_BYTES
+from semel.server.storage.filesystem import File, FileSystem
+from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
+from semel.types import NO_TIMESTAMP
+
+_WALK: Final = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
+_WALK_CHUNK_BYTES: Final = 8192
+_PREFIX_BYTES: Final = 12
+
+
+class TornWrite(OSError):
+    """A failed write could not be taken back: the end of the file is not known any more."""
+
+
+class BatchPlace(NamedTuple):
+    """Where one batch lies in its segment."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+
+
+class Segment:
+    """One segment, full or growing."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_offset_of_max_timestamp",
+        "base_offset",
+        "created_ms",
+        "end_offset",
+        "file",
+        "index",
+        "max_timestamp_ms",
+        "size_bytes",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        file: File,
+        index: IndexFile[OffsetEntry],
+        time_index: IndexFile[TimeEntry],
+        *,
+        now_ms: int,
+    ) -> None:
+        """An empty segment; :meth:`note` tells it what its file holds already."""
+        self.base_offset = self.end_offset = self._offset_of_max_timestamp = base_offset
+        self.file = file
+        self.index = index
+        self.time_index = time_index
+        self.size_bytes = self._bytes_since_index = 0
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.created_ms = now_ms
+
+    @classmethod
+    def create(cls, file_system: FileSystem, folder: Path, base_offset: int, *, now_ms: int) -> Segment:
+        """A new segment; its name is durable only once ``folder`` has been synced."""
+        file = file_system.open(folder / file_name(base_offset, LOG_SUFFIX), create=True)
+        file.truncate(0)
+        index = IndexFile.create(file_system, folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
+        time_index = IndexFile.create(file_system, folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES)
+        return cls(base_offset, file, index, time_index, now_ms=now_ms)
+
+    @property
+    def facts(self) -> SegmentFacts:
+        return SegmentFacts(self.base_offset, self.size_bytes, self.created_ms, self.max_timestamp_ms)
+
+    # Growing
+
+    def write(self, buffers: Sequence[memoryview]) -> None:
+        """Put ``buffers`` at the end of the file. ``OSError``: nothing went in; :class:`TornWrite`: unknown."""
+        position = self.size_bytes
+        left = sum(map(len, buffers))
+        try:
+            written = self.file.pwritev(buffers, position)
+            while written < left:
+                if written <= 0:
+                    raise OSError("the file took no more bytes")
+                left -= written
+                position += written
+                buffers = _after(buffers, written)
+                written = self.file.pwritev(buffers, position)
+        except OSError as error:
+            try:
+                self.file.truncate(self.size_bytes)
+            except OSError as second:
+                raise TornWrite(f"{error}, and then {second}") from error
+            raise
+
+    def note(
+        self, size_bytes: int, last_offset: int, max_timestamp_ms: int, *, index_interval_bytes: int
+    ) -> None:
+        """One more batch is in the file: count it, and index it when enough bytes went by."""
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self._offset_of_max_timestamp = last_offset
+        if self._bytes_since_index > index_interval_bytes:
+            self.index.append(OffsetEntry(last_offset - self.base_offset, self.size_bytes))
+            self._index_time()
+            self._bytes_since_index = 0
+        self._bytes_since_index += size_bytes
+        self.size_bytes += size_bytes
+        self.end_offset = last_offset + 1
+
+    def complete(self) -> None:
+        """The segment will not grow any more: its indexes go to their files."""
+        self._index_time()
+        self.index.complete()
+        self.time_index.complete()
+
+    def sync(self, *, with_indexes: bool) -> None:
+        self.file.fdatasync()
+        if with_indexes:
+            self.index.fdatasync()
+            self.time_index.fdatasync()
+
+    def resume(self) -> int:
+        """Take up the counts of the loaded indexes; the position from which batches are still to be noted."""
+        last_time = self.time_index.last
+        if last_time is not None:
+            self.max_timestamp_ms = last_time.timestamp_ms
+            self._offset_of_max_timestamp = self.base_offset + last_time.relative_offset
+        self.size_bytes = self.index.last.position if self.index.last is not None else 0
+        return self.size_bytes
+
+    def _index_time(self) -> None:
+        last = self.time_index.last
+        if self.max_timestamp_ms >= 0 and (last is None or self.max_timestamp_ms > last.timestamp_ms):
+            relative_offset = self._offset_of_max_timestamp - self.base_offset
+            self.time_index.append(TimeEntry(self.max_timestamp_ms, relative_offset))
+
+    # Searching
+
+    def walk(self, position: int, end_position: int) -> Iterator[BatchPlace]:
+        """The batches from ``position``, where one starts, to ``end_position``."""
+        chunk, chunk_at = b"", 0
+        while position + HEADER_BYTES <= end_position:
+            at = position - chunk_at
+            if at + HEADER_BYTES > len(chunk):
+                chunk, chunk_at, at = self.file.pread(_WALK_CHUNK_BYTES, position), position, 0
+                if len(chunk) < HEADER_BYTES:
+                    return
+            base_offset, length, last_offset_delta, max_timestamp_ms = _WALK.unpack_from(chunk, at)
+            size_bytes = length + _PREFIX_BYTES
+            if size_bytes < HEADER_BYTES or position + size_bytes > end_position:
+                return
+            last_offset = base_offset + last_offset_delta
+            yield BatchPlace(position, size_bytes, base_offset, last_offset, max_timestamp_ms)
+            position += size_bytes
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that holds ``offset`` starts; the end of the file for the end offset."""
+        if offset >= self.end_offset:
+            return self.size_bytes
+        start = floor_position(self.index.entry_at, self.index.count, offset - self.base_offset)
+        for place in self.walk(start, self.size_bytes):
+            if place.last_offset >= offset:
+                return place.position
+        return self.size_bytes
+
+    def trim(self, start: int, limit: int, *, bytes_max: int, at_least_one: bool) -> int:
+        """The end of the last whole batch within ``bytes_max`` of ``start`` and below ``limit``."""
+        if limit - start <= bytes_max:
+            return limit
+        known = floor_position_below(self.index.entry_at, self.index.count, start + bytes_max)
+        end = max(start, known)
+        for place in self.walk(end, limit):
+            if place.position + place.size_bytes - start > bytes_max:
+                return place.position + place.size_bytes if end == start and at_least_one else end
+            end = place.position + place.size_bytes
+        return end
+
+    def first_at_or_after(self, timestamp_ms: int, from_offset: int) -> BatchPlace | None:
+        """The first batch that ends at or after ``from_offset`` with a record as new as ``timestamp_ms``."""
+        if self.max_timestamp_ms < timestamp_ms:
+            return None
+        older_to = floor_by_time(self.time_index.entry_at, self.time_index.count, timestamp_ms)
+        from_relative = max(older_to, from_offset - self.base_offset)
+        start = floor_position(self.index.entry_at, self.index.count, from_relative)
+        for place in self.walk(start, self.size_bytes):
+            if place.max_timestamp_ms >= timestamp_ms and place.last_offset >= from_offset:
+                return place
+        return None
+
+
+def _after(buffers: Sequence[memoryview], written: int) -> list[memoryview]:
+    """What is left of ``buffers`` when the first ``written`` bytes are in."""
+    rest = []
+    for buffer in buffers:
+        if written >= len(buffer):
+            written -= len(buffer)
+        else:
+            rest.append(buffer[written:])
+            written = 0
+    return rest

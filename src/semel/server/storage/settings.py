@@ -1,0 +1,20 @@
+"""What a data folder is opened with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from semel.core.log.config import LogConfig
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """``durable``: nothing is seen or acknowledged before it is synced. Else the page cache is trusted."""
+
+    durable: bool = True
+    default_config: LogConfig = field(default_factory=LogConfig)
+    producer_id_expiration_ms: int = _DAY_MS
+    topics_max: int = 10_000
+    partitions_max: int = 100_000  # of all topics

@@ -1,0 +1,83 @@
+"""The producer snapshots of one partition: semel's and Kafka's side by side, the two newest of each.
+
+A snapshot is never needed for being right, only for being quick, as long as the log goes back to its first
+batch. So one that is torn, or was never durable, is passed over for the one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from semel.core.log.names import KAFKA_SNAPSHOT_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_of
+from semel.core.producer_state.kafka_snapshot import decode_kafka_snapshot, encode_kafka_snapshot
+from semel.core.producer_state.snapshot import decode_snapshot, encode_snapshot
+from semel.core.producer_state.state import ProducerState
+from semel.server.storage.filesystem import FileSystem, read_file, replace_file
+
+_KEPT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSnapshot:
+    """A state as it was at ``end_offset``, ready to be written by another thread."""
+
+    end_offset: int
+    own: bytes
+    kafkas: bytes
+
+    @classmethod
+    def of(cls, state: ProducerState) -> EncodedSnapshot:
+        return cls(state.end_offset, encode_snapshot(state), encode_kafka_snapshot(state))
+
+
+class SnapshotFiles:
+    """The snapshots in one partition's folder."""
+
+    __slots__ = ("_file_system", "_folder")
+
+    def __init__(self, file_system: FileSystem, folder: Path) -> None:
+        self._file_system = file_system
+        self._folder = folder
+
+    def write(self, snapshot: EncodedSnapshot) -> None:
+        """Keep it, durably, and let go of the snapshots that are not needed any more.
+
+        Only for a state whose batches are all synced: a snapshot must never know more than the log.
+        """
+        for suffix, content in ((KAFKA_SNAPSHOT_SUFFIX, snapshot.kafkas), (SNAPSHOT_SUFFIX, snapshot.own)):
+            replace_file(self._file_system, self._folder / file_name(snapshot.end_offset, suffix), content)
+            for end_offset in self._offsets(suffix)[:-_KEPT]:
+                self._file_system.unlink(self._folder / file_name(end_offset, suffix))
+
+    def load_newest(self, *, now_ms: int) -> ProducerState | None:
+        """The state of the newest snapshot that can be read."""
+        for end_offset in reversed(self._offsets(SNAPSHOT_SUFFIX)):
+            content = read_file(self._file_system, self._folder / file_name(end_offset, SNAPSHOT_SUFFIX))
+            state = decode_snapshot(content or b"", now_ms=now_ms)
+            if isinstance(state, ProducerState) and state.end_offset == end_offset:
+                return state
+        for end_offset in reversed(self._offsets(KAFKA_SNAPSHOT_SUFFIX)):
+            content = read_file(
+                self._file_system, self._folder / file_name(end_offset, KAFKA_SNAPSHOT_SUFFIX)
+            )
+            state = decode_kafka_snapshot(content or b"", end_offset=end_offset, now_ms=now_ms)
+            if isinstance(state, ProducerState):
+                return state
+        return None
+
+    def drop_above(self, log_end_offset: int) -> None:
+        """Remove the snapshots that stand for more than the log holds; durable before new batches go in."""
+        dropped = False
+        for suffix in (SNAPSHOT_SUFFIX, KAFKA_SNAPSHOT_SUFFIX):
+            for end_offset in self._offsets(suffix):
+                if end_offset > log_end_offset:
+                    self._file_system.unlink(self._folder / file_name(end_offset, suffix))
+                    dropped = True
+        if dropped:
+            self._file_system.fsync_dir(self._folder)
+
+    def _offsets(self, suffix: str) -> list[int]:
+        found = (offset_of(name, suffix) for name in self._file_system.listdir(self._folder))
+        return sorted(offset for offset in found if offset is not None)

@@ -1,0 +1,103 @@
+"""A log-backed core's log: its records as batches in an internal partition.
+
+Invariants:
+- What :meth:`StateLog.submit` applied is in the log; it is answered only once that is durable.
+- The log stays small: when it has grown past a bound, the live records are written once more at its end,
+  synced, and everything before them is deleted: it can add nothing, as the newest record of a key counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from semel.core.decision import Decision, LogBacked, StateRecord
+from semel.errors import ErrorCode, StorageError
+from semel.record.batch import Record, decode_header, decode_records, encode_batch, scan_batches
+from semel.server.storage.outcome import Slice
+from semel.server.storage.partition import Partition
+
+_READ_BYTES: Final = 1 << 20
+_RECORDS_PER_BATCH: Final = 1000
+COMPACT_BYTES_MIN: Final = 4 << 20
+
+ResponseT = TypeVar("ResponseT")
+
+
+class Submitted(NamedTuple, Generic[ResponseT]):
+    """A decision that is written and applied; answer once the high watermark reaches ``sync_offset``."""
+
+    response: ResponseT
+    sync_offset: int
+    error_message: str | None
+
+
+class StateLog:
+    """One internal partition with the cores whose records it holds."""
+
+    def __init__(self, partition: Partition, states: Sequence[LogBacked]) -> None:
+        """Read the whole partition into ``states``."""
+        self.partition = partition
+        self._states = states
+        self._compact_above_bytes = COMPACT_BYTES_MIN
+        if not partition.is_online:
+            raise StorageError(f"{partition.offline_reason}; nothing can be served without it")
+        offset = partition.log_start_offset
+        while offset < partition.log_end_offset:
+            piece = partition.read(offset, _READ_BYTES, partition.log_end_offset)
+            assert isinstance(piece, Slice)
+            for batch, header in scan_batches(piece.read()):
+                for record in decode_records(batch):
+                    if record.offset >= offset and record.key is not None:
+                        self._apply(StateRecord(record.key, record.value))
+                offset = header.last_offset + 1
+
+    def submit(self, decision: Decision[ResponseT], now_ms: int) -> Submitted[ResponseT]:
+        """Write a decision's records and apply them. Answer when the partition's watermark is high enough."""
+        error = self._append(decision.records, now_ms) if decision.records else None
+        if error is not None:
+            return Submitted(decision.response, 0, error)
+        for record in decision.records:
+            self._apply(record)
+        # A decision without records also waits: it may rest on one that is not durable yet.
+        return Submitted(decision.response, self.partition.log_end_offset, None)
+
+    def submit_durably(self, decision: Decision[ResponseT], now_ms: int) -> ResponseT:
+        """:meth:`submit` and sync; ``StorageError`` when either fails."""
+        submitted = self.submit(decision, now_ms)
+        if submitted.error_message is None and self.partition.needs_sync:
+            self.partition.sync()
+        if submitted.error_message is not None or not self.partition.is_online:
+            raise StorageError(submitted.error_message or str(self.partition.offline_reason))
+        return submitted.response
+
+    def compact_if_large(self, now_ms: int) -> bool:
+        """Write the live records anew and drop the rest, when the log has grown large; whether it was done."""
+        partition = self.partition
+        if partition.size_bytes < self._compact_above_bytes or not partition.is_online:
+            return False
+        live = [record for state in self._states for record in state.live_records()]
+        try:
+            partition.roll(now_ms)
+        except OSError:
+            return False
+        first_offset = partition.log_end_offset
+        if self._append(live, now_ms) is not None:
+            return False
+        partition.sync()
+        done = partition.delete_records(first_offset) is ErrorCode.NONE
+        self._compact_above_bytes = max(COMPACT_BYTES_MIN, 2 * partition.size_bytes)
+        return done
+
+    def _append(self, records: Sequence[StateRecord], now_ms: int) -> str | None:
+        for first in range(0, len(records), _RECORDS_PER_BATCH):
+            some = records[first : first + _RECORDS_PER_BATCH]
+            batch = encode_batch([Record(n, now_ms, one.key, one.value) for n, one in enumerate(some)])
+            outcome = self.partition.append(memoryview(batch), [decode_header(batch)], now_ms)
+            if outcome.error_code is not ErrorCode.NONE:
+                return outcome.error_message or outcome.error_code.name
+        return None
+
+    def _apply(self, record: StateRecord) -> None:
+        if not any(state.apply(record) for state in self._states):
+            raise StorageError(f"{self.partition.name} holds a record of an unknown kind: {record.key!r}")

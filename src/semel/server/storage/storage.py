@@ -1,0 +1,292 @@
+"""The data folder: its lock and version, its topics and their partitions.
+
+Invariants:
+- One process at a time; a folder of another format version is refused, not guessed at.
+- The metadata log says which topics there are. A partition's folder is durable before its topic is in that
+  log, and goes after its topic has gone from it: a folder without a topic holds nothing acknowledged.
+- The clean-shutdown marker is there only between a stop that synced everything and the next start.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+from uuid import UUID, uuid4
+
+from semel.core.log.config import LogConfig
+from semel.core.log.names import (
+    CLEAN_SHUTDOWN,
+    DELETED_FOLDER_SUFFIX,
+    FOLDER_PROPERTIES,
+    LOCK,
+    METADATA_TOPIC,
+    PARTITION_METADATA,
+    folder_of,
+    partition_of,
+)
+from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
+from semel.errors import ErrorCode, StorageError
+from semel.server.storage.filesystem import FileSystem, OsFileSystem, read_file, replace_file
+from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.outcome import RecoveryReport
+from semel.server.storage.partition import Partition
+from semel.server.storage.settings import StorageSettings
+from semel.server.storage.state_log import StateLog
+from semel.types import TopicPartition
+
+FORMAT_VERSION: Final = 1
+_VERSION_PROPERTY: Final = "semel.format.version"
+_METADATA_ID: Final = UUID(int=2)
+_INTERNAL_CONFIG: Final = LogConfig(retention_ms=-1, segment_bytes=64 << 20, segment_ms=2**62)
+
+
+class Storage:
+    """All that one server keeps, below one folder."""
+
+    def __init__(
+        self, data_dir: Path, file_system: FileSystem, settings: StorageSettings, now_ms: int
+    ) -> None:
+        """Use :meth:`open`."""
+        self.data_dir = data_dir
+        self.settings = settings
+        self._file_system = file_system
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self.recovery: list[RecoveryReport] = []
+        file_system.mkdir(data_dir)
+        self._lock: object | None = file_system.lock(data_dir / LOCK)
+        self.cluster_id = self._check_version()
+        self.was_clean = self._take_clean_marker()
+        self._log_starts = LogStarts(file_system, data_dir)
+
+        self.topics = Topics(settings.default_config)
+        self.topics.put(Topic(METADATA_TOPIC, _METADATA_ID, 1, {}, _INTERNAL_CONFIG, is_internal=True))
+        self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), [self.topics])
+        self._remove_orphans()
+        for topic in self.topics:
+            for number in range(topic.partition_count):
+                name = TopicPartition(topic.name, number)
+                if name not in self._partitions:
+                    self._open_partition(name, topic.config, now_ms)
+
+    @classmethod
+    def open(
+        cls,
+        data_dir: Path,
+        file_system: FileSystem | None = None,
+        settings: StorageSettings | None = None,
+        *,
+        now_ms: int,
+    ) -> Storage:
+        """Lock the folder, recover what is in it, and be ready. ``StorageError`` says why not."""
+        try:
+            return cls(data_dir, file_system or OsFileSystem(), settings or StorageSettings(), now_ms)
+        except OSError as error:
+            raise StorageError(f"data folder {data_dir} cannot be used: {error}") from error
+
+    # Partitions
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Every partition, the internal ones too."""
+        return iter(list(self._partitions.values()))
+
+    def partition(self, topic: str, number: int) -> Partition | None:
+        return self._partitions.get(TopicPartition(topic, number))
+
+    @property
+    def metadata_log(self) -> StateLog:
+        """The log of topics and producer identities."""
+        return self._metadata
+
+    # Topics. Rare, so they write and sync before they return.
+
+    def create_topic(
+        self,
+        name: str,
+        partition_count: int = 1,
+        settings: Mapping[str, str | None] | None = None,
+        *,
+        now_ms: int,
+        topic_id: UUID | None = None,
+    ) -> Topic | Refused:
+        """Make a topic; durable when it returns."""
+        if len(self.topics) >= self.settings.topics_max:
+            return Refused(ErrorCode.POLICY_VIOLATION, f"there are {len(self.topics)} topics already")
+        request = CreateTopic(name, partition_count, settings or {}, topic_id or uuid4())
+        decision = self.topics.decide(request, now_ms)
+        topic = decision.response
+        if isinstance(topic, Refused):
+            return topic
+        refused = self._make_folders(topic, 0)
+        if refused is not None:
+            return refused
+        self._metadata.submit_durably(decision, now_ms)
+        self._open_from(topic, 0, now_ms)
+        return topic
+
+    def delete_topic(self, name: str, *, now_ms: int) -> Topic | Refused:
+        """Remove a topic with all its records; durable when it returns."""
+        decision = self.topics.decide(DeleteTopic(name), now_ms)
+        topic = decision.response
+        if isinstance(topic, Refused):
+            return topic
+        self._metadata.submit_durably(decision, now_ms)
+        for number in range(topic.partition_count):
+            partition = self._partitions.pop(TopicPartition(name, number), None)
+            if partition is not None:
+                partition.abandon("the topic was deleted")
+            self._remove_folder(folder_of(TopicPartition(name, number)))
+        return topic
+
+    def add_partitions(self, name: str, partition_count: int, *, now_ms: int) -> Topic | Refused:
+        """Grow a topic to ``partition_count`` partitions; durable when it returns."""
+        before = self.topics.get(name)
+        decision = self.topics.decide(AddPartitions(name, partition_count), now_ms)
+        topic = decision.response
+        if isinstance(topic, Refused):
+            return topic
+        assert before is not None
+        refused = self._make_folders(topic, before.partition_count)
+        if refused is not None:
+            return refused
+        self._metadata.submit_durably(decision, now_ms)
+        self._open_from(topic, before.partition_count, now_ms)
+        return topic
+
+    def alter_topic_config(
+        self, name: str, changes: Mapping[str, str | None], *, now_ms: int
+    ) -> Topic | Refused:
+        """Change settings of a topic; ``None`` puts one back to its default. Durable when it returns."""
+        decision = self.topics.decide(AlterConfig(name, changes), now_ms)
+        topic = decision.response
+        if isinstance(topic, Refused):
+            return topic
+        self._metadata.submit_durably(decision, now_ms)
+        for number in range(topic.partition_count):
+            self._partitions[TopicPartition(name, number)].config = topic.config
+        return topic
+
+    # Upkeep
+
+    def maintain(self, now_ms: int) -> None:
+        """Retention, forgotten producers, compact metadata: call it every few minutes."""
+        for partition in self:
+            partition.apply_retention(now_ms)
+            partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms)
+        self._metadata.compact_if_large(now_ms)
+
+    def close(self, *, now_ms: int) -> bool:
+        """Sync everything and let go of the folder; whether the next start need not scan."""
+        clean = sum(not partition.close(now_ms=now_ms) for partition in self) == 0
+        self._partitions.clear()
+        if clean:
+            try:
+                replace_file(self._file_system, self.data_dir / CLEAN_SHUTDOWN, b"semel\n")
+            except OSError:
+                clean = False
+        self._lock = None
+        return clean
+
+    # The folder
+
+    def _check_version(self) -> str:
+        """The cluster id of the folder, which is made when there is none."""
+        path = self.data_dir / FOLDER_PROPERTIES
+        content = read_file(self._file_system, path)
+        if content is None:
+            cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+            lines = f"version=1\ncluster.id={cluster_id}\n{_VERSION_PROPERTY}={FORMAT_VERSION}\n"
+            replace_file(self._file_system, path, lines.encode())
+            return cluster_id
+        lines = content.decode(errors="replace")
+        properties = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
+        version = properties.get(_VERSION_PROPERTY)
+        if version != str(FORMAT_VERSION):
+            found = "another program's" if version is None else f"of format version {version}"
+            raise StorageError(
+                f"data folder {self.data_dir} is {found}; this semel reads format version {FORMAT_VERSION}"
+            )
+        return properties.get("cluster.id", "semel")
+
+    def _take_clean_marker(self) -> bool:
+        path = self.data_dir / CLEAN_SHUTDOWN
+        if not self._file_system.exists(path):
+            return False
+        self._file_system.unlink(path)
+        self._file_system.fsync_dir(self.data_dir)
+        return True
+
+    def _open_internal(self, topic: str, now_ms: int) -> Partition:
+        name = TopicPartition(topic, 0)
+        self._file_system.mkdir(self.data_dir / folder_of(name))
+        self._file_system.fsync_dir(self.data_dir)
+        return self._open_partition(name, _INTERNAL_CONFIG, now_ms)
+
+    def _open_from(self, topic: Topic, first_number: int, now_ms: int) -> None:
+        for number in range(first_number, topic.partition_count):
+            self._open_partition(TopicPartition(topic.name, number), topic.config, now_ms)
+
+    def _open_partition(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
+        partition = Partition(
+            self._file_system,
+            self.data_dir,
+            name,
+            config,
+            durable=self.settings.durable,
+            clean=self.was_clean,
+            now_ms=now_ms,
+            log_starts=self._log_starts,
+        )
+        self._partitions[name] = partition
+        self.recovery.append(partition.recovery)
+        return partition
+
+    def _make_folders(self, topic: Topic, first_number: int) -> Refused | None:
+        """The folders of a topic's partitions from ``first_number`` on, durably."""
+        if len(self._partitions) + topic.partition_count - first_number > self.settings.partitions_max:
+            limit = f"the server's bound of {self.settings.partitions_max} partitions"
+            return Refused(ErrorCode.POLICY_VIOLATION, f"{topic.name!r} would pass {limit}")
+        topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+        try:
+            for number in range(first_number, topic.partition_count):
+                name = TopicPartition(topic.name, number)
+                folder = self.data_dir / folder_of(name)
+                if self._file_system.exists(folder):
+                    self._remove_folder(folder.name)
+                self._log_starts.forget(name)
+                self._file_system.mkdir(folder)
+                metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
+                replace_file(self._file_system, folder / PARTITION_METADATA, metadata)
+            self._file_system.fsync_dir(self.data_dir)
+        except OSError as error:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"no folder for {topic.name!r}: {error}")
+        return None
+
+    def _remove_folder(self, folder: str) -> None:
+        """Take the folder out of sight in one step, then empty it; what is left over goes at the next start."""
+        hidden = self.data_dir / f"{folder[:200]}.{uuid4().hex}{DELETED_FOLDER_SUFFIX}"
+        try:
+            self._file_system.rename(self.data_dir / folder, hidden)
+            self._file_system.fsync_dir(self.data_dir)
+            self._empty(hidden)
+        except OSError:
+            return
+
+    def _empty(self, folder: Path) -> None:
+        for name in self._file_system.listdir(folder):
+            self._file_system.unlink(folder / name)
+        self._file_system.rmdir(folder)
+
+    def _remove_orphans(self) -> None:
+        """Remove what a topic that was never made, or is deleted, has left."""
+        for entry in self._file_system.listdir(self.data_dir):
+            if entry.endswith(DELETED_FOLDER_SUFFIX):
+                self._empty(self.data_dir / entry)
+                continue
+            name = partition_of(entry)
+            if name is None:
+                continue
+            topic = self.topics.get(name.topic)
+            if topic is None or name.partition >= topic.partition_count:
+                self._remove_folder(entry)
