@@ -54,7 +54,7 @@ class Storage:
         self._file_system = file_system
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
-        file_system.mkdir(data_dir)
+        _make_folder(file_system, data_dir)
         self._lock: object | None = file_system.lock(data_dir / LOCK)
         self.cluster_id = self._check_version()
         self.was_clean = self._take_clean_marker()
@@ -290,3 +290,11 @@ class Storage:
             topic = self.topics.get(name.topic)
             if topic is None or name.partition >= topic.partition_count:
                 self._remove_folder(entry)
+
+
+def _make_folder(file_system: FileSystem, data_dir: Path) -> None:
+    """The data folder itself, durably: its name stands in a folder that nobody else would sync."""
+    made = [folder for folder in (data_dir, *data_dir.parents) if not file_system.exists(folder)]
+    file_system.mkdir(data_dir)
+    for folder in dict.fromkeys((data_dir, *made)):
+        file_system.fsync_dir(folder.parent)
