@@ -71,6 +71,14 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
     return verdict
 
 
+def surplus_allowed(ticket: Ticket, writer: str, output: TopicPartition, query_id: str) -> bool:
+    """Whether more rows may be stored than this micro-batch has: they belong to later ones then.
+
+    Another query (its checkpoint was lost) cuts its micro-batches elsewhere; what it left stays a surplus.
+    """
+    return query_id != ticket.decided_query_id or (writer, output) in ticket.surplus_from
+
+
 def claimed(history: SinkHistory, sink_epoch: int, writer: str) -> int | Refusal:
     """After this task's WRITER was read back: whose producer id every attempt of ``writer`` uses."""
     return history.fenced_by_other(sink_epoch) or history.producer_ids[writer]

@@ -1,0 +1,377 @@
+"""A log of lists and a driver that takes the protocol's steps one by one, all decisions made by the core.
+
+Scenarios stop a driver or an attempt between any two steps by not calling the next one: that is a crash, or a
+zombie that goes on later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from semel.core.sink import run
+from semel.core.sink.decide import check_twin, decide
+from semel.core.sink.digest import NO_ROWS
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import Attempt, Decision, Fence, OutputTopic, Stored, WriterClaim, decode, encode
+from semel.core.sink.ranges import SourceRange, Verdict
+from semel.core.sink.refusal import Refusal
+from semel.core.sink.run import Ticket, closing_epoch, writer_epoch
+from semel.core.sink.task import (
+    OutputReport,
+    PrefixCheck,
+    TaskReport,
+    claimed,
+    fewer_rows,
+    late,
+    may_write,
+    surplus_allowed,
+)
+from semel.types import TopicPartition
+
+SINK = "orders"
+SOURCE = TopicPartition("in", 0)
+PARTITIONS = 2
+
+
+class Stopped(Exception):
+    """A refusal, or the log's answer that ends an attempt."""
+
+    def __init__(self, why: Refusal | str) -> None:
+        self.reason = why.reason.value if isinstance(why, Refusal) else why
+        super().__init__(self.reason)
+
+
+def allow(outcome):
+    if isinstance(outcome, Refusal):
+        raise Stopped(outcome)
+    return outcome
+
+
+@dataclass
+class World:
+    """Output partitions with producer state, the decision log, and the counters of the coordinator."""
+
+    rows: dict[TopicPartition, list[tuple[int, bytes]]] = field(default_factory=dict)
+    state: dict[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
+    journal: list[bytes] = field(default_factory=list)
+    sink_epochs: int = 0
+    producer_ids: int = 100
+    newest_driver_epoch: int = -1
+    topic_id: str = "first"
+    compacted: bool = False
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    partition_count: int = PARTITIONS
+
+    @property
+    def outputs(self) -> list[TopicPartition]:
+        return [TopicPartition("out", number) for number in range(self.partition_count)]
+
+    def log(self, output: TopicPartition) -> list[tuple[int, bytes]]:
+        return self.rows.setdefault(output, [])
+
+    def append_row(self, output, producer_id, producer_epoch, sequence, row) -> str:
+        epoch, last_sequence = self.state.get((producer_id, output), (-1, -1))
+        if producer_epoch < epoch:
+            return "fenced"
+        if producer_epoch > epoch:
+            last_sequence = -1
+        if sequence <= last_sequence:
+            return "duplicate"
+        if sequence > last_sequence + 1:
+            return "gap"
+        self.state[producer_id, output] = (producer_epoch, sequence)
+        self.log(output).append((producer_id, row))
+        return "stored"
+
+    def fence(self, producer_id, producer_epoch, output) -> None:
+        epoch, _ = self.state.get((producer_id, output), (-1, -1))
+        if epoch > producer_epoch:
+            raise Stopped("SinkFenced")
+        if epoch < producer_epoch:
+            self.state[producer_id, output] = (producer_epoch, -1)
+            self.log(output).append((-1, b"marker"))
+
+    def append_as_driver(self, record) -> None:
+        if record.sink_epoch < self.newest_driver_epoch:
+            raise Stopped("SinkFenced")
+        self.newest_driver_epoch = record.sink_epoch
+        self.journal.append(encode(record)[1])
+
+    def append_as_task(self, record) -> None:
+        self.journal.append(encode(record)[1])
+
+    def history(self, since: int = 0) -> SinkHistory:
+        history = SinkHistory(SINK)
+        for value in self.journal[since:]:
+            history.apply(decode(value))
+        history.end_offset = len(self.journal)
+        return history
+
+    def stored(self, producer_id, output, from_offset) -> list[tuple[int, bytes]]:
+        return [
+            (offset, row)
+            for offset, (who, row) in enumerate(self.log(output))
+            if who == producer_id and offset >= from_offset
+        ]
+
+    def visible(self) -> list[bytes]:
+        """Every row of the output, sorted: the multiset that readers see."""
+        return sorted(row for log in self.rows.values() for who, row in log if who >= 0)
+
+
+@dataclass
+class TaskAttempt:
+    driver: Driver
+    ticket: Ticket
+    source_range: SourceRange
+    rows: Sequence[bytes]
+    number: int = 0
+    query_id: str = "q1"
+    producer_id: int = -1
+    todo: list[tuple[TopicPartition, int, bytes]] = field(default_factory=list)
+    outputs: dict[TopicPartition, OutputReport] = field(default_factory=dict)
+
+    @property
+    def world(self) -> World:
+        return self.driver.world
+
+    def open(self) -> Verdict:
+        """Skip or write, WRITER, and the comparison with what the scan found."""
+        verdict = allow(may_write(self.ticket, self.source_range, self.query_id))
+        if verdict is Verdict.SKIP:
+            return verdict
+        writer, ticket = self.source_range.writer, self.ticket
+        known = ticket.producer_ids.get(writer)
+        if self.number:
+            self.world.append_as_task(Attempt(SINK, writer, ticket.sink_epoch, self.number))
+        if known is None:
+            self.world.producer_ids += 1
+            self.world.append_as_task(WriterClaim(SINK, writer, self.world.producer_ids, ticket.sink_epoch))
+        if known is None or self.number:
+            since = self.world.history(ticket.journal_end_offset)
+            since.producer_ids = dict(ticket.producer_ids) | {
+                name: self.world.history().producer_ids[name]
+                for name in since.producer_ids
+                if name not in ticket.producer_ids
+            }
+            if self.number:
+                refusal = late(since, ticket.sink_epoch)
+                if refusal:
+                    raise Stopped(refusal)
+            self.producer_id = allow(claimed(since, ticket.sink_epoch, writer))
+        else:
+            self.producer_id = known
+        self._compare(writer)
+        return verdict
+
+    def _compare(self, writer: str) -> None:
+        outputs = [TopicPartition("out", number) for number in range(self.ticket.output.partition_count)]
+        check = PrefixCheck.of(self.ticket, writer, outputs)
+        for place, output in enumerate(outputs):
+            mine = [row for row in self.rows if row[-1] % len(outputs) == place]
+            stored = allow(check.feed(output, None, pa.array(mine, pa.binary()), None))
+            have = self.ticket.have.get((writer, output))
+            surplus_from = None
+            if have is not None and have.digest.count > len(mine):
+                if not surplus_allowed(self.ticket, writer, output, self.query_id):
+                    raise Stopped(fewer_rows(writer, output, len(mine), have.digest.count))
+                at = self.world.stored(self.producer_id, output, self.ticket.scan_from(writer, output))
+                if [row for _, row in at[: len(mine)]] != mine:
+                    raise Stopped("NonDeterministicReplay")
+                surplus_from = at[len(mine)][0]
+            first = self.ticket.next_sequences.get((writer, output), 0)
+            for index, row in enumerate(mine[stored:]):
+                self.todo.append((output, first + index, row))
+            if mine or have:
+                self.outputs[output] = OutputReport(
+                    NO_ROWS.over(None, pa.array(mine, pa.binary())),
+                    first + len(mine[stored:]),
+                    have.end_offset if have else self.ticket.scanned_from.get(output, 0),
+                    surplus_from,
+                )
+
+    def send(self, count: int = 10**6) -> TaskAttempt:
+        """The next ``count`` rows."""
+        for _ in range(min(count, len(self.todo))):
+            output, sequence, row = self.todo[0]
+            answer = self.world.append_row(
+                output, self.producer_id, writer_epoch(self.ticket.sink_epoch), sequence, row
+            )
+            if answer == "fenced":
+                raise Stopped("SinkFenced")
+            if answer == "gap":
+                raise Stopped("gap")
+            self.todo.pop(0)
+            report = self.outputs[output]
+            end_offset = max(report.end_offset, len(self.world.log(output)))
+            self.outputs[output] = OutputReport(
+                report.digest, report.next_sequence, end_offset, report.surplus_from
+            )
+        return self
+
+    def report(self) -> TaskReport:
+        assert not self.todo
+        return TaskReport(
+            self.source_range.writer, self.source_range, self.producer_id, len(self.rows), self.outputs
+        )
+
+
+@dataclass
+class Driver:
+    world: World
+    query_id: str = "q1"
+    sink_epoch: int = -1
+    ticket: Ticket | None = None
+    history: SinkHistory | None = None
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def take(self) -> Driver:
+        self.sink_epoch = self.world.sink_epochs
+        self.world.sink_epochs += 1
+        return self
+
+    def fence(self) -> Driver:
+        self.world.append_as_driver(Fence(SINK, self.sink_epoch, f"driver {self.sink_epoch}"))
+        self.history = self.world.history()
+        return self
+
+    def fence_writers(self) -> Driver:
+        for (producer_id, epoch), outputs in run.fences(
+            self.history, self.sink_epoch, self.world.outputs
+        ).items():
+            for output in outputs:
+                self.world.fence(producer_id, epoch, output)
+        return self
+
+    def begin(self) -> Driver:
+        world = self.world
+        output = OutputTopic("out", world.topic_id, world.partition_count)
+        self.starts = run.scan_starts(self.history, {tp: len(world.log(tp)) for tp in world.outputs})
+        refusal = run.check_provable(
+            self.history,
+            output,
+            self.starts,
+            {tp: world.log_starts.get(tp, 0) for tp in world.outputs},
+            world.compacted,
+        )
+        if refusal:
+            raise Stopped(refusal)
+        surplus = run.surplus_starts(self.history)
+        have = {}
+        for writer, producer_id in self.history.producer_ids.items():
+            for tp in world.outputs:
+                found = world.stored(producer_id, tp, surplus.get((writer, tp), self.starts[tp]))
+                if found:
+                    digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
+                    have[writer, tp] = Stored(digest, found[-1][0] + 1)
+        begun = allow(run.begin(self.history, self.sink_epoch, output, self.starts, have))
+        world.append_as_driver(begun)
+        self.history = world.history()
+        self.ticket = run.new_ticket(self.history, begun, producer_id=7, journal_sequence=2)
+        return self
+
+    def plan(self) -> Driver:
+        """The next micro-batch: on with the run, or a new one."""
+        if self.ticket is not None:
+            before = self.history.decision
+            self.history = self.world.history()
+            if allow(run.goes_on(self.history, self.sink_epoch, self.history.decision != before)):
+                self.ticket = run.next_ticket(self.ticket, self.history, self.ticket.journal_sequence + 1)
+                return self
+        return self.take().fence().fence_writers().begin()
+
+    def task(self, source_range: SourceRange, rows: Sequence[bytes], number: int = 0) -> TaskAttempt:
+        return TaskAttempt(self, self.ticket, source_range, rows, number, self.query_id)
+
+    def decide(
+        self, reports: Sequence[TaskReport], batch_id: int = 0, retried: bool = False
+    ) -> Decision | None:
+        history = self.world.history()
+        if (fenced := history.fenced_by_other(self.sink_epoch)) is not None:
+            raise Stopped(fenced)
+        twins = history.twins_of(self.sink_epoch)
+        for report in reports:
+            if report.writer in twins or retried:
+                self._settle(report)
+        decision = allow(
+            decide(self.ticket, history, reports, self.query_id, batch_id, closed=bool(twins) or retried)
+        )
+        if decision is not None:
+            self.world.append_as_driver(decision)
+        return decision
+
+    def _settle(self, report: TaskReport) -> None:
+        for tp in self.world.outputs:
+            self.world.fence(report.producer_id, closing_epoch(self.sink_epoch), tp)
+            found = self.world.stored(report.producer_id, tp, self.ticket.scan_from(report.writer, tp))
+            refusal = check_twin(
+                report, tp, NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
+            )
+            if refusal:
+                raise Stopped(refusal)
+
+    def batch(self, *work: tuple[SourceRange, Sequence[bytes]], batch_id: int = 0) -> Decision | None:
+        """A whole micro-batch without any trouble."""
+        self.plan()
+        reports = []
+        for source_range, rows in work:
+            attempt = self.task(source_range, rows)
+            if attempt.open() is Verdict.WRITE:
+                reports.append(attempt.send().report())
+        return self.decide(reports, batch_id)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def driver(world):
+    def make(query_id: str = "q1") -> Driver:
+        return Driver(world, query_id)
+
+    return make
+
+
+@pytest.fixture
+def stopped():
+    def expect(reason: str):
+        return pytest.raises(Stopped, match=f"^{reason}$")
+
+    return expect
+
+
+@pytest.fixture
+def source():
+    def make(first: int, end: int, partition: int = 0, split: tuple[int, int] = (0, 1)) -> SourceRange:
+        return SourceRange(TopicPartition("in", partition), first, end, *split)
+
+    return make
+
+
+@pytest.fixture
+def rows():
+    def make(first: int, end: int, version: bytes = b"") -> list[bytes]:
+        return [version + bytes([0, number]) for number in range(first, end)]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_world():
+    return World
+
+
+@pytest.fixture(scope="session")
+def make_driver():
+    return Driver
+
+
+@pytest.fixture(scope="session")
+def the_stop():
+    return Stopped
