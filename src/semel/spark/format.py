@@ -1,0 +1,52 @@
+"""``format("semel")``: the data source that Spark finds by its name."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from semel.errors import ConfigError
+from semel.spark.batch_sink import SemelWriter
+from semel.spark.options import sink_options, source_options
+from semel.spark.output import check_columns
+from semel.spark.source import SemelReader, SemelStreamReader, columns_of
+from semel.spark.stream_sink import SemelStreamWriter
+
+
+class SemelDataSource(DataSource):
+    """A log that speaks Kafka's protocol (semel's own, or Apache Kafka), as source and as sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in ``format("semel")``."""
+        return "semel"
+
+    def schema(self) -> str:
+        """The connector's columns; ``headers`` only when it is asked for."""
+        return columns_of(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch query."""
+        return SemelReader(source_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A streaming query."""
+        return SemelStreamReader(source_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        check_columns(schema)
+        if overwrite:
+            raise ConfigError('a log can only be appended to: use mode("append")')
+        return SemelWriter(sink_options(self.options, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A micro-batch of a streaming query."""
+        check_columns(schema)
+        return SemelStreamWriter(sink_options(self.options, streaming=True))

@@ -1,0 +1,103 @@
+"""How a source task tells a sink task of the same Spark task what it reads.
+
+``read()`` and ``write()`` of one task run in two worker processes of one executor. A sink cannot see the
+plan, but a note that ``read()`` leaves under the task attempt's id is there by the time ``write()`` sees
+its first row (or the end); after a shuffle there is none, after a coalesce there are several.
+
+Notes live under the temporary folder, by run of the query (a fresh UUID each) and micro-batch. Those of
+micro-batches two back are dropped by later reads, so a source without a semel sink leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from semel.core.sink.ranges import SourceRange
+
+_KEPT_BATCHES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIdentity:
+    """Which attempt of which task of which micro-batch this process runs."""
+
+    query_id: str
+    run_id: str
+    batch_id: int
+    spark_partition: int
+    attempt_number: int
+    task_attempt_id: int
+
+
+def this_task() -> TaskIdentity | None:
+    """The running task of a streaming query; ``None`` outside of one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    batch_id = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    if context is None or batch_id is None:
+        return None
+    return TaskIdentity(
+        query_id=str(context.getLocalProperty("sql.streaming.queryId")),
+        run_id=str(context.getLocalProperty("spark.jobGroup.id")),
+        batch_id=int(batch_id),
+        spark_partition=context.partitionId(),
+        attempt_number=context.attemptNumber(),
+        task_attempt_id=context.taskAttemptId(),
+    )
+
+
+def leave_note(source_range: SourceRange) -> None:
+    """Say what this task reads; before its first row is handed out."""
+    task = this_task()
+    if task is None:
+        return
+    folder = _folder(task)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = uuid.uuid4().hex
+    draft = folder / f".{name}"
+    draft.write_bytes(pickle.dumps(source_range))
+    draft.rename(folder / name)
+    _drop_old(folder.parent.parent, task.batch_id)
+
+
+def read_notes(task: TaskIdentity) -> list[SourceRange]:
+    """The notes of ``task``, so far."""
+    folder = _folder(task)
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    return [_load(path) for path in paths]
+
+
+def drop_notes(task: TaskIdentity) -> None:
+    """The task is over."""
+    shutil.rmtree(_folder(task), ignore_errors=True)
+
+
+def _load(path: Path) -> SourceRange:
+    note: Any = pickle.loads(path.read_bytes())  # our own file, in a folder that only this user can write
+    assert isinstance(note, SourceRange)
+    return note
+
+
+def _folder(task: TaskIdentity) -> Path:
+    root = Path(tempfile.gettempdir()) / f"semel-notes-{os.getuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    if root.stat().st_uid != os.getuid():
+        raise PermissionError(f"{root} belongs to another user")
+    return root / task.run_id / str(task.batch_id) / str(task.task_attempt_id)
+
+
+def _drop_old(run: Path, batch_id: int) -> None:
+    for folder in run.iterdir():
+        if folder.name.isdigit() and int(folder.name) < batch_id - _KEPT_BATCHES:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,285 @@
+"""The options of ``format("semel")``: the names of Spark's Kafka connector, and semel's own for the sink.
+
+An option that is not known, or not supported yet, is an error that says so; none is ever ignored, except
+those of Spark itself. Keys are case-insensitive, as Spark's are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from semel.errors import ConfigError
+from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
+from semel.types import TopicPartition
+
+_SPARK_OWN: Final = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
+_SOURCE: Final = frozenset(
+    {
+        "subscribe", "subscribepattern", "assign",
+        "startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp",
+        "startingoffsetsbytimestampstrategy",
+        "endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp",
+        "maxoffsetspertrigger", "minpartitions", "includeheaders", "failondataloss",
+    }
+)  # fmt: skip
+_SINK: Final = frozenset({"topic", "exactlyonce", "sinkid", "txnappid", "txnversion", "includeheaders"})
+_NOT_YET: Final = {
+    "minoffsetspertrigger": "minOffsetsPerTrigger",
+    "maxtriggerdelay": "maxTriggerDelay",
+    "maxrecordsperpartition": "maxRecordsPerPartition",
+    "groupidprefix": "groupIdPrefix",
+    "kafka.group.id": "kafka.group.id",
+    "commitgroup": "commitGroup",
+    "kafkaconsumer.polltimeoutms": "kafkaConsumer.pollTimeoutMs",
+    "fetchoffset.numretries": "fetchOffset.numRetries",
+    "fetchoffset.retryintervalms": "fetchOffset.retryIntervalMs",
+}
+_REFUSED: Final = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.key.deserializer": "keys are read as bytes",
+    "kafka.value.deserializer": "values are read as bytes",
+    "kafka.key.serializer": "keys are written as bytes",
+    "kafka.value.serializer": "values are written as bytes",
+    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
+    "kafka.interceptor.classes": "there are no interceptors here",
+}
+_KAFKA: Final = frozenset(
+    {
+        "kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.ms", "kafka.isolation.level",
+        "kafka.compression.type", "kafka.max.request.size", "kafka.max.partition.fetch.bytes", "kafka.acks",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach the log."""
+
+    bootstrap: str
+    client_id: str = "semel-spark"
+    request_timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A starting or ending position. Of the fields, the first that is set wins, as in the connector."""
+
+    timestamp_ms: int | None = None
+    timestamps_ms: Offsets | None = None
+    offsets: Offsets | None = None
+    default: int = LATEST
+    sink_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a source reads."""
+
+    connection: Connection
+    subscribe: tuple[str, ...] = ()
+    subscribe_pattern: re.Pattern[str] | None = None
+    assign: tuple[TopicPartition, ...] = ()
+    start: Position = field(default_factory=Position)
+    end: Position = field(default_factory=Position)
+    no_timestamp_match_is_error: bool = True
+    offsets_per_trigger_max: int | None = None
+    partitions_min: int | None = None
+    include_headers: bool = False
+    fail_on_data_loss: bool = True
+    isolation: str = "read_committed"
+    partition_fetch_bytes_max: int = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a sink writes, and under which name."""
+
+    connection: Connection
+    topic: str | None
+    sink_id: str | None
+    compression: str = "none"
+    batch_bytes_max: int = 1_000_000
+    txn_app_id: str | None = None
+    txn_version: int | None = None
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Parsed and checked; ``ConfigError`` names the option."""
+    given = _known(options, _SOURCE)
+    chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
+    if len(chosen) != 1:
+        raise ConfigError(
+            "exactly one of the options subscribe, subscribePattern and assign is needed"
+            + (f", not {' and '.join(chosen)}" if chosen else "")
+        )
+    if streaming:
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            if name.lower() in given:
+                raise ConfigError(f"option {name} is for batch queries; a stream has no end")
+    elif "maxoffsetspertrigger" in given:
+        raise ConfigError("option maxOffsetsPerTrigger is for streaming queries")
+    strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise ConfigError(
+            f"option startingOffsetsByTimestampStrategy is 'error' or 'latest', not {strategy!r}"
+        )
+    start = _position(given, "starting", LATEST if streaming else EARLIEST)
+    end = _position(given, "ending", LATEST)
+    if not streaming and (
+        (start.offsets is None and start.default == LATEST) or LATEST in (start.offsets or {}).values()
+    ):
+        raise ConfigError(
+            "option startingOffsets cannot be latest (-1) in a batch query: there would be no row"
+        )
+    if end.default == EARLIEST or EARLIEST in (end.offsets or {}).values():
+        raise ConfigError("option endingOffsets cannot be earliest (-2): there would be no row")
+    return SourceOptions(
+        connection=_connection(given),
+        subscribe=_topics(given["subscribe"]) if "subscribe" in given else (),
+        subscribe_pattern=_pattern(given["subscribepattern"]) if "subscribepattern" in given else None,
+        assign=tuple(parse_assignment(given["assign"])) if "assign" in given else (),
+        start=start,
+        end=end,
+        no_timestamp_match_is_error=strategy == "error",
+        offsets_per_trigger_max=_positive(given, "maxOffsetsPerTrigger"),
+        partitions_min=_positive(given, "minPartitions"),
+        include_headers=_flag(given, "includeHeaders", default=False),
+        fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
+        isolation=_choice(given, "kafka.isolation.level", ("read_committed", "read_uncommitted")),
+        partition_fetch_bytes_max=_positive(given, "kafka.max.partition.fetch.bytes") or 8 * 2**20,
+    )
+
+
+def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Parsed and checked; ``ConfigError`` names the option."""
+    given = _known(options, _SINK)
+    protocol = given.get("exactlyonce", "sequenced").lower()
+    if protocol != "sequenced":
+        raise ConfigError(
+            f"option exactlyOnce={given['exactlyonce']} is not supported yet: there is 'sequenced' only"
+        )
+    acks = given.get("kafka.acks", "all")
+    if acks not in ("all", "-1"):
+        raise ConfigError(f"option kafka.acks={acks}: an exactly-once sink needs acks=all")
+    sink_id = given.get("sinkid")
+    if streaming and not sink_id:
+        raise ConfigError(
+            "option sinkId is required: the log remembers under this name what the query has written. Choose "
+            "it once and keep it; a name made up from the checkpoint would be lost with it"
+        )
+    if sink_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", sink_id):
+        raise ConfigError(
+            f"option sinkId={sink_id!r}: up to 200 letters, digits, dots, dashes and underscores"
+        )
+    if not given.get("topic"):
+        raise ConfigError("option topic is required; a topic column is not supported yet")
+    txn_app_id, version = given.get("txnappid"), given.get("txnversion")
+    if (txn_app_id is None) != (version is None):
+        raise ConfigError("the options txnAppId and txnVersion name a batch write together: give both")
+    if version is not None and (streaming or not version.isdigit()):
+        raise ConfigError(
+            "options txnAppId and txnVersion are for batch writes; a stream has its sinkId"
+            if streaming
+            else f"option txnVersion={version!r} has to be a number that rises"
+        )
+    return SinkOptions(
+        connection=_connection(given),
+        topic=given["topic"],
+        sink_id=sink_id,
+        compression=_choice(given, "kafka.compression.type", ("none", "gzip", "snappy", "lz4", "zstd")),
+        batch_bytes_max=_positive(given, "kafka.max.request.size") or 1_000_000,
+        txn_app_id=txn_app_id,
+        txn_version=None if version is None else int(version),
+    )
+
+
+def _known(options: Mapping[str, str], own: frozenset[str]) -> dict[str, str]:
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name in own or name in _KAFKA or name in _SPARK_OWN:
+            continue
+        if name in _NOT_YET:
+            raise ConfigError(f"option {_NOT_YET[name]} is not supported yet")
+        if name in _REFUSED:
+            raise ConfigError(f"option {name} is not supported: {_REFUSED[name]}")
+        near = difflib.get_close_matches(name, _spelled(own | _KAFKA), n=1)
+        raise ConfigError(f"option {name} is not supported" + (f"; did you mean {near[0]}?" if near else ""))
+    return given
+
+
+def _spelled(names: Iterable[str]) -> list[str]:
+    return sorted(names)
+
+
+def _connection(given: Mapping[str, str]) -> Connection:
+    bootstrap = given.get("kafka.bootstrap.servers", "").strip()
+    if not bootstrap:
+        raise ConfigError("option kafka.bootstrap.servers is required")
+    return Connection(
+        bootstrap,
+        given.get("kafka.client.id", "semel-spark"),
+        _positive(given, "kafka.request.timeout.ms") or 30_000,
+    )
+
+
+def _position(given: Mapping[str, str], side: str, default: int) -> Position:
+    timestamp = given.get(f"{side}timestamp")
+    if timestamp is not None:
+        if not timestamp.strip().isdigit():
+            raise ConfigError(f"option {side}Timestamp={timestamp!r} has to be milliseconds since 1970")
+        return Position(timestamp_ms=int(timestamp), default=default)
+    by_timestamp = given.get(f"{side}offsetsbytimestamp")
+    if by_timestamp is not None:
+        return Position(
+            timestamps_ms=parse_offsets(by_timestamp, f"{side}OffsetsByTimestamp", sentinels=()),
+            default=default,
+        )
+    text = given.get(f"{side}offsets")
+    if text is None:
+        return Position(default=default)
+    if text.strip().lower() in ("earliest", "latest"):
+        return Position(default=EARLIEST if text.strip().lower() == "earliest" else LATEST)
+    if side == "starting" and text.strip().startswith("sink:"):
+        return Position(default=EARLIEST, sink_id=text.strip().removeprefix("sink:"))
+    return Position(offsets=parse_offsets(text, f"{side}Offsets"), default=default)
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    topics = tuple(sorted({topic.strip() for topic in text.split(",") if topic.strip()}))
+    if not topics:
+        raise ConfigError("option subscribe names no topic")
+    return topics
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as bad:
+        raise ConfigError(f"option subscribePattern={text!r}: {bad}") from None
+
+
+def _positive(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ConfigError(f"option {name}={text!r} has to be a positive number")
+    return int(text)
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"option {name}={text!r} has to be true or false")
+    return text == "true"
+
+
+def _choice(given: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    text = given.get(name, allowed[0]).strip().lower()
+    if text not in allowed:
+        raise ConfigError(f"option {name}={text!r} has to be one of {', '.join(allowed)}")
+    return text

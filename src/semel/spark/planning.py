@@ -1,0 +1,85 @@
+"""Pure planning of the source: limits, splits, and what is missing. Follows Spark's ``KafkaOffsetReader``.
+
+A *range* is what one Spark partition reads; see :class:`semel.core.sink.ranges.SourceRange` for the whole
+partition's range that goes with it, which the exactly-once sink recognises the micro-batch by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from semel.core.sink.ranges import SourceRange
+from semel.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """One Spark partition of the source: ``read_from`` to ``read_end`` (exclusive) of a source range."""
+
+    source_range: SourceRange
+    read_from: int
+    read_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets that were to be read and are gone."""
+
+    source: TopicPartition
+    lost_from: int
+    lost_end: int
+
+
+def limit(
+    start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], offsets_max: int | None
+) -> dict[TopicPartition, int]:
+    """The end of the next micro-batch: at most ``offsets_max`` in all, in proportion to the backlog."""
+    ends = {tp: max(end, start.get(tp, 0)) for tp, end in latest.items()}
+    backlog = {tp: ends[tp] - start.get(tp, 0) for tp in ends if ends[tp] > start.get(tp, 0)}
+    total = sum(backlog.values())
+    if offsets_max is None or total <= offsets_max:
+        return ends
+    # Whoever has a backlog moves: shares are rounded down, but each is at least 1, as the connector does it.
+    return {
+        tp: min(end, start.get(tp, 0) + max(1, backlog[tp] * offsets_max // total)) if tp in backlog else end
+        for tp, end in ends.items()
+    }
+
+
+def split(
+    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], partitions_min: int | None
+) -> list[ReadRange]:
+    """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size."""
+    sizes = {tp: end[tp] - start.get(tp, 0) for tp in sorted(end) if end[tp] > start.get(tp, 0)}
+    idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in sizes)
+    total = sum(sizes.values())
+    ranges: list[ReadRange] = []
+    for tp, size in sizes.items():
+        first = start.get(tp, 0)
+        pieces = 1
+        if partitions_min is not None and partitions_min > len(sizes):
+            pieces = max(1, min(size, round(size * partitions_min / total)))
+        for index in range(pieces):
+            source_range = SourceRange(tp, first, end[tp], index, pieces, idle if not ranges else ())
+            ranges.append(
+                ReadRange(source_range, first + size * index // pieces, first + size * (index + 1) // pieces)
+            )
+    return ranges
+
+
+def losses(
+    start: Mapping[TopicPartition, int],
+    log_start: Mapping[TopicPartition, int],
+    log_end: Mapping[TopicPartition, int],
+) -> list[Loss]:
+    """What retention, a trim or a topic made anew has taken from under ``start``."""
+    found = []
+    for tp, offset in sorted(start.items()):
+        if tp not in log_start:
+            found.append(Loss(tp, offset, offset + 1))
+        elif offset < log_start[tp]:
+            found.append(Loss(tp, offset, log_start[tp]))
+        elif offset > log_end[tp]:
+            found.append(Loss(tp, log_end[tp], offset))
+    return found

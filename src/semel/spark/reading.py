@@ -1,0 +1,115 @@
+"""Reading a range of a partition, whole batches at a time; rows of aborted transactions are left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from semel.client.blocking import Cluster
+from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
+from semel.record.batch import BatchHeader, scan_batches
+from semel.types import TopicPartition
+
+_POLL_TIMEOUT_MS: Final = 120_000  # kafkaConsumer.pollTimeoutMs
+_WAIT_MS: Final = 500
+_FETCH_BYTES_MAX: Final = 32 * 2**20
+
+Batch = tuple[memoryview, BatchHeader]
+
+
+def read_range(
+    cluster: Cluster,
+    source: TopicPartition,
+    from_offset: int,
+    end_offset: int,
+    *,
+    isolation: str = "read_committed",
+    partition_bytes_max: int = 8 * 2**20,
+    fail_on_data_loss: bool = True,
+) -> Iterator[list[Batch]]:
+    """The batches that hold offsets ``from_offset`` to ``end_offset`` (exclusive), fetch by fetch.
+
+    The first and the last batch may hold offsets outside of the range. Raises :class:`DataLoss` when the
+    range's beginning has gone meanwhile.
+    """
+    position = from_offset
+    deadline_ms = _now_ms() + _POLL_TIMEOUT_MS
+    while position < end_offset:
+        try:
+            fetched = cluster.fetch(
+                {source: position},
+                max_wait_ms=_WAIT_MS,
+                min_bytes=1,
+                max_bytes=_FETCH_BYTES_MAX,
+                partition_max_bytes=partition_bytes_max,
+                isolation=isolation,
+            )[source]
+            code = ErrorCode.of(fetched.error_code)
+        except ConnectionLost:
+            if _now_ms() > deadline_ms:
+                raise
+            continue
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            position = _after_loss(cluster, source, position, end_offset, fail_on_data_loss)
+            continue
+        if code is ErrorCode.NONE:
+            batches = list(scan_batches(fetched.records, allow_partial_tail=True))
+            if batches:
+                position = batches[-1][1].last_offset + 1
+                deadline_ms = _now_ms() + _POLL_TIMEOUT_MS
+                yield _committed(batches, fetched.aborted or ()) if isolation == "read_committed" else batches
+                continue
+        elif not code.retriable:
+            raise BrokerError(code, f"fetching {source} from offset {position}")
+        else:
+            time.sleep(0.05)  # the partition is moving: give its new leader a moment
+        if _now_ms() > deadline_ms:
+            raise ConnectionLost(f"nothing of {source} came from offset {position} in {_POLL_TIMEOUT_MS} ms")
+
+
+def _after_loss(
+    cluster: Cluster, source: TopicPartition, position: int, end_offset: int, fail_on_data_loss: bool
+) -> int:
+    log_start = log_start_offset(cluster, source)
+    if fail_on_data_loss:
+        raise data_loss(source, position, max(position + 1, min(log_start, end_offset)))
+    return max(log_start, position + 1) if log_start > position else end_offset
+
+
+def data_loss(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
+    """The error of the source, with its ways out."""
+    return DataLoss(
+        source,
+        lost_from,
+        lost_end,
+        "retention, a trim or a new topic took them before they were read. Start from another offset, or set "
+        "failOnDataLoss=false to go on with what is left",
+    )
+
+
+def log_start_offset(cluster: Cluster, source: TopicPartition) -> int:
+    """Where the partition begins now."""
+    return int(cluster.list_offsets({source: -2})[source].offset)
+
+
+def _committed(batches: list[Batch], aborted: Sequence[tuple[int, int]]) -> list[Batch]:
+    """Kafka's consumer-side filter, by the (producer id, first offset) of the aborted transactions."""
+    if not aborted:
+        return batches
+    waiting = sorted((first_offset, producer_id) for producer_id, first_offset in aborted)
+    open_aborted: set[int] = set()
+    kept = []
+    for batch, header in batches:
+        while waiting and waiting[0][0] <= header.last_offset:
+            open_aborted.add(waiting.pop(0)[1])
+        if header.is_control:
+            open_aborted.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in open_aborted:
+            continue
+        kept.append((batch, header))
+    return kept
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,173 @@
+"""The decision log's shell: find or make ``__semel_sinks``, append to it, read one sink's history from it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any, Final
+
+from semel.client.blocking import Cluster
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import SINKS_TOPIC, Fence, JournalRecord, decode, encode
+from semel.core.sink.run import SINK_EPOCH_MAX
+from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkError, SinkFenced
+from semel.record.batch import Record, decode_records, encode_batch
+from semel.record.partitioner import partition_for_key
+from semel.spark.connections import connect
+from semel.spark.options import Connection
+from semel.spark.reading import read_range
+from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+
+PARTITION_COUNT: Final = 8
+APPEND_TIMEOUT_MS: Final = 60_000
+_RETRY_PAUSE_S: Final = 0.1
+_FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+
+
+def owner() -> str:
+    """Who holds a sink, for the error of whoever lost it."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+class SinkLog:
+    """One sink's part of the decision log."""
+
+    def __init__(self, connection: Connection, sink_id: str) -> None:
+        self.sink_id = sink_id
+        self.cluster: Cluster = connect(connection)
+        self._partition: TopicPartition | None = None
+
+    @property
+    def partition(self) -> TopicPartition:
+        """By hash of the sink id; the topic is made when it is not there."""
+        if self._partition is None:
+            count = topic_partition_count(self.cluster, SINKS_TOPIC)
+            if count is None:
+                create_topic(self.cluster, SINKS_TOPIC, PARTITION_COUNT)
+                count = topic_partition_count(self.cluster, SINKS_TOPIC) or PARTITION_COUNT
+            self._partition = TopicPartition(SINKS_TOPIC, partition_for_key(self.sink_id.encode(), count))
+        return self._partition
+
+    def take_over(self) -> ProducerGrant:
+        """The sink's own identity with a raised epoch: from now on the log refuses any older driver."""
+        grant: ProducerGrant = self.cluster.init_producer_id(transactional_id=f"semel.sink.{self.sink_id}")
+        if grant.producer_epoch > SINK_EPOCH_MAX:
+            raise SinkError(
+                f"sink {self.sink_id!r} has used up its {SINK_EPOCH_MAX + 1} epochs: go on with a new sinkId "
+                f"and startingOffsets=sink:{self.sink_id}"
+            )
+        return grant
+
+    def append(self, record: JournalRecord, grant: ProducerGrant | None = None, sequence: int = -1) -> int:
+        """Store ``record`` and return its offset; with ``grant``: once, and only while it is the newest."""
+        key, value = encode(record)
+        batch = encode_batch(
+            [Record(0, time.time_ns() // 1_000_000, key, value)],
+            producer_id=-1 if grant is None else grant.producer_id,
+            producer_epoch=-1 if grant is None else grant.producer_epoch,
+            base_sequence=sequence,
+        )
+        produced = produce_until_answered(self.cluster, {self.partition: bytes(batch)})[self.partition]
+        code = ErrorCode.of(produced.error_code)
+        if code in _FENCED:
+            history = SinkHistory(self.sink_id)
+            self.read(history)
+            fenced = history.fenced_by_other(record.sink_epoch)
+            raise SinkFenced(
+                fenced.evidence if fenced else f"sink {self.sink_id!r} was taken over by another driver"
+            )
+        if code is not ErrorCode.NONE and code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            raise BrokerError(code, f"appending to the decision log of sink {self.sink_id!r}")
+        return int(produced.base_offset)
+
+    def read(self, history: SinkHistory) -> list[JournalRecord]:
+        """Bring ``history`` up to the high watermark of now; the records that are new in it."""
+        listed = self.cluster.list_offsets({self.partition: LATEST_TIMESTAMP}, isolation="read_committed")
+        end_offset = listed[self.partition].offset
+        new: list[JournalRecord] = []
+        for batches in read_range(self.cluster, self.partition, history.end_offset, end_offset):
+            for batch, header in batches:
+                if header.is_control:
+                    continue
+                for record in decode_records(batch):
+                    if history.end_offset <= record.offset < end_offset and record.value is not None:
+                        entry = decode(record.value)
+                        if entry.sink_id == self.sink_id:
+                            history.apply(entry)
+                            new.append(entry)
+        history.end_offset = max(history.end_offset, end_offset)
+        return new
+
+
+_HISTORIES: Final[dict[tuple[int, Connection, str], SinkHistory]] = {}
+
+
+def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
+    """The sink's whole history up to now; a process reads each record once."""
+    key = (os.getpid(), connection, log.sink_id)
+    history = _HISTORIES.setdefault(key, SinkHistory(log.sink_id))
+    log.read(history)
+    return history
+
+
+def decided_ends(connection: Connection, sink_id: str) -> dict[TopicPartition, int]:
+    """Where ``startingOffsets=sink:<id>`` starts. Fences it first: an old driver could still decide."""
+    log = SinkLog(connection, sink_id)
+    grant = log.take_over()
+    log.append(Fence(sink_id, grant.producer_epoch, owner()), grant, sequence=0)
+    history = SinkHistory(sink_id)
+    log.read(history)
+    return {} if history.decision is None else dict(history.decision.source_ends)
+
+
+def produce_until_answered(
+    cluster: Cluster, batches: dict[TopicPartition, bytes]
+) -> dict[TopicPartition, Any]:
+    """Send until every batch has a definite answer. Safe to repeat: sequences make a second copy a duplicate.
+
+    (A record without an identity may be stored twice; the ones that tasks append may, by their meaning.)
+    """
+    deadline = time.monotonic() + APPEND_TIMEOUT_MS / 1000
+    answers: dict[TopicPartition, Any] = {}
+    while True:
+        waiting = {tp: batch for tp, batch in batches.items() if tp not in answers}
+        try:
+            produced = cluster.produce(waiting, acks=-1, timeout_ms=30_000)
+        except (ConnectionLost, BrokerError) as failed:
+            passing = isinstance(failed, ConnectionLost) or failed.code.retriable
+            if not passing or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_PAUSE_S)
+            continue
+        for tp, answer in produced.items():
+            code = ErrorCode.of(answer.error_code)
+            if not code.retriable or code is ErrorCode.CORRUPT_MESSAGE:
+                answers[tp] = answer
+            elif time.monotonic() > deadline:
+                raise BrokerError(code, f"writing to {tp}")
+        if len(answers) == len(batches):
+            return answers
+        time.sleep(_RETRY_PAUSE_S)
+
+
+def topic_partition_count(cluster: Cluster, topic: str) -> int | None:
+    """How many partitions ``topic`` has; ``None`` when there is no such topic."""
+    found = cluster.metadata().topics.get(topic)
+    return len(found.partitions) if found is not None and not found.error_code else None
+
+
+def create_topic(cluster: Cluster, topic: str, partition_count: int) -> None:
+    """Make ``topic``; another process may have been faster."""
+    try:
+        cluster.create_topics({topic: partition_count})
+    except BrokerError as refused:
+        if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+    cluster.topic(topic)  # waits until it has a leader
+
+
+def cleanup_policy(cluster: Cluster, topic: str) -> str:
+    """``delete``, ``compact`` or both."""
+    entry = cluster.describe_configs([topic])[topic].get("cleanup.policy")
+    return "delete" if entry is None or entry.value is None else entry.value

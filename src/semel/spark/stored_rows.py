@@ -1,0 +1,45 @@
+"""Reading the output back: the rows of given writers, for the scan, for twins and for a surplus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from semel.client.blocking import Cluster
+from semel.record.columnar import decode_table
+from semel.spark.output import Rows
+from semel.spark.reading import read_range
+from semel.types import TopicPartition
+
+
+def stored_rows(
+    cluster: Cluster, output: TopicPartition, from_offsets: Mapping[int, int], end_offset: int
+) -> Iterator[tuple[int, Rows, Any]]:
+    """(producer id, rows, their offsets), in log order, from each producer's own offset on.
+
+    Batches of other producers are passed over without being unpacked.
+    """
+    start = min(from_offsets.values(), default=end_offset)
+    for batches in read_range(cluster, output, start, end_offset, isolation="read_uncommitted"):
+        ours = [
+            (header.producer_id, batch)
+            for batch, header in batches
+            if header.producer_id in from_offsets and not header.is_control
+        ]
+        for producer_id, group in groupby(ours, key=lambda entry: entry[0]):
+            table = decode_table(
+                (batch for _, batch in group),
+                topic=output.topic,
+                partition=output.partition,
+                from_offset=from_offsets[producer_id],
+                end_offset=end_offset,
+                include_headers=True,
+            ).combine_chunks()
+            if table.num_rows:
+                columns = {
+                    name: table.column(name).combine_chunks()
+                    for name in ("key", "value", "headers", "offset")
+                }
+                rows = Rows(columns["key"], columns["value"], columns["headers"], None)
+                yield producer_id, rows, columns["offset"]

@@ -1,0 +1,141 @@
+"""Steps 1 to 5 of the protocol: a driver takes the sink over and begins a run.
+
+In this order, and each durable before the next: raise the sink's epoch, FENCE, read the decision log, fence
+every known writer in every output partition, scan the output, BEGIN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from semel.client.blocking import Cluster
+from semel.core.sink import run
+from semel.core.sink.digest import NO_ROWS
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import Fence, OutputTopic, Stored
+from semel.core.sink.run import Ticket
+from semel.errors import BrokerError, ErrorCode, SinkFenced
+from semel.spark.options import SinkOptions
+from semel.spark.refusing import allow
+from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, history_of, owner
+from semel.spark.stored_rows import stored_rows
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, TopicPartition
+
+_NEW_TOPIC_PARTITIONS = 1
+
+
+def begin_run(options: SinkOptions, log: SinkLog, only_writers_of: str = "") -> Ticket:
+    """A new run; safe at any time between micro-batches, whoever else believes to hold the sink.
+
+    ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
+    """
+    assert options.topic is not None
+    grant = log.take_over()
+    sink_epoch = grant.producer_epoch
+    log.append(Fence(log.sink_id, sink_epoch, owner()), grant, sequence=0)
+    history = history_of(log, options.connection).of_writers(only_writers_of)
+    _stop_if_fenced(history, sink_epoch)
+    output, compacted = _output(log.cluster, options.topic)
+    partitions = [TopicPartition(output.topic, number) for number in range(output.partition_count)]
+    fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
+    ends = _listed(log.cluster, partitions, LATEST_TIMESTAMP)
+    starts = run.scan_starts(history, ends)
+    allow(
+        run.check_provable(
+            history, output, starts, _listed(log.cluster, partitions, EARLIEST_TIMESTAMP), compacted
+        )
+        or True
+    )
+    have = _scan(log.cluster, history, starts, ends)
+    begun = allow(run.begin(history, sink_epoch, output, starts, have))
+    log.append(begun, grant, sequence=1)
+    log.read(history)
+    _stop_if_fenced(history, sink_epoch)
+    return run.new_ticket(history, begun, grant.producer_id, journal_sequence=2)
+
+
+def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
+    """The run of a batch write that nobody can rerun: there is nothing to fence, to scan or to decide."""
+    assert options.topic is not None
+    output, _ = _output(log.cluster, options.topic)
+    partitions = [TopicPartition(output.topic, number) for number in range(output.partition_count)]
+    history = SinkHistory(log.sink_id)
+    log.read(history)
+    return Ticket(
+        sink_id=log.sink_id,
+        producer_id=NO_PRODUCER_ID,
+        sink_epoch=0,
+        journal_sequence=0,
+        journal_end_offset=history.end_offset,
+        output=output,
+        producer_ids={},
+        scanned_from=_listed(log.cluster, partitions, LATEST_TIMESTAMP),
+    )
+
+
+def fence_writers(
+    cluster: Cluster, sink_id: str, fences: Mapping[tuple[int, int], list[TopicPartition]]
+) -> None:
+    """Raise writers to exactly the given epochs; a higher one in the log is a newer driver's."""
+    waiting = {writer: outputs for writer, outputs in fences.items() if outputs}
+    while waiting:
+        answers = cluster.write_fence(waiting)
+        again: dict[tuple[int, int], list[TopicPartition]] = {}
+        for (producer_id, epoch), outputs in waiting.items():
+            for tp in outputs:
+                code = ErrorCode.of(answers[producer_id, tp])
+                if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                    raise SinkFenced(
+                        f"another driver has taken sink {sink_id!r} over: {tp} holds a newer fence"
+                    )
+                if code.retriable:
+                    again.setdefault((producer_id, epoch), []).append(tp)
+                elif code is not ErrorCode.NONE:
+                    raise BrokerError(code, f"fencing writers of sink {sink_id!r} in {tp}")
+        waiting = again
+
+
+def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:
+    fenced = history.fenced_by_other(sink_epoch)
+    if fenced is not None:
+        allow(fenced)
+
+
+def _output(cluster: Cluster, topic: str) -> tuple[OutputTopic, bool]:
+    found = cluster.metadata().topics.get(topic)
+    if found is None or found.error_code:
+        create_topic(cluster, topic, _NEW_TOPIC_PARTITIONS)
+        found = cluster.topic(topic)
+    return OutputTopic(topic, str(found.topic_id), len(found.partitions)), "compact" in cleanup_policy(
+        cluster, topic
+    )
+
+
+def _listed(
+    cluster: Cluster, partitions: list[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, int]:
+    listed = cluster.list_offsets(dict.fromkeys(partitions, timestamp_ms), isolation="read_uncommitted")
+    return {tp: entry.offset for tp, entry in listed.items()}
+
+
+def _scan(
+    cluster: Cluster,
+    history: SinkHistory,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[tuple[str, TopicPartition], Stored]:
+    """What stands in the output undecided: count and CRCs by writer and partition, over all its epochs."""
+    writers = {producer_id: writer for writer, producer_id in history.producer_ids.items()}
+    surplus = run.surplus_starts(history)
+    have: dict[tuple[str, TopicPartition], Stored] = {}
+    for tp, start in starts.items():
+        from_offsets = {
+            producer_id: surplus.get((writer, tp), start) for producer_id, writer in writers.items()
+        }
+        for producer_id, rows, offsets in stored_rows(cluster, tp, from_offsets, ends[tp]):
+            place = (writers[producer_id], tp)
+            digest = have[place].digest if place in have else NO_ROWS
+            have[place] = Stored(
+                digest.over(rows.keys, rows.values, rows.headers), int(offsets[len(offsets) - 1].as_py()) + 1
+            )
+    return have

@@ -1,0 +1,48 @@
+"""The connector's offset grammar."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.errors import ConfigError
+from semel.spark.offsets import from_json, parse_assignment, parse_offsets, to_json
+from semel.types import TopicPartition
+
+TP = TopicPartition
+
+
+def test_json_of_topics_and_partitions():
+    text = '{"a": {"0": 23, "1": -2}, "b": {"0": -1}}'
+    assert parse_offsets(text, "startingOffsets") == {TP("a", 0): 23, TP("a", 1): -2, TP("b", 0): -1}
+
+
+def test_a_whole_topic_by_name():
+    assert parse_offsets('{"a": "earliest"}', "startingOffsets") == {TP("a", -1): -2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"a": 3}', '{"a": {"0": "3"}}', '{"a": {"x": 3}}', '{"a": {"0": -3}}', '{"a": {"0": true}}'],
+)
+def test_what_is_not_offsets_is_refused_by_the_options_name(text):
+    with pytest.raises(ConfigError, match="startingOffsets"):
+        parse_offsets(text, "startingOffsets")
+
+
+def test_assignment():
+    assert parse_assignment('{"b": [0], "a": [1, 0, 1]}') == [TP("a", 0), TP("a", 1), TP("b", 0)]
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{"a": [-1]}', '{"a": [true]}'])
+def test_a_bad_assignment_is_refused(text):
+    with pytest.raises(ConfigError, match="assign"):
+        parse_assignment(text)
+
+
+@given(
+    st.dictionaries(st.builds(TP, st.text(min_size=1, max_size=3), st.integers(0, 20)), st.integers(0, 2**60))
+)
+def test_a_stream_offset_survives_the_checkpoint(offsets):
+    assert from_json(to_json(offsets)) == offsets

@@ -1,0 +1,109 @@
+"""Options: the connector's names, and no option ignored."""
+
+from __future__ import annotations
+
+import pytest
+
+from semel.errors import ConfigError
+from semel.spark.offsets import EARLIEST, LATEST
+from semel.spark.options import sink_options, source_options
+from semel.types import TopicPartition
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+READ = SERVERS | {"subscribe": "b, a"}
+WRITE = SERVERS | {"topic": "t", "sinkId": "s"}
+
+
+def test_defaults_of_a_stream_and_of_a_batch():
+    stream, batch = source_options(READ, streaming=True), source_options(READ, streaming=False)
+    assert stream.subscribe == ("a", "b")
+    assert (stream.start.default, batch.start.default, batch.end.default) == (LATEST, EARLIEST, LATEST)
+    assert stream.isolation == "read_committed"
+    assert stream.fail_on_data_loss and not stream.include_headers
+
+
+def test_keys_are_case_insensitive():
+    assert source_options(
+        {"KAFKA.Bootstrap.Servers": "h:1", "SUBSCRIBE": "a", "MinPartitions": "3"}, streaming=True
+    )
+
+
+def test_timestamp_wins_over_timestamps_and_they_over_offsets():
+    given = READ | {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"a": {"0": 6}}',
+        "startingOffsets": "earliest",
+    }
+    assert source_options(given, streaming=True).start.timestamp_ms == 5
+    del given["startingTimestamp"]
+    assert source_options(given, streaming=True).start.timestamps_ms == {TopicPartition("a", 0): 6}
+    del given["startingOffsetsByTimestamp"]
+    assert source_options(given, streaming=True).start.default == EARLIEST
+
+
+def test_a_stream_can_start_at_a_sinks_decided_ends():
+    assert source_options(READ | {"startingOffsets": "sink:s1"}, streaming=True).start.sink_id == "s1"
+
+
+@pytest.mark.parametrize(
+    "more, says",
+    [
+        ({"subscribePattern": "x"}, "exactly one"),
+        ({"minOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger is not supported yet"),
+        ({"kafka.group.id": "g"}, "kafka.group.id is not supported yet"),
+        ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
+        ({"startingOfsets": "earliest"}, "did you mean startingoffsets"),
+        ({"kafka.fetch.min.bytes": "1"}, "kafka.fetch.min.bytes is not supported"),
+        ({"maxOffsetsPerTrigger": "0"}, "positive number"),
+        ({"failOnDataLoss": "maybe"}, "true or false"),
+        ({"endingOffsets": "latest"}, "for batch queries"),
+        ({"kafka.isolation.level": "dirty"}, "read_committed"),
+        ({"startingTimestamp": "yesterday"}, "milliseconds"),
+    ],
+)
+def test_a_wrong_or_unsupported_source_option_is_an_error_that_says_so(more, says):
+    with pytest.raises(ConfigError, match=says):
+        source_options(READ | more, streaming=True)
+
+
+@pytest.mark.parametrize(
+    "more, says",
+    [
+        ({"startingOffsets": "latest"}, "cannot be latest"),
+        ({"startingOffsets": '{"a": {"0": -1}}'}, "cannot be latest"),
+        ({"endingOffsets": "earliest"}, "cannot be earliest"),
+        ({"endingOffsets": '{"a": {"0": -2}}'}, "cannot be earliest"),
+        ({"maxOffsetsPerTrigger": "5"}, "for streaming"),
+    ],
+)
+def test_a_batch_query_has_an_end_and_a_beginning(more, says):
+    with pytest.raises(ConfigError, match=says):
+        source_options(READ | more, streaming=False)
+
+
+def test_bootstrap_servers_are_required():
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is required"):
+        source_options({"subscribe": "a"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (SERVERS | {"topic": "t"}, "sinkId is required"),
+        (SERVERS | {"sinkId": "s"}, "topic is required"),
+        (WRITE | {"sinkId": "a/b"}, "sinkId="),
+        (WRITE | {"exactlyOnce": "transactional"}, "not supported yet"),
+        (WRITE | {"kafka.acks": "1"}, "acks=all"),
+        (WRITE | {"txnAppId": "a"}, "give both"),
+        (WRITE | {"txnAppId": "a", "txnVersion": "1"}, "for batch writes"),
+        (WRITE | {"kafka.compression.type": "rar"}, "one of"),
+    ],
+)
+def test_a_wrong_sink_option_is_an_error_that_says_so(options, says):
+    with pytest.raises(ConfigError, match=says):
+        sink_options(options, streaming=True)
+
+
+def test_a_batch_write_needs_no_sink_id():
+    options = sink_options(SERVERS | {"topic": "t", "txnAppId": "a", "txnVersion": "7"}, streaming=False)
+    assert (options.txn_app_id, options.txn_version) == ("a", 7)

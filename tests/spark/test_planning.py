@@ -1,0 +1,68 @@
+"""Limits, splits and losses, as Spark's connector computes them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.spark.planning import Loss, limit, losses, split
+from semel.types import TopicPartition
+
+A, B, C = (TopicPartition("t", number) for number in range(3))
+OFFSETS = st.fixed_dictionaries({tp: st.integers(0, 1000) for tp in (A, B, C)})
+
+
+def test_a_limit_is_shared_in_proportion_to_the_backlog():
+    assert limit({A: 0, B: 0}, {A: 900, B: 100}, 100) == {A: 90, B: 10}
+
+
+def test_a_small_backlog_is_not_starved():
+    assert limit({A: 0, B: 0}, {A: 10_000, B: 1}, 10) == {A: 9, B: 1}
+
+
+def test_no_limit_takes_all():
+    assert limit({A: 5}, {A: 9, B: 3}, None) == {A: 9, B: 3}
+
+
+@given(OFFSETS, OFFSETS, st.integers(1, 500))
+def test_a_limit_never_goes_back_nor_beyond_and_always_moves(start, more, offsets_max):
+    latest = {tp: start[tp] + more[tp] for tp in start}
+    ends = limit(start, latest, offsets_max)
+    assert all(start[tp] <= ends[tp] <= latest[tp] for tp in start)
+    taken = sum(ends.values()) - sum(start.values())
+    assert taken <= offsets_max + sum(1 for tp in more if more[tp])  # each share is at least one
+    assert taken or not sum(more.values())
+
+
+@given(OFFSETS, OFFSETS, st.none() | st.integers(1, 20))
+def test_a_split_covers_every_offset_once(start, more, partitions_min):
+    end = {tp: start[tp] + more[tp] for tp in start}
+    pieces = split(start, end, partitions_min)
+    read = [
+        (piece.source_range.source, offset)
+        for piece in pieces
+        for offset in range(piece.read_from, piece.read_end)
+    ]
+    assert len(read) == len(set(read))
+    assert set(read) == {(tp, offset) for tp in start for offset in range(start[tp], end[tp])}
+    assert len({piece.source_range.writer for piece in pieces}) == len(pieces)
+
+
+@given(OFFSETS, OFFSETS)
+def test_every_source_partitions_end_is_told_once(start, more):
+    end = {tp: start[tp] + more[tp] for tp in start}
+    told = {}
+    for piece in split(start, end, 7):
+        told[piece.source_range.source] = piece.source_range.batch_end
+        told.update(piece.source_range.idle_ends)
+    assert told == end or not any(more.values())
+
+
+def test_min_partitions_splits_the_larger_ones():
+    pieces = split({A: 0, B: 0}, {A: 90, B: 10}, 5)
+    assert [piece.source_range.split_count for piece in pieces] == [4, 4, 4, 4, 1]
+
+
+def test_losses_name_what_is_gone():
+    found = losses({A: 3, B: 10, C: 0}, {A: 5, B: 0}, {A: 9, B: 4})
+    assert found == [Loss(A, 3, 5), Loss(B, 4, 10), Loss(C, 0, 1)]
