@@ -1,0 +1,185 @@
+"""Reads a topic once, from its start to the end it has now, into what the checks need.
+
+What is read is what a read_committed consumer sees: control batches and aborted transactions are no rows,
+though their headers are judged. The end is fixed when reading begins, so a topic that is written to meanwhile
+can be audited. In memory at a time: one fetch answer (``FETCH_BYTES_MAX``) beside the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from semel.audit.checks import Place
+from semel.audit.identity import IdentityRule, IdentityUnreadable, Text, digest
+from semel.audit.report import TopicAudit
+from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex, RowIndexBuilder
+from semel.audit.sequences import PRODUCERS_MAX_DEFAULT, SequenceCheck
+from semel.client.blocking import Cluster
+from semel.client.model import Fetched
+from semel.errors import BrokerError, ErrorCode, SemelError
+from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
+from semel.record.control import MarkerType, decode_marker
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+FETCH_BYTES_MAX = 16 * 1024 * 1024
+_PARTITION_BYTES_MAX = 4 * 1024 * 1024
+_EMPTY_ANSWERS_MAX = 20  # in a row, before a partition that does not get on is given up
+
+Progress = Callable[[int], None]  # is told of rows read since the last time
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReading:
+    """What to read of one topic, and how its rows are named and ordered. ``order`` None: by record key."""
+
+    topic: str
+    identity: IdentityRule
+    order: IdentityRule
+    rows_max: int = ROWS_MAX_DEFAULT
+    examples_max: int = 10
+    producers_max: int = PRODUCERS_MAX_DEFAULT
+
+
+def read_topic(
+    cluster: Cluster, reading: TopicReading, progress: Progress | None = None
+) -> tuple[TopicAudit, RowIndex]:
+    """Index every row of the topic, and judge its producers on the way."""
+    partitions = partitions_of(cluster, reading.topic)
+    first = {
+        p: at.offset for p, at in cluster.list_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP)).items()
+    }
+    end = {
+        p: at.offset for p, at in cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP)).items()
+    }
+    compacted = _is_compacted(cluster, reading.topic)
+    builder = RowIndexBuilder(reading.topic, reading.rows_max)
+    check = SequenceCheck(reading.examples_max, reading.producers_max)
+    for partition in partitions:
+        check.begin(partition, log_start_offset=first[partition], compacted=compacted)
+    row_count = dict.fromkeys((partition.partition for partition in partitions), 0)
+    identity, order = reading.identity.compile(), reading.order.compile()
+    for partition, header, records in read_batches(cluster, first, end):
+        check.feed(partition, header)
+        if records:
+            _add(builder, partition, records, identity, order)
+            row_count[partition.partition] += len(records)
+            if progress is not None:
+                progress(len(records))
+    audit = TopicAudit(
+        topic=reading.topic,
+        partition_rows=row_count,
+        log_start_offsets={partition.partition: offset for partition, offset in first.items()},
+        end_offsets={partition.partition: offset for partition, offset in end.items()},
+        sequences=check.verdict(),
+    )
+    return audit, builder.build()
+
+
+def partitions_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic that must exist."""
+    described = cluster.metadata([topic]).topics.get(topic)
+    if described is None or described.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise SemelError(f"there is no topic {topic!r}: semel topic list shows what there is")
+    if described.error_code is not ErrorCode.NONE:
+        raise BrokerError(described.error_code, f"describe topic {topic!r}")
+    return [TopicPartition(topic, number) for number in sorted(described.partitions)]
+
+
+def read_batches(
+    cluster: Cluster, first: dict[TopicPartition, int], end: dict[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, BatchHeader, list[Record]]]:
+    """Every batch of ``[first, end)`` in log order per partition, with its committed records in it."""
+    position = {partition: offset for partition, offset in first.items() if offset < end[partition]}
+    empty_answers = 0
+    while position:
+        answers = cluster.fetch(
+            position, max_wait_ms=500, max_bytes=FETCH_BYTES_MAX, partition_max_bytes=_PARTITION_BYTES_MAX
+        )
+        got_on = False
+        for partition, fetched in answers.items():
+            if fetched.error_code is not ErrorCode.NONE:
+                raise BrokerError(fetched.error_code, f"read {partition} at offset {position[partition]}")
+            for header, records in _committed(fetched):
+                if header.last_offset < position[partition] or header.base_offset >= end[partition]:
+                    continue
+                wanted = [r for r in records if position[partition] <= r.offset < end[partition]]
+                yield partition, header, wanted
+                position[partition] = header.last_offset + 1
+                got_on = True
+            if position[partition] >= end[partition]:
+                del position[partition]
+        empty_answers = 0 if got_on else empty_answers + 1
+        if empty_answers >= _EMPTY_ANSWERS_MAX:
+            stuck = ", ".join(f"{partition} at offset {offset}" for partition, offset in position.items())
+            raise SemelError(f"the server gives no records for {stuck}, though they were there: run again")
+
+
+def name_places(
+    cluster: Cluster, places: Iterable[Place], input_topic: str | None, output_topic: str, rules: Rules
+) -> dict[Place, str]:
+    """The identity of rows that a finding points at, read again; rows that are gone stay without a name."""
+    names: dict[Place, str] = {}
+    for place in places:
+        topic = input_topic if place.in_input and input_topic else output_topic
+        partition = TopicPartition(topic, place.partition)
+        text = rules[place.in_input].compile()
+        for _, _, records in read_batches(cluster, {partition: place.offset}, {partition: place.offset + 1}):
+            for record in records:
+                found = text(record.key, record.value)
+                names[place] = "null" if found is None else _readable(found)
+    return names
+
+
+Rules = dict[bool, IdentityRule]  # True: the input's, False: the output's
+
+
+def _add(
+    builder: RowIndexBuilder, partition: TopicPartition, records: list[Record], identity: Text, order: Text
+) -> None:
+    identities, order_texts = [], []
+    try:
+        for record in records:
+            text = identity(record.key, record.value)
+            if text is None:
+                raise IdentityUnreadable("its key is null")
+            identities.append(digest(text))
+            order_texts.append(order(record.key, record.value))
+    except IdentityUnreadable as error:
+        offset = records[max(len(identities), len(order_texts))].offset
+        raise IdentityUnreadable(
+            f"{partition} offset {offset} has no identity: {error}; "
+            "say with --key or --key-from what names a row"
+        ) from None
+    offsets = np.fromiter((record.offset for record in records), np.int64, len(records))
+    builder.add(partition.partition, offsets, identities, order_texts)
+
+
+def _committed(fetched: Fetched) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Each batch of an answer with its records; none for control and aborted ones (KIP-98)."""
+    aborted_from = sorted((first_offset, producer_id) for producer_id, first_offset in fetched.aborted)
+    aborting: set[int] = set()
+    for batch, header in scan_batches(fetched.records, allow_partial_tail=True):
+        while aborted_from and aborted_from[0][0] <= header.last_offset:
+            aborting.add(aborted_from.pop(0)[1])
+        if header.is_control:
+            marker = decode_marker(batch)
+            if marker is not None and marker.marker_type is MarkerType.ABORT:
+                aborting.discard(header.producer_id)
+            yield header, []
+        elif header.is_transactional and header.producer_id in aborting:
+            yield header, []
+        else:
+            yield header, decode_records(batch)
+
+
+def _is_compacted(cluster: Cluster, topic: str) -> bool:
+    policy = cluster.describe_configs([topic])[topic].get("cleanup.policy")
+    return policy is not None and "compact" in (policy.value or "")
+
+
+def _readable(text: bytes) -> str:
+    shown = text[:200].decode(errors="backslashreplace").replace("\x1f", " ")
+    return shown.replace("\x00null", "null") + ("…" if len(text) > 200 else "")

@@ -1,0 +1,159 @@
+"""``semel consume``: records to stdout, by template or as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from semel.cli.offsets import GRAMMAR, OffsetRange, Point, parse_range, place, timestamp_needed
+from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings
+from semel.cli.output import Format, yaml_lines
+from semel.cli.template import DEFAULT_TEMPLATE, compile_template
+from semel.errors import SemelError
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+if TYPE_CHECKING:
+    from semel import Consumer
+    from semel.client.blocking import Cluster
+    from semel.client.consumer import ConsumerRecord
+
+_POLL_TIMEOUT_S = 0.5
+_POLL_RECORDS_MAX = 5_000
+
+
+def consume(
+    topic: Topic,
+    offset: Annotated[str, typer.Option("--offset", "-o", metavar="OFFSET", help=f"{GRAMMAR}.")] = "start",
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="This one only; may be repeated.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
+    ] = None,
+    template: Annotated[
+        str,
+        typer.Option(
+            "-f",
+            metavar="TEMPLATE",
+            help=r"%k %v %o %p %t %T %h \n: key, value, offset, partition, topic, timestamp, headers.",
+        ),
+    ] = DEFAULT_TEMPLATE,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit", "-e", help="Stop at the end, instead of waiting.")
+    ] = False,
+    uncommitted: Annotated[
+        bool, typer.Option(help="Show rows of open and aborted transactions too.")
+    ] = False,
+    output_format: Annotated[
+        Format, typer.Option("--format", help="table: as -f says; json: one object a line.")
+    ] = Format.TABLE,
+    overrides: Overrides = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+) -> None:
+    r"""Print a topic's records, and wait for more unless an end is given.
+
+    Example: semel consume flights -o -10: -f '%p:%o %k %v\n'
+    """
+    wanted = parse_range(offset)
+    if exit_at_end and wanted.stop is None:
+        wanted = OffsetRange(wanted.first, parse_range("end").first)
+    shape = _shape(template, output_format)
+    from semel import Consumer
+    from semel.cli.connect import open_cluster
+
+    isolation = "read_uncommitted" if uncommitted else "read_committed"
+    with open_cluster(bootstrap) as cluster:
+        first, stop = _places(cluster, _partitions(cluster, topic, partition), wanted)
+    with Consumer(bootstrap, isolation=isolation, **client_settings(overrides)) as consumer:
+        consumer.assign(first)
+        for number, record in enumerate(_records(consumer, first, stop), start=1):
+            sys.stdout.buffer.write(shape(record))
+            if number == count:
+                break
+    sys.stdout.buffer.flush()
+
+
+def _partitions(cluster: Cluster, topic: str, only: list[int] | None) -> list[TopicPartition]:
+    described = cluster.topic(topic)
+    unknown = sorted(set(only or ()) - set(described.partitions))
+    if unknown:
+        raise SemelError(
+            f"topic {topic!r} has {len(described.partitions)} partitions, and none is {unknown[0]}"
+        )
+    return [TopicPartition(topic, number) for number in sorted(only or described.partitions)]
+
+
+def _places(
+    cluster: Cluster, partitions: list[TopicPartition], wanted: OffsetRange
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]:
+    start = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
+    end = cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+    now_ms = int(time.time() * 1000)
+
+    def offsets(point: Point) -> dict[TopicPartition, int]:
+        timestamp_ms = timestamp_needed(point, now_ms)
+        found = {} if timestamp_ms is None else cluster.list_offsets(dict.fromkeys(partitions, timestamp_ms))
+        return {
+            key: place(
+                point,
+                start_offset=start[key].offset,
+                end_offset=end[key].offset,
+                found_offset=found[key].offset if key in found and found[key].offset >= 0 else None,
+            )
+            for key in partitions
+        }
+
+    return offsets(wanted.first), None if wanted.stop is None else offsets(wanted.stop)
+
+
+def _records(
+    consumer: Consumer, first: dict[TopicPartition, int], stop: dict[TopicPartition, int] | None
+) -> Iterator[ConsumerRecord]:
+    """Records in the order of arrival; ends when every partition has come to its stop."""
+    if stop is None:
+        while True:
+            yield from consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
+            sys.stdout.buffer.flush()  # what follows a live log must show at once
+    open_partitions = {partition for partition, offset in first.items() if offset < stop[partition]}
+    while open_partitions:
+        for record in consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX):
+            if record.offset < stop[TopicPartition(record.topic, record.partition)]:
+                yield record
+        # By position, not by record: the last offsets of a range may be a marker or an aborted row.
+        open_partitions = {p for p in open_partitions if consumer.position(p) < stop[p]}
+
+
+def _shape(template: str, output_format: Format) -> Any:
+    if output_format is Format.TABLE:
+        return compile_template(template)
+    if output_format is Format.JSON:
+        return lambda record: json.dumps(_document(record), ensure_ascii=False).encode() + b"\n"
+    return lambda record: "\n".join(yaml_lines([_document(record)])).encode() + b"\n"
+
+
+def _document(record: ConsumerRecord) -> dict[str, Any]:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [{"name": name, "value": _text(value)} for name, value in record.headers],
+    }
+
+
+def _text(data: bytes | None) -> str | dict[str, str] | None:
+    """Text where the bytes are UTF-8; otherwise ``{"base64": …}``, so that nothing is lost."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

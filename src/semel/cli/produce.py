@@ -1,0 +1,147 @@
+"""``semel produce``: lines of stdin become records; with ``--identity``, exactly once over restarts."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+
+import typer
+
+from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings, pairs
+from semel.cli.output import note
+from semel.cli.progress import rows_progress
+from semel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from semel.client.producer import Delivery
+
+_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0"}
+_CHECK_EVERY = 1_000  # deliveries; failures are seen early, and what is delivered is forgotten
+
+
+class Line(NamedTuple):
+    """One record to send."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+def produce(
+    topic: Topic,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="KEY", help="One key for all records.")
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("-K", metavar="SEP", help=r"Key and value of a line are parted by this (\t: tab)."),
+    ] = None,
+    headers: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="H=V", help="A header; may be repeated.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="To this one.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Only so many lines.")] = None,
+    empty_is_null: Annotated[
+        bool, typer.Option("--null", "-Z", help="An empty key or value is null.")
+    ] = False,
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
+    identity: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep who we are and how far we came here: a run that was cut off, given the same lines "
+            "again, sends only those that are not stored.",
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+) -> None:
+    r"""Send the lines of stdin, one record a line.
+
+    Example: seq 1000000 | semel produce numbers --identity numbers.id
+    """
+    if key is not None and key_separator is not None:
+        raise ConfigError("-k gives every record one key, -K takes it from the line: use one of them")
+    from semel import Producer
+
+    header_list = [(name, value.encode()) for name, value in pairs(headers or (), "-H").items()]
+    separator = None if key_separator is None else _unescape(key_separator).encode()
+    fixed_key = None if key is None else key.encode()
+    lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
+    settings = client_settings(overrides)
+    outcome = _Outcome()
+    with (
+        Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,
+        rows_progress("produce") as progress,
+    ):
+        numbered: Iterable[tuple[int | None, Line]]
+        numbered = ((None, line) for line in lines) if identity is None else producer.resume(lines)
+        for position, line in numbered:
+            delivery = producer.send(
+                topic,
+                key=line.key,
+                value=line.value,
+                partition=partition,
+                headers=header_list,
+                position=position,
+            )
+            progress(outcome.watch(delivery))
+        producer.flush()
+        progress(outcome.settle())
+    note(f"delivered {outcome.delivered} record{'s' * (outcome.delivered != 1)} to topic {topic}")
+
+
+def read_lines(
+    source: BinaryIO,
+    separator: bytes | None,
+    fixed_key: bytes | None,
+    count: int | None,
+    empty_is_null: bool,
+) -> Iterator[Line]:
+    """The records that the lines mean; :class:`ConfigError` names a line that lacks the separator."""
+    for number, raw in enumerate(source, start=1):
+        if count is not None and number > count:
+            return
+        text = raw.removesuffix(b"\n").removesuffix(b"\r")
+        key, value = fixed_key, text
+        if separator is not None:
+            key, found, value = text.partition(separator)
+            if not found:
+                raise ConfigError(f"line {number} has no key separator {separator.decode()!r}")
+        yield Line(_or_null(key, empty_is_null), _or_null(value, empty_is_null))
+
+
+class _Outcome:
+    """Counts deliveries and raises the first failure, without keeping more than ``_CHECK_EVERY`` of them."""
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self._open: list[Delivery] = []
+
+    def watch(self, delivery: Delivery) -> int:
+        """Take one more; how many came through is answered once in a while, 0 in between."""
+        self._open.append(delivery)
+        return self.settle() if len(self._open) >= 2 * _CHECK_EVERY else 0
+
+    def settle(self) -> int:
+        """Wait for the older half, or after a flush for what is left; how many were delivered."""
+        due, self._open = self._open[:_CHECK_EVERY], self._open[_CHECK_EVERY:]
+        for delivery in due:
+            delivery.result()
+        self.delivered += len(due)
+        return len(due) + (self.settle() if due and len(self._open) < _CHECK_EVERY else 0)
+
+
+def _or_null(text: bytes | None, empty_is_null: bool) -> bytes | None:
+    return None if empty_is_null and not text else text
+
+
+def _unescape(text: str) -> str:
+    separator = re.sub(r"\\[tn0]", lambda found: _ESCAPES[found[0]], text)
+    if not separator:
+        raise ConfigError("the key separator of -K is empty")
+    return separator

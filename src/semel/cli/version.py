@@ -1,0 +1,32 @@
+"""``semel version``: what runs here."""
+
+from __future__ import annotations
+
+import platform
+
+from semel import __version__
+from semel.cli.options import OutputFormat
+from semel.cli.output import Format, print_document
+
+
+def version(output_format: OutputFormat = Format.TABLE) -> None:
+    """Print the version of semel, of Python and of the libraries that it reads and writes with.
+
+    Example: semel version --format json
+    """
+    print_document(
+        {"semel": __version__, "python": platform.python_version(), **_libraries()},
+        output_format,
+    )
+
+
+def _libraries() -> dict[str, str | None]:
+    from importlib import metadata
+
+    versions: dict[str, str | None] = {}
+    for name in ("pyarrow", "numpy", "kio", "pyspark"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return versions
