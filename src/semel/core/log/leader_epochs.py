@@ -1,7 +1,7 @@
 """Which leader wrote what: (leader epoch, its first offset), rising in both (KIP-101).
 
-Follows Kafka's ``LeaderEpochFileCache``. The text form is its ``leader-epoch-checkpoint``: version, count, one
-"epoch offset" a line.
+Follows Kafka's ``LeaderEpochFileCache``. The text form is its ``leader-epoch-checkpoint``: version, count,
+one "epoch offset" a line.
 """
 
 from __future__ import annotations

@@ -333,7 +333,7 @@ class Partition:
     def sync(self) -> None:
         """Make all that was appended before this call durable; on failure the partition goes offline.
 
-        The order of reads matters, as appends go on meanwhile: first the target, then the segments holding it.
+        The order of reads matters, as appends go on meanwhile: first the target, then the segments of it.
         """
         if self._offline_reason is not None:
             return
@@ -465,7 +465,7 @@ class Partition:
     # Within
 
     def _write(self, buffers: Sequence[memoryview]) -> None:
-        """``OSError``: nothing of it is in the log; unless the disk is just full, the partition is offline."""
+        """``OSError``: nothing of it is in the log. Unless the disk is only full: offline."""
         try:
             self._segments[-1].write(buffers)
         except TornWrite as error:

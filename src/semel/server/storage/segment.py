@@ -97,7 +97,7 @@ class Segment:
     # Growing
 
     def write(self, buffers: Sequence[memoryview]) -> None:
-        """Put ``buffers`` at the end of the file. ``OSError``: nothing went in; :class:`TornWrite`: unknown."""
+        """Put ``buffers`` at the end of the file. ``OSError``: none of it is in, unless it is a TornWrite."""
         position = self.size_bytes
         left = sum(map(len, buffers))
         try:

@@ -72,7 +72,7 @@ class StateLog:
         return submitted.response
 
     def compact_if_large(self, now_ms: int) -> bool:
-        """Write the live records anew and drop the rest, when the log has grown large; whether it was done."""
+        """Write the live records anew and drop the rest if the log has grown large; whether it was done."""
         partition = self.partition
         if partition.size_bytes < self._compact_above_bytes or not partition.is_online:
             return False

@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
+from semel.core import identity
+from semel.core.decision import LogBacked
+from semel.core.group import Codes, CommitOffsets, DeleteGroup, ForgetTopic, Groups
+from semel.core.identity import IdBlock, Identities, InitProducer
 from semel.core.log.config import LogConfig
 from semel.core.log.names import (
     CLEAN_SHUTDOWN,
     DELETED_FOLDER_SUFFIX,
     FOLDER_PROPERTIES,
+    GROUP_OFFSETS_TOPIC,
     LOCK,
     METADATA_TOPIC,
     PARTITION_METADATA,
@@ -33,13 +38,15 @@ from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
-from semel.server.storage.state_log import StateLog
-from semel.types import TopicPartition
+from semel.server.storage.state_log import StateLog, Submitted
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 FORMAT_VERSION: Final = 1
 _VERSION_PROPERTY: Final = "semel.format.version"
-_METADATA_ID: Final = UUID(int=2)
+_INTERNAL_IDS: Final = {METADATA_TOPIC: UUID(int=2), GROUP_OFFSETS_TOPIC: UUID(int=3)}
 _INTERNAL_CONFIG: Final = LogConfig(retention_ms=-1, segment_bytes=64 << 20, segment_ms=2**62)
+
+_NO_IDS: Final = identity.Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no producer ids could be claimed")
 
 
 class Storage:
@@ -61,8 +68,14 @@ class Storage:
         self._log_starts = LogStarts(file_system, data_dir)
 
         self.topics = Topics(settings.default_config)
-        self.topics.put(Topic(METADATA_TOPIC, _METADATA_ID, 1, {}, _INTERNAL_CONFIG, is_internal=True))
-        self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), [self.topics])
+        for internal, topic_id in _INTERNAL_IDS.items():
+            self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
+        self.identities = Identities()
+        self.groups = Groups()
+        states: list[LogBacked] = [self.topics, self.identities]
+        self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
+        self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
+        self._free_ids = IdBlock(0, 0)
         self._remove_orphans()
         for topic in self.topics:
             for number in range(topic.partition_count):
@@ -99,6 +112,40 @@ class Storage:
         """The log of topics and producer identities."""
         return self._metadata
 
+    @property
+    def group_log(self) -> StateLog:
+        """The log of committed offsets."""
+        return self._group_log
+
+    # Producer identities and committed offsets: answer once the log's partition is synced far enough.
+
+    def init_producer(
+        self,
+        name: str | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        *,
+        now_ms: int,
+    ) -> Submitted[identity.Response]:
+        """Grant the right to write (InitProducerId)."""
+        if self._free_ids.first_id == self._free_ids.end_id:
+            claimed = self._metadata.submit(self.identities.claim(), now_ms)
+            if claimed.error_message is not None:
+                return Submitted(_NO_IDS, 0, claimed.error_message)
+            self._free_ids = claimed.response
+        fresh_id = self._free_ids.first_id
+        self._free_ids = IdBlock(fresh_id + 1, self._free_ids.end_id)
+        request = InitProducer(fresh_id, name, producer_id, producer_epoch)
+        return self._metadata.submit(self.identities.decide(request, now_ms), now_ms)
+
+    def commit_offsets(self, request: CommitOffsets, *, now_ms: int) -> Submitted[Codes]:
+        """Keep a group's offsets (OffsetCommit)."""
+        return self._group_log.submit(self.groups.decide(request, now_ms), now_ms)
+
+    def delete_group(self, group_id: str, *, now_ms: int) -> Submitted[Codes]:
+        """Forget all offsets of a group."""
+        return self._group_log.submit(self.groups.decide(DeleteGroup(group_id), now_ms), now_ms)
+
     # Topics. Rare, so they write and sync before they return.
 
     def create_topic(
@@ -132,6 +179,7 @@ class Storage:
         if isinstance(topic, Refused):
             return topic
         self._metadata.submit_durably(decision, now_ms)
+        self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
         for number in range(topic.partition_count):
             partition = self._partitions.pop(TopicPartition(name, number), None)
             if partition is not None:
@@ -175,6 +223,7 @@ class Storage:
             partition.apply_retention(now_ms)
             partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms)
         self._metadata.compact_if_large(now_ms)
+        self._group_log.compact_if_large(now_ms)
 
     def close(self, *, now_ms: int) -> bool:
         """Sync everything and let go of the folder; whether the next start need not scan."""
@@ -264,7 +313,7 @@ class Storage:
         return None
 
     def _remove_folder(self, folder: str) -> None:
-        """Take the folder out of sight in one step, then empty it; what is left over goes at the next start."""
+        """Take the folder out of sight in one step, then empty it; the next start takes the rest."""
         hidden = self.data_dir / f"{folder[:200]}.{uuid4().hex}{DELETED_FOLDER_SUFFIX}"
         try:
             self._file_system.rename(self.data_dir / folder, hidden)

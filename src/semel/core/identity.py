@@ -1,0 +1,216 @@
+"""Who may write: producer ids and their epochs. A log-backed core (:mod:`semel.core.decision`).
+
+Invariants:
+- A producer id is given out once, ever. Ids come in blocks, and a block is in the log before its first id is
+  used: a crash wastes the rest of a block and reuses none (KIP-98; the proposal's "global sequence").
+- Of one id, every epoch is granted to one caller only. After a grant of epoch n+1 nothing is granted for n:
+  of two copies of one saved identity the first to ask goes on, the other is ``PRODUCER_FENCED``.
+- A named identity (Kafka's transactional id) keeps its producer id, and its epoch rises with every grant.
+  When the epochs of an id are used up, the identity goes on with a fresh id at epoch 0.
+
+In Kafka an id without a transactional id cannot be resumed (``InitProducerId`` ignores it); here it can.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from semel.core.decision import Decision, StateRecord
+from semel.errors import ErrorCode
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX, ProducerGrant
+
+BLOCK_IDS: Final = 1000
+IDENTITY_NAME_BYTES_MAX: Final = 1024
+IDENTITIES_MAX: Final = 100_000
+
+_BLOCK_KEY: Final = b"producer-ids"
+_NAMED_PREFIX: Final = b"identity/"
+_RESUMED_PREFIX: Final = b"producer/"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IdBlock:
+    """Producer ids that nobody else has: from ``first_id`` up to ``end_id``, exclusive."""
+
+    first_id: int
+    end_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No grant."""
+
+    error_code: ErrorCode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimBlock:
+    """Take the next block of producer ids."""
+
+    ids: int = BLOCK_IDS
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducer:
+    """Ask for the right to write.
+
+    Without a name and id: a fresh id. With an id: resume it, and fence the other copies. With a name: the
+    identity of that name. ``fresh_producer_id`` comes from a claimed block; it is wasted when not needed.
+    """
+
+    fresh_producer_id: int
+    name: str | None = None
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A named identity as it was last granted."""
+
+    name: str
+    producer_id: int
+    producer_epoch: int
+    granted_ms: int
+
+    @property
+    def grant(self) -> ProducerGrant:
+        return ProducerGrant(self.producer_id, self.producer_epoch)
+
+
+Request: TypeAlias = ClaimBlock | InitProducer
+Response: TypeAlias = IdBlock | ProducerGrant | Refused
+
+
+class Identities:
+    """All that was ever granted and still matters."""
+
+    def __init__(self) -> None:
+        self._next_id = 0
+        self._named: dict[str, Identity] = {}
+        self._resumed_epochs: dict[int, int] = {}  # ids without a name whose epoch is above 0
+
+    def __iter__(self) -> Iterator[Identity]:
+        """Every named identity, by name."""
+        return iter(sorted(self._named.values(), key=lambda identity: identity.name))
+
+    def get(self, name: str) -> Identity | None:
+        return self._named.get(name)
+
+    def claim(self, ids: int = BLOCK_IDS) -> Decision[IdBlock]:
+        """The next block of producer ids."""
+        block = IdBlock(self._next_id, self._next_id + ids)
+        return Decision((_record(_BLOCK_KEY, {"next": block.end_id}),), block)
+
+    def decide(self, request: Request, now_ms: int) -> Decision[Response]:
+        """What becomes of ``request``."""
+        if isinstance(request, ClaimBlock):
+            claimed = self.claim(request.ids)
+            return Decision(claimed.records, claimed.response)
+        if request.name is not None:
+            return self._init_named(request, request.name, now_ms)
+        if request.producer_id == NO_PRODUCER_ID:
+            return Decision((), ProducerGrant(request.fresh_producer_id, 0))
+        return self._resume(request)
+
+    def apply(self, record: StateRecord) -> bool:
+        if record.key == _BLOCK_KEY:
+            assert record.value is not None
+            self._next_id = json.loads(record.value)["next"]
+        elif record.key.startswith(_NAMED_PREFIX):
+            name = record.key[len(_NAMED_PREFIX) :].decode()
+            if record.value is None:
+                self._named.pop(name, None)
+            else:
+                fields = json.loads(record.value)
+                self._named[name] = Identity(name, fields["id"], fields["epoch"], fields["granted_ms"])
+        elif record.key.startswith(_RESUMED_PREFIX):
+            producer_id = int(record.key[len(_RESUMED_PREFIX) :])
+            if record.value is None:
+                self._resumed_epochs.pop(producer_id, None)
+            else:
+                self._resumed_epochs[producer_id] = json.loads(record.value)["epoch"]
+        else:
+            return False
+        return True
+
+    def live_records(self) -> Iterable[StateRecord]:
+        yield _record(_BLOCK_KEY, {"next": self._next_id})
+        for identity in self:
+            yield _identity_record(identity)
+        for producer_id, producer_epoch in sorted(self._resumed_epochs.items()):
+            yield _resumed_record(producer_id, producer_epoch)
+
+    def _init_named(self, request: InitProducer, name: str, now_ms: int) -> Decision[Response]:
+        if not 0 < len(name.encode()) <= IDENTITY_NAME_BYTES_MAX:
+            reason = f"an identity's name has 1 to {IDENTITY_NAME_BYTES_MAX} bytes"
+            return _refuse(ErrorCode.INVALID_REQUEST, reason)
+        known = self._named.get(name)
+        if known is None:
+            if request.producer_id != NO_PRODUCER_ID:
+                return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"there is no identity {name!r}")
+            if len(self._named) >= IDENTITIES_MAX:
+                reason = f"there are {IDENTITIES_MAX} identities already"
+                return _refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
+            return _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
+        asked = (request.producer_id, request.producer_epoch)
+        if request.producer_id != NO_PRODUCER_ID and asked != (known.producer_id, known.producer_epoch):
+            return _refuse(
+                ErrorCode.PRODUCER_FENCED,
+                f"identity {name!r} was granted to another copy: "
+                f"producer id {known.producer_id}, epoch {known.producer_epoch}",
+            )
+        if known.producer_epoch >= PRODUCER_EPOCH_MAX - 1:
+            return _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
+        return _grant(replace(known, producer_epoch=known.producer_epoch + 1, granted_ms=now_ms))
+
+    def _resume(self, request: InitProducer) -> Decision[Response]:
+        producer_id, producer_epoch = request.producer_id, request.producer_epoch
+        if not 0 <= producer_id < self._next_id:
+            return _refuse(ErrorCode.UNKNOWN_PRODUCER_ID, f"producer id {producer_id} was never given out")
+        current = self._resumed_epochs.get(producer_id, 0)
+        if producer_epoch < current:
+            return _refuse(
+                ErrorCode.PRODUCER_FENCED, f"producer id {producer_id} was resumed by another copy: {current}"
+            )
+        if producer_epoch > current:
+            reason = f"producer id {producer_id} is at epoch {current}; {producer_epoch} was never granted"
+            return _refuse(ErrorCode.INVALID_PRODUCER_EPOCH, reason)
+        if producer_id not in self._resumed_epochs and len(self._resumed_epochs) >= IDENTITIES_MAX:
+            reason = f"{IDENTITIES_MAX} producer ids are resumed already"
+            return _refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
+        if current >= PRODUCER_EPOCH_MAX - 1:
+            sealed = _resumed_record(producer_id, PRODUCER_EPOCH_MAX)
+            return Decision((sealed,), ProducerGrant(request.fresh_producer_id, 0))
+        record = _resumed_record(producer_id, current + 1)
+        return Decision((record,), ProducerGrant(producer_id, current + 1))
+
+
+def _grant(identity: Identity) -> Decision[Response]:
+    return Decision((_identity_record(identity),), identity.grant)
+
+
+def _refuse(error_code: ErrorCode, reason: str) -> Decision[Response]:
+    return Decision((), Refused(error_code, reason))
+
+
+def _identity_record(identity: Identity) -> StateRecord:
+    fields = {
+        "id": identity.producer_id,
+        "epoch": identity.producer_epoch,
+        "granted_ms": identity.granted_ms,
+    }
+    return _record(_NAMED_PREFIX + identity.name.encode(), fields)
+
+
+def _resumed_record(producer_id: int, producer_epoch: int) -> StateRecord:
+    return _record(_RESUMED_PREFIX + str(producer_id).encode(), {"epoch": producer_epoch})
+
+
+def _record(key: bytes, fields: dict[str, int]) -> StateRecord:
+    return StateRecord(key, json.dumps({"v": _VERSION, **fields}, separators=(",", ":")).encode())
