@@ -1,0 +1,112 @@
+"""The broker: the state that handlers share, and the way from a request to its handler.
+
+It knows no socket, clock or thread, so that the simulator drives it as it is: ``handle`` turns one request
+into one outcome, and what the outcome asks for (sync, wait) is the caller's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from semel.config import Address, ServerSettings
+from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, Refused, Topic
+from semel.errors import ErrorCode, StorageError
+from semel.server.counters import Counters
+from semel.server.handlers import HANDLERS
+from semel.server.outcome import Answer, Call, Disconnect, Outcome
+from semel.server.storage.storage import Storage
+from semel.types import TopicPartition
+from semel.wire import api_versions
+from semel.wire.api import SERVED, ApiKey
+from semel.wire.frames import Buffer
+
+
+class Broker:
+    """One server's whole state."""
+
+    def __init__(self, settings: ServerSettings, storage: Storage) -> None:
+        self.settings: Final = settings
+        self.storage: Final = storage
+        self.counters: Final = Counters()
+        self._readable: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+
+    @property
+    def cluster_id(self) -> str:
+        return self.storage.cluster_id
+
+    def when_readable(self, told: Callable[[Iterable[TopicPartition]], None]) -> None:
+        """``told`` hears of every partition of which more may be read."""
+        self._readable = told
+
+    def handle(self, call: Call, body: Buffer) -> Outcome:
+        """One request's outcome. ``MalformedMessage`` when the body is not what its header announces."""
+        try:
+            api_key = ApiKey(call.api_key)
+        except ValueError:
+            return Disconnect(f"API {call.api_key} is not served")
+        if not SERVED[api_key].serves(call.api_version):
+            if api_key is ApiKey.API_VERSIONS:
+                return Answer((api_versions.refusal(),))
+            return Disconnect(f"{api_key.name} version {call.api_version} is not served")
+        self.counters.requests[api_key, call.api_version] += 1
+        return HANDLERS[api_key](self, call, body)
+
+    def advertised(self, call: Call) -> Address:
+        """Where clients are told to find this server: where this one found it, unless the settings say."""
+        return self.settings.advertised or call.dialled
+
+    def is_internal(self, topic: str) -> bool:
+        """Whether clients may only read it."""
+        known = self.storage.topics.get(topic)
+        return known is not None and known.is_internal
+
+    def note_readable(self, *partitions: TopicPartition) -> None:
+        self._readable(partitions)
+
+    # Changes of topics: the storage's decisions, with failures of the disk as refusals.
+
+    def create_topic(
+        self,
+        name: str,
+        partition_count: int,
+        settings: Mapping[str, str | None],
+        now_ms: int,
+        *,
+        validate_only: bool = False,
+    ) -> Topic | Refused:
+        storage = self.storage
+        if validate_only:
+            request = CreateTopic(name, partition_count, settings, UUID(int=0))
+            return storage.topics.decide(request, now_ms).response
+        return _tried(lambda: storage.create_topic(name, partition_count, settings, now_ms=now_ms))
+
+    def delete_topic(self, name: str, now_ms: int) -> Topic | Refused:
+        result = _tried(lambda: self.storage.delete_topic(name, now_ms=now_ms))
+        if isinstance(result, Topic):  # who waits there must hear that it is gone
+            self.note_readable(*(TopicPartition(name, n) for n in range(result.partition_count)))
+        return result
+
+    def add_partitions(
+        self, name: str, partition_count: int, now_ms: int, *, validate_only: bool = False
+    ) -> Topic | Refused:
+        storage = self.storage
+        if validate_only:
+            return storage.topics.decide(AddPartitions(name, partition_count), now_ms).response
+        return _tried(lambda: storage.add_partitions(name, partition_count, now_ms=now_ms))
+
+    def alter_config(
+        self, name: str, changes: Mapping[str, str | None], now_ms: int, *, validate_only: bool = False
+    ) -> Topic | Refused:
+        storage = self.storage
+        if validate_only:
+            return storage.topics.decide(AlterConfig(name, changes), now_ms).response
+        return _tried(lambda: storage.alter_topic_config(name, changes, now_ms=now_ms))
+
+
+def _tried(change: Callable[[], Topic | Refused]) -> Topic | Refused:
+    try:
+        return change()
+    except (StorageError, OSError) as error:
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -1,0 +1,355 @@
+"""One client's connection: bytes in, whole frames to the broker, answers out in the order of the requests.
+
+Invariants
+- Memory is bounded: reads land in one scratch buffer shared by all connections; only a frame that does not
+  arrive at once gets a buffer of its own, of its exact size, and counts against the server's budget.
+- Nothing is handled while the client does not read its answers, has too many open, or the budget is spent:
+  then the connection stops reading, and TCP tells the client.
+- A frame with a length that cannot be, or that does not arrive in time, closes this connection and no other.
+- Before its first good request a client gets small frames only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from semel.config import Address
+from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
+from semel.server.parked import ParkedFetch
+from semel.wire.api import ApiKey
+from semel.wire.frames import (
+    INT32,
+    LENGTH_BYTES,
+    Buffer,
+    MalformedMessage,
+    decode_request_header,
+    encode_response_header,
+)
+
+if TYPE_CHECKING:
+    from semel.server.listener import Listener
+
+log = logging.getLogger(__name__)
+
+REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
+WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
+_JOIN_BYTES_MAX: Final = 64 * 1024  # below this, copying parts together is cheaper than a vectored write
+
+
+class _Owed:
+    """One answer's place in the line."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: Sequence[Buffer] | None = None  # None: not known yet; empty: nothing is sent
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The shell of one connection; every decision is the broker's."""
+
+    __slots__ = (
+        "_backlog",
+        "_closing",
+        "_filled_bytes",
+        "_flush_scheduled",
+        "_frame",
+        "_frame_view",
+        "_good",
+        "_listener",
+        "_owed",
+        "_parked",
+        "_partial",
+        "_reading",
+        "_transport",
+        "_unsent_bytes",
+        "_write_paused",
+        "active_at_s",
+        "dialled",
+        "frame_started_at_s",
+        "peer_host",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]
+        self._partial = b""  # the start of a frame of which not even the length is whole
+        self._frame: bytearray | None = None  # a frame that is arriving
+        self._frame_view = memoryview(b"")
+        self._filled_bytes = 0
+        self._backlog = b""  # bytes that were read but may not be handled yet
+        self._owed: deque[_Owed] = deque()
+        self._parked: set[ParkedFetch] = set()
+        self._flush_scheduled = False
+        self._reading = True
+        self._write_paused = False
+        self._unsent_bytes = 0
+        self._good = False
+        self._closing = False
+        self.active_at_s = 0.0
+        self.frame_started_at_s: float | None = None
+        self.peer_host = ""
+        self.dialled = Address("", 0)
+
+    # -- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
+        self._transport = transport  # type: ignore[assignment]
+        peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        if not peer or not own:  # it closed before it was accepted
+            self._transport.abort()
+            return
+        self.peer_host = str(peer[0])
+        self.dialled = Address(str(own[0]), int(own[1]))
+        self.active_at_s = self._listener.loop.time()
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
+        refusal = self._listener.admit(self)
+        if refusal is not None:
+            log.warning("refused a connection from %s: %s", self.peer_host, refusal)
+            self._closing = True
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        for parked in self._parked:
+            self._listener.parked.drop(parked)
+        self._parked.clear()
+        self._release_frame()
+        self._count_unsent(0)
+        self._owed.clear()
+        self._backlog = b""
+        self._listener.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return self._frame_view[self._filled_bytes :]
+        return self._listener.scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active_at_s = self._listener.loop.time()
+        if self._frame is None:
+            self._feed(self._listener.scratch[:nbytes])
+        else:
+            self._filled_bytes += nbytes
+            if self._filled_bytes == len(self._frame):
+                frame = self._frame_view
+                self._frame = None
+                self._handle(frame)
+                self._listener.budget.give_back(len(frame))
+                self.frame_started_at_s = None
+                self._settle()
+        self._flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._count_unsent(self._transport.get_write_buffer_size())
+        self._settle()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._count_unsent(0)
+        self.resume()
+
+    # -- the listener's side
+
+    def close(self, reason: str) -> None:
+        """Close at once; the others feel nothing."""
+        if not self._closing:
+            log.info("closed the connection from %s: %s", self.peer_host, reason)
+            self._closing = True
+            self._transport.abort()
+
+    def close_when_answered(self) -> None:
+        """Read no more, answer what is open, then close: the server stops."""
+        self._closing = True
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        self._flush()
+        if not self._owed:
+            self._transport.close()
+
+    @property
+    def owes_answers(self) -> bool:
+        return bool(self._owed)
+
+    def resume(self) -> None:
+        """Whatever held it up may be over: handle what was kept, then read on."""
+        if self._closing or self._reading or self._is_held_up():
+            return
+        backlog, self._backlog = self._backlog, b""
+        self._reading = True
+        self._feed(memoryview(bytearray(backlog)))
+        if self._reading and not self._closing:
+            self._transport.resume_reading()
+        self._flush()
+
+    # -- frames
+
+    def _feed(self, data: memoryview) -> None:
+        """Handle every whole frame in ``data``; keep what is left over."""
+        if self._partial:
+            data = memoryview(bytearray(self._partial + bytes(data)))
+            self._partial = b""
+        position, end = 0, len(data)
+        while not self._closing:
+            if end - position < LENGTH_BYTES:
+                self._partial = bytes(data[position:])
+                break
+            (length,) = INT32.unpack_from(data, position)
+            if not self._check_length(length):
+                return
+            start = position + LENGTH_BYTES
+            if self._is_held_up() or (end - start < length and not self._start_frame(data[start:], length)):
+                self._backlog = bytes(data[position:])
+                self._listener.held_up.add(self)
+                break
+            if self._frame is not None:
+                break
+            position = start + length
+            self._handle(data[start:position])
+        if self._partial or self._frame is not None:
+            self.frame_started_at_s = self.frame_started_at_s or self.active_at_s
+        else:
+            self.frame_started_at_s = None
+        self._settle()
+
+    def _check_length(self, length: int) -> bool:
+        settings = self._listener.settings
+        limit = settings.socket_request_max_bytes if self._good else settings.first_request_max_bytes
+        if 8 <= length <= limit:
+            return True
+        self.close(f"a request of {length} bytes" + ("" if self._good else " before the first good one"))
+        return False
+
+    def _start_frame(self, beginning: memoryview, length: int) -> bool:
+        """Give a frame that is still arriving its own buffer; False when the budget does not allow it."""
+        if not self._listener.budget.take(length):
+            return False
+        self._frame = bytearray(length)
+        self._frame_view = memoryview(self._frame)
+        self._frame_view[: len(beginning)] = beginning
+        self._filled_bytes = len(beginning)
+        return True
+
+    def _release_frame(self) -> None:
+        if self._frame is not None:
+            self._listener.budget.give_back(len(self._frame))
+            self._frame = None
+
+    # -- requests
+
+    def _handle(self, frame: memoryview) -> None:
+        listener = self._listener
+        try:
+            header, body_at = decode_request_header(frame)
+            call = Call(
+                header.api_key,
+                header.api_version,
+                header.client_id,
+                self.dialled,
+                listener.wall_clock_ms(),
+                listener.budget.answer_bytes_max(),
+            )
+            outcome = listener.broker.handle(call, frame[body_at:])
+        except MalformedMessage as error:
+            self.close(f"malformed request: {error}")
+            return
+        except Exception:
+            # A defect must not take the other connections down; the client may retry elsewhere or later.
+            log.exception("request of %s failed", self.peer_host)
+            self.close("internal error")
+            return
+        if not isinstance(outcome, Disconnect):
+            self._good = True
+        self._carry_out(outcome, header.api_key, header.api_version, header.correlation_id)
+
+    def _carry_out(self, outcome: Outcome, api_key: int, api_version: int, correlation_id: int) -> None:
+        match outcome:
+            case Answer():
+                owed = _Owed()
+                self._owed.append(owed)
+                owed.parts = _framed(outcome, api_key, api_version, correlation_id)
+            case AfterSync(partitions, finish, answer):
+                if finish is None:
+                    self._listener.durability.request(partitions, None)
+                    if answer is not None:
+                        self._carry_out(answer, api_key, api_version, correlation_id)
+                    return
+                owed = _Owed()
+                self._owed.append(owed)
+                ask = finish
+
+                def synced() -> None:
+                    self._answer_later(owed, _framed(ask(), api_key, api_version, correlation_id))
+
+                self._listener.durability.request(partitions, synced)
+            case WhenReadable():
+                owed = _Owed()
+                self._owed.append(owed)
+
+                def complete(answer: Answer) -> None:
+                    self._parked.discard(parked)
+                    self._answer_later(owed, _framed(answer, api_key, api_version, correlation_id))
+
+                parked = self._listener.parked.park(outcome, complete)
+                self._parked.add(parked)
+            case Disconnect(reason):
+                self.close(reason)
+
+    # -- answers
+
+    def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
+        owed.parts = parts
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._listener.loop.call_soon(self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._flush_scheduled = False
+        self._flush()
+        self.resume()
+
+    def _flush(self) -> None:
+        """Send every answer at the head of the line that is known, in one write."""
+        owed = self._owed
+        ready: list[Buffer] = []
+        while owed and owed[0].parts is not None:
+            ready.extend(owed.popleft().parts or ())
+        if ready and not self._transport.is_closing():
+            if len(ready) > 1 and sum(map(len, ready)) > _JOIN_BYTES_MAX:
+                self._transport.writelines(ready)
+            else:
+                self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if self._closing and not owed and not self._transport.is_closing():
+            self._transport.close()
+
+    def _is_held_up(self) -> bool:
+        return self._write_paused or len(self._owed) >= REQUESTS_OPEN_MAX
+
+    def _settle(self) -> None:
+        """Stop reading when held up; :meth:`resume` goes on."""
+        if self._reading and not self._closing and (self._backlog or self._is_held_up()):
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _count_unsent(self, size_bytes: int) -> None:
+        budget = self._listener.budget
+        if size_bytes > self._unsent_bytes:
+            budget.hold(size_bytes - self._unsent_bytes)
+        else:
+            budget.give_back(self._unsent_bytes - size_bytes)
+        self._unsent_bytes = size_bytes
+
+
+def _framed(answer: Answer, api_key: int, api_version: int, correlation_id: int) -> Sequence[Buffer]:
+    head = encode_response_header(ApiKey(api_key), api_version, correlation_id)
+    return (INT32.pack(len(head) + answer.size_bytes) + head, *answer.parts)

@@ -1,0 +1,46 @@
+"""One file an API, or a family of APIs; the table says who handles what.
+
+A handler is a function of (broker, call, body): no sockets, no clock, no waiting. What it cannot answer yet
+it returns as an outcome to be carried out (:mod:`semel.server.outcome`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from semel.server.handlers import (
+    api_versions,
+    configs,
+    coordinators,
+    fetch,
+    metadata,
+    offsets,
+    produce,
+    producers,
+    topics,
+)
+from semel.server.handlers.schema import FieldsHandler, Handler, through_schema
+from semel.wire.api import ApiKey
+
+_THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
+    ApiKey.LIST_OFFSETS: offsets.handle_list,
+    ApiKey.METADATA: metadata.handle,
+    ApiKey.FIND_COORDINATOR: coordinators.handle,
+    ApiKey.CREATE_TOPICS: topics.handle_create,
+    ApiKey.DELETE_TOPICS: topics.handle_delete,
+    ApiKey.DELETE_RECORDS: offsets.handle_delete_records,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.handle_leader_epochs,
+    ApiKey.WRITE_TXN_MARKERS: producers.handle_markers,
+    ApiKey.DESCRIBE_CONFIGS: configs.handle_describe,
+    ApiKey.CREATE_PARTITIONS: topics.handle_create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.handle_alter,
+    ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: producers.handle_describe,
+}
+
+HANDLERS: Final[dict[ApiKey, Handler]] = {
+    ApiKey.PRODUCE: produce.handle,
+    ApiKey.FETCH: fetch.handle,
+    ApiKey.API_VERSIONS: api_versions.handle,
+    **{api_key: through_schema(api_key, handle) for api_key, handle in _THROUGH_SCHEMA.items()},
+}

@@ -1,0 +1,18 @@
+"""ApiVersions: what is served. A version that is not gets error 35 in version 0 (KIP-511)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from semel.errors import ErrorCode
+from semel.server.outcome import Answer, Call, Outcome
+from semel.wire import api_versions
+from semel.wire.frames import Buffer
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+
+def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
+    api_versions.decode_request(call.api_version, body)
+    return Answer((api_versions.encode_response(call.api_version, ErrorCode.NONE),))

@@ -1,0 +1,128 @@
+"""Fetch: whole batches below the high watermark, at once or when there is enough of them.
+
+There are no fetch sessions: session id 0 tells every client to name all its partitions each time (KIP-227).
+The first partition that has anything gives at least one batch, whatever the limits say, so that no reader
+gets stuck before a large one (KIP-74).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from semel.errors import ErrorCode
+from semel.server.outcome import Answer, Call, Outcome, WhenReadable
+from semel.server.storage.outcome import OffsetOutOfRange, Slice
+from semel.types import NO_LEADER_EPOCH, TopicPartition
+from semel.wire import fetch
+from semel.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from semel.wire.frames import Buffer
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+_WAIT_MS_MAX: Final = 300_000
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one look at all the partitions gave; nothing has been read from disk yet."""
+
+    answers: list[tuple[FetchedPartition, Slice | None]]
+    size_bytes: int = 0
+    has_error: bool = False
+
+
+def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
+    request = fetch.decode_request(call.api_version, body)
+    version = call.api_version
+    if request.session_id != 0:
+        response = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return Answer(fetch.encode_response(version, response))
+    bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, call.answer_bytes_max)
+    names = [_name_of(broker, item.topic) for item in request.partitions]
+
+    def attempt(final: bool) -> Answer | None:
+        found = _look(broker, request, names, bytes_max)
+        if not final and not found.has_error and found.size_bytes < request.min_bytes:
+            return None
+        return Answer(fetch.encode_response(version, FetchResponse(_read(broker, found))))
+
+    answer = attempt(request.max_wait_ms <= 0 or not request.partitions)
+    if answer is not None:
+        return answer
+    waited_for = [
+        TopicPartition(name, item.partition)
+        for name, item in zip(names, request.partitions, strict=True)
+        if name is not None
+    ]
+    return WhenReadable(waited_for, min(request.max_wait_ms, _WAIT_MS_MAX), attempt)
+
+
+def _name_of(broker: Broker, topic: str | UUID) -> str | None:
+    if isinstance(topic, str):
+        return topic
+    known = broker.storage.topics.by_id(topic)
+    return None if known is None else known.name
+
+
+def _look(broker: Broker, request: FetchRequest, names: list[str | None], bytes_max: int) -> _Found:
+    found = _Found([])
+    for name, item in zip(names, request.partitions, strict=True):
+        limit = min(item.partition_max_bytes, bytes_max - found.size_bytes)
+        answer, piece = _look_at(broker, name, item, limit, at_least_one=found.size_bytes == 0)
+        found.answers.append((answer, piece))
+        found.has_error |= answer.error_code != ErrorCode.NONE
+        found.size_bytes += 0 if piece is None else piece.length
+    return found
+
+
+def _look_at(
+    broker: Broker, name: str | None, item: FetchPartition, limit_bytes: int, *, at_least_one: bool
+) -> tuple[FetchedPartition, Slice | None]:
+    def refused(code: ErrorCode) -> tuple[FetchedPartition, None]:
+        return FetchedPartition(item.topic, item.partition, code, -1), None
+
+    if name is None:
+        return refused(ErrorCode.UNKNOWN_TOPIC_ID)
+    partition = broker.storage.partition(name, item.partition)
+    if partition is None:
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not partition.is_online:
+        return refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    asked_epoch, leader_epoch = item.current_leader_epoch, partition.leader_epoch
+    if asked_epoch not in (NO_LEADER_EPOCH, leader_epoch):
+        older = asked_epoch < leader_epoch
+        return refused(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+    try:
+        piece = partition.read(item.fetch_offset, max(limit_bytes, 0), at_least_one=at_least_one)
+    except OSError:
+        return refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    answer = FetchedPartition(
+        item.topic,
+        item.partition,
+        ErrorCode.NONE,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log_start_offset,
+        aborted=None,
+    )
+    if isinstance(piece, OffsetOutOfRange):
+        answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        return answer, None
+    return answer, piece
+
+
+def _read(broker: Broker, found: _Found) -> list[FetchedPartition]:
+    for answer, piece in found.answers:
+        if piece is None or piece.length == 0:
+            continue
+        try:
+            answer.records = piece.read()
+        except OSError:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            answer.records = None
+        else:
+            broker.counters.fetched_bytes += piece.length
+    return [answer for answer, _ in found.answers]

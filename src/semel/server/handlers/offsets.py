@@ -1,0 +1,125 @@
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords: questions about, and cuts of, a partition's offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from semel.errors import ErrorCode
+from semel.server.outcome import Call
+from semel.server.storage.partition import Partition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH
+from semel.wire.fetch import READ_COMMITTED
+from semel.wire.messages import Fields, field_of
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+
+def find_partition(
+    broker: Broker, topic: str, number: int, asked_epoch: int = NO_LEADER_EPOCH
+) -> Partition | ErrorCode:
+    """The partition, or why it cannot be asked."""
+    partition = broker.storage.partition(topic, number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not partition.is_online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if asked_epoch != NO_LEADER_EPOCH and asked_epoch != partition.leader_epoch:
+        older = asked_epoch < partition.leader_epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return partition
+
+
+def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
+    isolation_level = field_of(request, "isolation_level", 0)
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_list(broker, topic.name, item, isolation_level) for item in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _list(broker: Broker, topic: str, item: Any, isolation_level: int) -> Fields:
+    answer = {
+        "partition_index": item.partition_index,
+        "error_code": ErrorCode.NONE,
+        "timestamp": -1,
+        "offset": -1,
+        "leader_epoch": NO_LEADER_EPOCH,
+    }
+    found = find_partition(
+        broker, topic, item.partition_index, field_of(item, "current_leader_epoch", NO_LEADER_EPOCH)
+    )
+    if isinstance(found, ErrorCode):
+        return answer | {"error_code": found}
+    if item.timestamp == EARLIEST_TIMESTAMP:
+        return answer | {"offset": found.log_start_offset, "leader_epoch": found.leader_epoch}
+    if item.timestamp == LATEST_TIMESTAMP:
+        committed = isolation_level == READ_COMMITTED
+        end = found.last_stable_offset if committed else found.high_watermark
+        return answer | {"offset": end, "leader_epoch": found.leader_epoch}
+    if item.timestamp < 0:
+        return answer | {"error_code": ErrorCode.INVALID_REQUEST}
+    try:
+        place = found.offset_for_timestamp(item.timestamp)
+    except OSError:
+        return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
+    if place is None:
+        return answer
+    return answer | {
+        "offset": place.offset,
+        "timestamp": place.timestamp_ms,
+        "leader_epoch": place.leader_epoch,
+    }
+
+
+def handle_leader_epochs(broker: Broker, call: Call, request: Any) -> Fields:
+    return {
+        "topics": [
+            {
+                "topic": topic.topic,
+                "partitions": [_end_of_epoch(broker, topic.topic, item) for item in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _end_of_epoch(broker: Broker, topic: str, item: Any) -> Fields:
+    found = find_partition(
+        broker, topic, item.partition, field_of(item, "current_leader_epoch", NO_LEADER_EPOCH)
+    )
+    if isinstance(found, ErrorCode):
+        return {"error_code": found, "partition": item.partition}
+    end = found.end_offset_for_leader_epoch(item.leader_epoch)
+    return {
+        "error_code": ErrorCode.NONE,
+        "partition": item.partition,
+        "leader_epoch": end.leader_epoch,
+        "end_offset": end.start_offset,
+    }
+
+
+def handle_delete_records(broker: Broker, call: Call, request: Any) -> Fields:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_delete(broker, topic.name, item) for item in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _delete(broker: Broker, topic: str, item: Any) -> Fields:
+    found = find_partition(broker, topic, item.partition_index)
+    if isinstance(found, Partition) and broker.is_internal(topic):
+        found = ErrorCode.INVALID_TOPIC
+    code = found if isinstance(found, ErrorCode) else found.delete_records(item.offset)
+    start = found.log_start_offset if isinstance(found, Partition) and code is ErrorCode.NONE else -1
+    return {"partition_index": item.partition_index, "low_watermark": start, "error_code": code}

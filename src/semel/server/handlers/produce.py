@@ -1,0 +1,106 @@
+"""Produce: append each partition's batch, answer when it is as durable as asked.
+
+acks=-1 waits for the high watermark (in durable mode: an fdatasync that started after the append), acks=1
+and 0 wait for the write only, but a sync follows, because consumers see synced records only. A batch's fate
+is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from semel.errors import CorruptRecordBatch, ErrorCode
+from semel.record.batch import Compression, validate_batch
+from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome
+from semel.server.storage.outcome import AppendOutcome
+from semel.server.storage.partition import Partition
+from semel.wire import produce
+from semel.wire.frames import Buffer
+from semel.wire.produce import ProducedPartition, ProducePartition
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+_NO_ACKS: Final = 0
+_ALL_ACKS: Final = -1
+_MAGIC_AT: Final = 16
+_ZSTD_FROM: Final = 7  # an older client could not read it back (KIP-110)
+
+
+def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
+    request = produce.decode_request(call.api_version, body)
+    results: list[ProducedPartition] = []
+    waiting: list[tuple[ProducedPartition, Partition, int]] = []
+    for item in request.partitions:
+        if request.acks not in (-1, 0, 1):
+            refused = ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0, 1"
+            results.append(
+                ProducedPartition(item.topic, item.partition, refused[0], -1, error_message=refused[1])
+            )
+            continue
+        partition, outcome = _append(broker, call, item)
+        broker.counters.count_append(outcome)
+        result = ProducedPartition(
+            item.topic,
+            item.partition,
+            outcome.error_code,
+            outcome.base_offset,
+            outcome.log_append_time_ms,
+            outcome.log_start_offset,
+            outcome.error_message,
+        )
+        results.append(result)
+        if partition is not None and outcome.sync_offset > partition.high_watermark:
+            waiting.append((result, partition, outcome.sync_offset))
+        elif partition is not None and outcome.error_code is ErrorCode.NONE:
+            broker.note_readable(partition.name)
+
+    version, acks = call.api_version, request.acks
+    failed = next((result for result in results if result.error_code != ErrorCode.NONE), None)
+    if acks == _NO_ACKS and failed is not None:
+        # The client reads no answer; Kafka tells it by closing, too, so that it fetches metadata anew.
+        return Disconnect(f"produce with acks=0 failed: {ErrorCode.of(failed.error_code).name}")
+    dirty = [partition for _, partition, _ in waiting]
+    if acks == _ALL_ACKS and dirty:
+
+        def finish() -> Answer:
+            for result, partition, sync_offset in waiting:
+                if partition.high_watermark < sync_offset:
+                    result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                    result.base_offset = -1
+                    result.error_message = partition.offline_reason
+            return Answer((produce.encode_response(version, results),))
+
+        return AfterSync(dirty, finish)
+    answer = None if acks == _NO_ACKS else Answer((produce.encode_response(version, results),))
+    if dirty or answer is None:
+        return AfterSync(dirty, None, answer)
+    return answer
+
+
+def _append(broker: Broker, call: Call, item: ProducePartition) -> tuple[Partition | None, AppendOutcome]:
+    partition = broker.storage.partition(item.topic, item.partition)
+    if partition is None:
+        reason = f"there is no partition {item.topic}-{item.partition}"
+        return None, AppendOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
+    if broker.is_internal(item.topic):
+        return None, AppendOutcome(
+            ErrorCode.INVALID_TOPIC, error_message=f"topic {item.topic!r} is the server's own"
+        )
+    records = item.records
+    if not records:
+        return None, AppendOutcome(ErrorCode.INVALID_RECORD, error_message="no record batch")
+    if len(records) > _MAGIC_AT and records[_MAGIC_AT] < 2:
+        reason = "message formats older than 2 are not supported"
+        return None, AppendOutcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error_message=reason)
+    try:
+        header = validate_batch(records)
+    except CorruptRecordBatch as error:
+        return None, AppendOutcome(ErrorCode.CORRUPT_MESSAGE, error_message=str(error))
+    if header.size_bytes != len(records):
+        reason = "a produce request carries exactly one record batch for each partition"
+        return None, AppendOutcome(ErrorCode.INVALID_RECORD, error_message=reason)
+    if call.api_version < _ZSTD_FROM and header.compression is Compression.ZSTD:
+        reason = f"zstd needs Produce version {_ZSTD_FROM}"
+        return None, AppendOutcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=reason)
+    return partition, partition.append(records, [header], call.now_ms)

@@ -1,0 +1,144 @@
+"""The listening socket and what all connections share: bounds, scratch buffer, disk line, parked fetches.
+
+Invariants: connections are bounded in all and per address; an idle connection, or one whose frame does not
+arrive in time, is closed by a sweep that costs nothing per request; stopping answers what is open first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import Final
+
+from semel.config import Address, ServerSettings
+from semel.server.broker import Broker
+from semel.server.budget import Budget
+from semel.server.connection import Connection
+from semel.server.durability import GroupCommit
+from semel.server.parked import ParkedFetches
+
+log = logging.getLogger(__name__)
+
+SCRATCH_BYTES: Final = 256 * 1024
+_BACKLOG: Final = 512
+_SWEEP_S: Final = 1.0
+
+
+class Listener:
+    """One server's network side."""
+
+    def __init__(self, settings: ServerSettings, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self.settings: Final = settings
+        self.broker: Final = broker
+        self.loop: Final = loop
+        self.scratch: Final = memoryview(bytearray(SCRATCH_BYTES))
+        self.budget: Final = Budget(settings.queued_max_request_bytes, self._on_release)
+        self.parked: Final = ParkedFetches(loop)
+        self.durability: Final = GroupCommit(loop, self.parked.wake, broker.counters.observe_sync_seconds)
+        self.held_up: Final[set[Connection]] = set()  # wait for the budget
+        self.connections: Final[set[Connection]] = set()
+        self._per_address: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._upkeep: asyncio.Task[None] | None = None
+        self._resume_scheduled = False
+        self._none_left = asyncio.Event()
+        self._none_left.set()
+        broker.when_readable(self.parked.wake)
+
+    def wall_clock_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def start(self) -> Address:
+        """Listen; the address with the port that was taken."""
+        listen = self.settings.listen
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), listen.host, listen.port, backlog=_BACKLOG
+        )
+        self._sweeper = self.loop.create_task(self._sweep())
+        self._upkeep = self.loop.create_task(self._maintain())
+        port: int = self._server.sockets[0].getsockname()[1]
+        return Address(listen.host, port)
+
+    async def stop(self) -> None:
+        """Accept nothing new, answer what is open within ``max.shutdown.ms``, close."""
+        assert self._server is not None
+        for task in (self._sweeper, self._upkeep):
+            if task is not None:
+                task.cancel()
+        self._server.close()
+        self.parked.expire_all()
+        for connection in list(self.connections):
+            connection.close_when_answered()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.shutdown_max_ms / 1000):
+                await self._none_left.wait()
+        for connection in list(self.connections):
+            connection.close("the server stops")
+        await self.durability.drain()
+        self.durability.close()
+
+    # -- the connections' side
+
+    def admit(self, connection: Connection) -> str | None:
+        """Count a new connection in; or say why it cannot be."""
+        host = connection.peer_host
+        if len(self.connections) >= self.settings.connections_max:
+            self.broker.counters.connections_refused += 1
+            return f"max.connections is {self.settings.connections_max}"
+        if self._per_address[host] >= self.settings.connections_per_ip_max:
+            self.broker.counters.connections_refused += 1
+            return f"max.connections.per.ip is {self.settings.connections_per_ip_max}"
+        self.connections.add(connection)
+        self._none_left.clear()
+        self._per_address[host] += 1
+        return None
+
+    def forget(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.held_up.discard(connection)
+            if not self.connections:
+                self._none_left.set()
+            self._per_address[connection.peer_host] -= 1
+            if not self._per_address[connection.peer_host]:
+                del self._per_address[connection.peer_host]
+
+    # -- within
+
+    def _on_release(self) -> None:
+        if self.held_up and not self._resume_scheduled:
+            self._resume_scheduled = True
+            self.loop.call_soon(self._resume_held_up)
+
+    def _resume_held_up(self) -> None:
+        self._resume_scheduled = False
+        held_up = list(self.held_up)
+        self.held_up.clear()
+        for connection in held_up:
+            connection.resume()
+
+    async def _sweep(self) -> None:
+        idle_s = self.settings.connections_max_idle_ms / 1000
+        arrival_s = self.settings.frame_arrival_max_ms / 1000
+        period_s = min(_SWEEP_S, idle_s / 4, arrival_s / 4)
+        while True:
+            await asyncio.sleep(period_s)
+            now_s = self.loop.time()
+            for connection in list(self.connections):
+                started_at_s = connection.frame_started_at_s
+                if started_at_s is not None and now_s - started_at_s > arrival_s:
+                    connection.close(f"a request did not arrive within {arrival_s:g} s")
+                elif now_s - connection.active_at_s > idle_s and not connection.owes_answers:
+                    connection.close(f"idle for {idle_s:g} s")
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.log_retention_check_interval_ms / 1000)
+            try:
+                self.broker.storage.maintain(self.wall_clock_ms())
+            except Exception:
+                log.exception("retention failed; the next round tries again")

@@ -1,0 +1,73 @@
+"""What handling a request comes to, as a value: the shell, or the simulator, carries it out.
+
+Invariant: nothing in an outcome refers to the request's bytes, which lie in a buffer that the shell uses
+again as soon as the handler has returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from semel.config import Address
+from semel.server.durability import Syncable
+from semel.types import TopicPartition
+from semel.wire.frames import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a handler may know of a request besides its body."""
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    dialled: Address  # the server's own address on this connection
+    now_ms: int  # wall clock: it ends up in the log
+    answer_bytes_max: int  # what the shell is ready to hold for this client
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response body, in parts that go out one after another."""
+
+    parts: Sequence[Buffer]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class AfterSync:
+    """Sync these partitions, then ask ``finish``: it looks at what became durable and what did not.
+
+    ``finish`` is None when nobody waits for the answer, but consumers wait for the high watermark.
+    """
+
+    partitions: Sequence[Syncable]
+    finish: Callable[[], Answer] | None
+    answer: Answer | None = None  # what to answer at once, when ``finish`` is None; None: nothing (acks=0)
+
+
+@dataclass(frozen=True, slots=True)
+class WhenReadable:
+    """Call ``attempt`` whenever one of the partitions has more to read; for the last time at the deadline.
+
+    ``attempt(final)`` gives None as long as there is too little to answer; never when ``final``.
+    """
+
+    partitions: Sequence[TopicPartition]
+    wait_ms: int
+    attempt: Callable[[bool], Answer | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the connection: the protocol leaves no other way to say what went wrong."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Answer | AfterSync | WhenReadable | Disconnect

@@ -1,0 +1,101 @@
+"""ApiVersions, versions 0 to 4, by hand: the first message of every connection must not wait for an import.
+
+The answer to an unsupported version is version 0 with error 35 and the range of ApiVersions itself, so that a
+newer client can step down (KIP-511). Its header is always version 0 (``frames.encode_response_header``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from semel.errors import ErrorCode
+from semel.wire.api import SERVED, ApiKey
+from semel.wire.frames import INT16, INT32, Buffer, Reader, write_count, write_string
+
+_FLEXIBLE_FROM: Final = 3
+_RANGE: Final = struct.Struct(">hhh")
+
+
+@dataclass(slots=True)
+class ApiVersionsResponse:
+    """Which versions (both ends inclusive) a broker serves of each API key."""
+
+    error_code: int
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    throttle_time_ms: int = 0
+
+
+def decode_request(version: int, body: Buffer) -> tuple[str | None, str | None]:
+    """The client's software name and version, which it tells from version 3 on."""
+    if version < _FLEXIBLE_FROM:
+        return None, None
+    reader = Reader(body)
+    software = reader.string(flexible=True), reader.string(flexible=True)
+    reader.skip_tags()
+    return software
+
+
+def encode_request(version: int, software_name: str, software_version: str) -> bytearray:
+    out = bytearray()
+    if version >= _FLEXIBLE_FROM:
+        write_string(out, software_name, flexible=True)
+        write_string(out, software_version, flexible=True)
+        out.append(0)
+    return out
+
+
+def encode_response(
+    version: int, error_code: ErrorCode, ranges: Mapping[int, tuple[int, int]] | None = None
+) -> bytearray:
+    flexible = version >= _FLEXIBLE_FROM
+    ranges = served_ranges() if ranges is None else ranges
+    out = bytearray(INT16.pack(error_code))
+    write_count(out, len(ranges), flexible)
+    for api_key, (version_min, version_max) in ranges.items():
+        out += _RANGE.pack(api_key, version_min, version_max)
+        if flexible:
+            out.append(0)
+    if version >= 1:
+        out += INT32.pack(0)
+    if flexible:
+        out.append(0)
+    return out
+
+
+def decode_response(version: int, body: Buffer) -> ApiVersionsResponse:
+    """Read an answer; one with error 35 is in version 0, whatever was asked."""
+    reader = Reader(body)
+    error_code = reader.int16()
+    if error_code == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    flexible = version >= _FLEXIBLE_FROM
+    response = ApiVersionsResponse(error_code)
+    for _ in range(reader.count(flexible, item_bytes_min=_RANGE.size)):
+        api_key, version_min, version_max = _RANGE.unpack(reader.take(_RANGE.size))
+        response.ranges[api_key] = version_min, version_max
+        if flexible:
+            reader.skip_tags()
+    if version >= 1:
+        response.throttle_time_ms = reader.int32()
+    return response
+
+
+def served_ranges() -> dict[int, tuple[int, int]]:
+    """What semel's server advertises."""
+    return {
+        int(api_key): (
+            served.version_min if served.advertised_min is None else served.advertised_min,
+            served.version_max,
+        )
+        for api_key, served in SERVED.items()
+    }
+
+
+def refusal() -> bytearray:
+    """The answer to a version that is not served."""
+    own = SERVED[ApiKey.API_VERSIONS]
+    ranges = {int(ApiKey.API_VERSIONS): (own.version_min, own.version_max)}
+    return encode_response(0, ErrorCode.UNSUPPORTED_VERSION, ranges)
