@@ -36,6 +36,12 @@ def must_roll(
     )
 
 
+def is_expired(segment: SegmentFacts, *, config: LogConfig, now_ms: int) -> bool:
+    """Whether every record of the segment is too old to be kept."""
+    age_ms = now_ms - _age_mark_ms(segment)
+    return segment.size_bytes > 0 and config.retention_ms != UNLIMITED and age_ms > config.retention_ms
+
+
 def count_expired(
     segments: Sequence[SegmentFacts], *, config: LogConfig, high_watermark: int, now_ms: int
 ) -> int:
@@ -43,7 +49,7 @@ def count_expired(
     total_bytes = sum(segment.size_bytes for segment in segments)
     count = 0
     for segment, after in pairwise(segments):
-        too_old = config.retention_ms != UNLIMITED and now_ms - _age_mark_ms(segment) > config.retention_ms
+        too_old = is_expired(segment, config=config, now_ms=now_ms)
         too_big = (
             config.retention_bytes != UNLIMITED and total_bytes - segment.size_bytes >= config.retention_bytes
         )

@@ -61,7 +61,9 @@ def open_log(
         Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
         file_system.fsync_dir(folder)
     trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
-    verdict = opening.open_all(bases, trusted=trusted, recovery_point=recovery_point)
+    verdict = opening.open_all(
+        bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
+    )
     if isinstance(verdict, Damaged):
         empty = ProducerState(end_offset=log_start_offset)
         return OpenedLog(tuple(opening.segments), empty, verdict, 0, opening.scanned_bytes)
@@ -83,8 +85,12 @@ class _Opening:
         self.cut_bytes = 0
         self.scanned_bytes = 0
 
-    def open_all(self, bases: list[int], *, trusted: int, recovery_point: int) -> Sound | Cut | Damaged:
+    def open_all(
+        self, bases: list[int], *, log_start_offset: int, trusted: int, recovery_point: int
+    ) -> Sound | Cut | Damaged:
         """Open the first ``trusted`` segments by their indexes and scan the others; then cut."""
+        if bases[0] > log_start_offset:
+            return Damaged(log_start_offset, f"no segment holds it; the first begins at {bases[0]}")
         self.end_offset = bases[0]
         bad: Bad | None = None
         scanned: list[Segment] = []

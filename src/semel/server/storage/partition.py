@@ -8,7 +8,7 @@ Invariants:
 - A failed sync, or a write that could not be taken back, takes the partition offline until it is opened anew.
   It is never tried again: the pages of a failed sync look clean and are lost.
 
-One thread appends and reads (the event loop); one other may be in :meth:`Partition.sync` at the same time.
+One thread appends and reads (the event loop); others may be in :meth:`Partition.sync` at the same time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 import crc32c
@@ -28,7 +29,7 @@ from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, RECOVERY_POINT, folder_of
-from semel.core.log.policy import count_below, count_expired, must_roll
+from semel.core.log.policy import count_below, count_expired, is_expired, must_roll
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import ProducerState
@@ -128,6 +129,7 @@ class Partition:
         self._durable = durable
         self._log_starts = log_starts
         self._snapshots = SnapshotFiles(file_system, self._folder)
+        self._sync_lock = Lock()
         self._snapshot_due: EncodedSnapshot | None = None
         self._folder_dirty = False
         self._offline_reason: str | None = None
@@ -331,15 +333,21 @@ class Partition:
     # Syncing
 
     def sync(self) -> None:
-        """Make all that was appended before this call durable; on failure the partition goes offline.
+        """Make all that was appended before this call durable; on failure the partition goes offline."""
+        with self._sync_lock:
+            self._sync()
 
-        The order of reads matters, as appends go on meanwhile: first the target, then the segments of it.
+    def _sync(self) -> None:
+        """Appends go on meanwhile, so the order of reads matters: the target, then the segments that hold it.
+
+        Likewise a segment's size before its end: an append sets them the other way round, so that a size which
+        is too large shows in an end that is not the target.
         """
-        if self._offline_reason is not None:
+        target, segments = self.log_end_offset, self._segments
+        if self._offline_reason is not None or not segments:
             return
-        target = self.log_end_offset
-        segments = self._segments
-        position = segments[-1].size_bytes if segments[-1].end_offset == target else None
+        size_bytes = segments[-1].size_bytes
+        position = size_bytes if segments[-1].end_offset == target else None
         snapshot = self._snapshot_due
         try:
             if self._folder_dirty:
@@ -348,7 +356,7 @@ class Partition:
             for segment in segments:
                 if segment.end_offset > self._synced.offset or segment is segments[-1]:
                     segment.sync(with_indexes=segment is not segments[-1])
-            if snapshot is not None and snapshot.end_offset <= target:
+            if snapshot is not None:
                 self._snapshots.write(snapshot)
         except OSError as error:
             self._go_offline(f"sync failed: {error}")
@@ -441,9 +449,14 @@ class Partition:
         if self._offline_reason is not None:
             return 0
         facts = [segment.facts for segment in self._segments]
+        if is_expired(facts[-1], config=self.config, now_ms=now_ms):
+            with suppress(OSError):
+                self.roll(now_ms)  # an idle log must not keep its last records for ever
+            facts = [segment.facts for segment in self._segments]
         count = count_expired(facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms)
         if count:
-            self._raise_log_start(self._segments[count].base_offset)
+            with suppress(OSError):  # it comes round again
+                self._raise_log_start(self._segments[count].base_offset)
         return count
 
     def expire_producers(self, before_ms: int) -> int:

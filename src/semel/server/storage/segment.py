@@ -128,8 +128,8 @@ class Segment:
             self._index_time()
             self._bytes_since_index = 0
         self._bytes_since_index += size_bytes
+        self.end_offset = last_offset + 1  # before the size: see Partition.sync
         self.size_bytes += size_bytes
-        self.end_offset = last_offset + 1
 
     def complete(self) -> None:
         """The segment will not grow any more: its indexes go to their files."""

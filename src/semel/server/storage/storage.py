@@ -129,10 +129,10 @@ class Storage:
     ) -> Submitted[identity.Response]:
         """Grant the right to write (InitProducerId)."""
         if self._free_ids.first_id == self._free_ids.end_id:
-            claimed = self._metadata.submit(self.identities.claim(), now_ms)
-            if claimed.error_message is not None:
-                return Submitted(_NO_IDS, 0, claimed.error_message)
-            self._free_ids = claimed.response
+            try:  # durable before the first id is used, also where the page cache is trusted
+                self._free_ids = self._metadata.submit_durably(self.identities.claim(), now_ms)
+            except StorageError as error:
+                return Submitted(_NO_IDS, 0, str(error))
         fresh_id = self._free_ids.first_id
         self._free_ids = IdBlock(fresh_id + 1, self._free_ids.end_id)
         request = InitProducer(fresh_id, name, producer_id, producer_epoch)
