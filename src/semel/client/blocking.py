@@ -1,0 +1,184 @@
+"""The low-level client for blocking code: :class:`semel.client.cluster.Cluster`, method by method."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+from semel.client import cluster as aio
+from semel.client.background import shared_loop
+from semel.client.model import (
+    ClusterDescription,
+    ClusterMetadata,
+    CommittedOffset,
+    ConfigEntry,
+    Fetched,
+    ListedOffset,
+    Produced,
+    ProducerDescription,
+    TopicMetadata,
+)
+from semel.errors import ErrorCode
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerGrant, TopicPartition
+from semel.wire.frames import Buffer
+
+_T = TypeVar("_T")
+
+
+class Cluster:
+    """Blocking requests to a cluster; safe to use from several threads, not across a fork."""
+
+    def __init__(
+        self,
+        bootstrap: str | list[str],
+        *,
+        client_id: str = "semel",
+        request_timeout_ms: int = 30_000,
+        connect_timeout_ms: int = 10_000,
+    ) -> None:
+        self.inner = aio.Cluster(
+            bootstrap,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            connect_timeout_ms=connect_timeout_ms,
+        )
+        self._background = shared_loop()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._run(self.inner.close())
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return self._background.run(work)
+
+    def metadata(
+        self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> ClusterMetadata:
+        """Brokers, and the topics named (all of them when None)."""
+        return self._run(self.inner.metadata(topics, allow_auto_topic_creation=allow_auto_topic_creation))
+
+    def topic(self, name: str, *, allow_auto_topic_creation: bool = False) -> TopicMetadata:
+        """One topic that must exist, with all its leaders known."""
+        return self._run(self.inner.topic(name, allow_auto_topic_creation=allow_auto_topic_creation))
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._run(self.inner.describe_cluster())
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation: aio.Isolation = "read_committed"
+    ) -> dict[TopicPartition, ListedOffset]:
+        """For each partition the first offset at or after the timestamp given (or a sentinel)."""
+        return self._run(self.inner.list_offsets(timestamps, isolation))
+
+    def describe_producers(
+        self, tps: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerDescription]]:
+        """What each partition's leader knows of the producers that wrote to it."""
+        return self._run(self.inner.describe_producers(tps))
+
+    def fetch(
+        self,
+        from_offsets: Mapping[TopicPartition, int],
+        *,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 50 * 1024 * 1024,
+        partition_max_bytes: int = 1024 * 1024,
+        isolation: aio.Isolation = "read_committed",
+    ) -> dict[TopicPartition, Fetched]:
+        """One round of reads; a partition's error is a value in its answer."""
+        return self._run(
+            self.inner.fetch(
+                from_offsets,
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                partition_max_bytes=partition_max_bytes,
+                isolation=isolation,
+            )
+        )
+
+    def produce(
+        self,
+        batches: Mapping[TopicPartition, Buffer],
+        *,
+        acks: int = -1,
+        timeout_ms: int | None = None,
+        transactional_id: str | None = None,
+    ) -> dict[TopicPartition, Produced]:
+        """One attempt for each partition, no retry: the caller judges the answers."""
+        return self._run(
+            self.inner.produce(batches, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id)
+        )
+
+    def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Trim each partition's prefix; answers the new log start offsets."""
+        return self._run(self.inner.delete_records(before_offsets))
+
+    def init_producer_id(
+        self,
+        transactional_id: str | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        timeout_ms: int = 60_000,
+    ) -> ProducerGrant:
+        """A new producer id; or, with a name, that identity with its epoch raised."""
+        return self._run(
+            self.inner.init_producer_id(transactional_id, producer_id, producer_epoch, timeout_ms)
+        )
+
+    def write_fence(
+        self, fences: Mapping[tuple[int, int], Iterable[TopicPartition]], *, coordinator_epoch: int = 0
+    ) -> dict[tuple[int, TopicPartition], ErrorCode]:
+        """Raise each (producer id, producer epoch) in those partitions: older epochs can no longer append."""
+        return self._run(self.inner.write_fence(fences, coordinator_epoch=coordinator_epoch))
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | tuple[int, str | None]]
+    ) -> None:
+        """Commit for a group whose members assign partitions themselves."""
+        self._run(self.inner.commit_offsets(group, offsets))
+
+    def committed_offsets(
+        self, group: str, tps: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """A group's committed offsets: of these partitions, or of all that it committed."""
+        return self._run(self.inner.committed_offsets(group, tps))
+
+    def create_topics(
+        self,
+        topics: Mapping[str, int],
+        *,
+        configs: Mapping[str, Mapping[str, str]] | None = None,
+        replication_factor: int = -1,
+        validate_only: bool = False,
+    ) -> None:
+        """Create topics with these numbers of partitions (-1: the broker's default)."""
+        self._run(
+            self.inner.create_topics(
+                topics, configs=configs, replication_factor=replication_factor, validate_only=validate_only
+            )
+        )
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        self._run(self.inner.delete_topics(names))
+
+    def add_partitions(self, partition_counts: Mapping[str, int]) -> None:
+        """Grow topics to these numbers of partitions."""
+        self._run(self.inner.add_partitions(partition_counts))
+
+    def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+        """The configuration of each topic."""
+        return self._run(self.inner.describe_configs(topics))
+
+    def alter_configs(self, topics: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Set settings of topics; None takes one back to its default."""
+        self._run(self.inner.alter_configs(topics))

@@ -1,0 +1,171 @@
+"""Which brokers there are, one connection each, and the version of every message that both sides speak."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Final
+
+from semel.client.connection import Connection
+from semel.client.model import BrokerAddress
+from semel.errors import BrokerError, ConfigError, ConnectionLost, ErrorCode
+from semel.wire import messages
+from semel.wire.api import ApiKey
+from semel.wire.frames import Buffer
+
+BOOTSTRAP: Final = -1  # in place of a node id: any broker will do
+
+# The version of each message that the client writes; every one is served by semel and by Apache Kafka >= 2.8.
+CLIENT_VERSION: Final[dict[ApiKey, int]] = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,  # the newest that names topics by name
+    ApiKey.LIST_OFFSETS: 6,
+    ApiKey.METADATA: 10,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 7,
+    ApiKey.FIND_COORDINATOR: 3,
+    ApiKey.API_VERSIONS: 3,
+    ApiKey.CREATE_TOPICS: 5,
+    ApiKey.DELETE_TOPICS: 4,
+    ApiKey.DELETE_RECORDS: 2,
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.CREATE_PARTITIONS: 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.DESCRIBE_CLUSTER: 0,
+    ApiKey.DESCRIBE_PRODUCERS: 0,
+}
+
+
+def parse_bootstrap(bootstrap: str | list[str]) -> list[BrokerAddress]:
+    """``"host:port,host:port"``, or a list of ``"host:port"``; IPv6 hosts in brackets."""
+    entries = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+    found = []
+    for entry in (entry.strip() for entry in entries):
+        host, colon, port = entry.rpartition(":")
+        if not colon or not port.isdigit() or not 0 < int(port) < 65536 or not host:
+            raise ConfigError(f"bootstrap address {entry!r} is not HOST:PORT")
+        found.append(BrokerAddress(BOOTSTRAP, host.strip("[]"), int(port)))
+    if not found:
+        raise ConfigError("no bootstrap address was given")
+    return found
+
+
+class Brokers:
+    """Connections by node id. Not bound to a loop until first used, and then to that one only."""
+
+    def __init__(
+        self,
+        bootstrap: str | list[str],
+        *,
+        client_id: str,
+        request_timeout_ms: int,
+        connect_timeout_ms: int = 10_000,
+    ) -> None:
+        self.bootstrap = parse_bootstrap(bootstrap)
+        self.client_id = client_id
+        self.request_timeout_ms = request_timeout_ms
+        self.connect_timeout_ms = connect_timeout_ms
+        self.addresses: dict[int, BrokerAddress] = {}
+        self._connections: dict[int, Connection] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._served: dict[int, tuple[int, int]] | None = None
+        self._closed = False
+        self._process_id = os.getpid()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def serves(self, api_key: ApiKey) -> bool:
+        """Whether the brokers said that they serve this API in our version (once any was connected to)."""
+        low, high = (self._served or {}).get(api_key, (1, 0))
+        return low <= CLIENT_VERSION[api_key] <= high
+
+    async def ask(
+        self, node_id: int, api_key: ApiKey, parts: list[Buffer], *, wait_ms: int = 0
+    ) -> memoryview:
+        """One request, one answer. ``wait_ms`` is what the broker itself may take its time for."""
+        connection = await self.connection(node_id)
+        self.check(api_key, connection.name)
+        return await connection.ask(
+            api_key, CLIENT_VERSION[api_key], parts, self.request_timeout_ms + wait_ms
+        )
+
+    def check(self, api_key: ApiKey, name: str) -> None:
+        if not self.serves(api_key):
+            raise BrokerError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{name} does not serve {api_key.name} version {CLIENT_VERSION[api_key]}",
+            )
+
+    async def connection(self, node_id: int) -> Connection:
+        """The one connection to a node, opened if need be. First come, first served: keeps call order."""
+        if self._closed:
+            raise ConnectionLost("the client is closed")
+        if os.getpid() != self._process_id:
+            raise ConfigError("this client was made before a fork; make a new one in the child process")
+        lock = self._locks.setdefault(node_id, asyncio.Lock())
+        async with lock:
+            known = self._connections.get(node_id)
+            if known is not None and not known.is_lost:
+                return known
+            connection = self._connections[node_id] = await self._open(node_id)
+            return connection
+
+    async def _open(self, node_id: int) -> Connection:
+        address = self.addresses.get(node_id)
+        candidates = [address] if address is not None else [*self.bootstrap, *self.addresses.values()]
+        if node_id != BOOTSTRAP and address is None:
+            raise ConnectionLost(f"broker {node_id} is not known")
+        failures = []
+        for candidate in candidates:
+            name = f"broker {candidate.host}:{candidate.port}"
+            try:
+                async with asyncio.timeout(self.connect_timeout_ms / 1000):
+                    return await self._connect(candidate, name)
+            except TimeoutError:
+                failures.append(f"{name}: no connection within {self.connect_timeout_ms} ms")
+            except OSError as error:
+                failures.append(f"{name}: {error.strerror or error}")
+            except ConnectionLost as error:
+                failures.append(str(error))
+        raise ConnectionLost("; ".join(failures))
+
+    async def _connect(self, address: BrokerAddress, name: str) -> Connection:
+        loop = asyncio.get_running_loop()
+        transport, connection = await loop.create_connection(
+            lambda: Connection(self.client_id, name), address.host, address.port
+        )
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        version = CLIENT_VERSION[ApiKey.API_VERSIONS]
+        fields = {"client_software_name": "semel", "client_software_version": "0.1.0"}
+        try:
+            body = await connection.ask(
+                ApiKey.API_VERSIONS,
+                version,
+                [messages.encode_request(ApiKey.API_VERSIONS, version, fields)],
+                self.request_timeout_ms,
+            )
+            answer = messages.decode_response(ApiKey.API_VERSIONS, version, body)
+        except BaseException:
+            connection.fail("the greeting failed")
+            raise
+        if int(answer.error_code):
+            connection.fail("the greeting was refused")
+            raise BrokerError(int(answer.error_code), f"{name} refused ApiVersions")
+        self._served = {
+            int(item.api_key): (int(item.min_version), int(item.max_version)) for item in answer.api_keys
+        }
+        return connection
+
+    async def close(self) -> None:
+        """Close every connection; open requests are lost."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.fail("the client is closed")
+        await asyncio.sleep(0)  # lets the transports tell their protocols

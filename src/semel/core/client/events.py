@@ -1,0 +1,101 @@
+"""What happens to the producer's pipeline, and what it wants done: values only.
+
+Effects state their order: settle what is known, then ask, then send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.fate import PartFate
+from semel.errors import ErrorCode
+from semel.types import ProducerGrant, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed, or rows were appended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """InitProducerId answered."""
+
+    grant: ProducerGrant
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersKnown:
+    """Metadata was asked about ``topics``: the node that leads each partition (missing: none is known)."""
+
+    topics: frozenset[str]
+    leaders: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One partition's part of a Produce answer."""
+
+    code: ErrorCode
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A Produce request was answered; a partition that the answer leaves out counts as unanswered."""
+
+    request_id: int
+    answers: Mapping[TopicPartition, Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A Produce request will not be answered. ``sent`` is False when no byte of it left."""
+
+    request_id: int
+    sent: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogAnswered:
+    """DescribeProducers answered: what the partition's log knows of our producer id (None: nothing)."""
+
+    tp: TopicPartition
+    newest_epoch: int | None
+    last_sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSilent:
+    """DescribeProducers could not be answered."""
+
+    tp: TopicPartition
+    why: str
+
+
+Event = Tick | Granted | LeadersKnown | Answered | Lost | LogAnswered | LogSilent
+
+
+@dataclass(frozen=True, slots=True)
+class SendProduce:
+    """Send these batches, one a partition, to ``node_id`` on its one connection, in this order."""
+
+    request_id: int
+    node_id: int
+    batches: tuple[ProducerBatch, ...]
+
+
+@dataclass(slots=True)
+class Effects:
+    """What the shell is to do, in this order."""
+
+    settled: list[tuple[ProducerBatch, PartFate]] = field(default_factory=list)
+    ask_grant: bool = False
+    ask_leaders_of: set[str] = field(default_factory=set)
+    ask_log: list[tuple[TopicPartition, ProducerGrant]] = field(default_factory=list)
+    sends: list[SendProduce] = field(default_factory=list)

@@ -1,0 +1,140 @@
+"""One partition's line of batches: sequences given in order, sent in order, settled in order.
+
+Invariants (each has a test of its name):
+
+- ``sequences_are_dense``: within one grant the sequences given on a partition are 0, 1, 2 … without a gap.
+- ``order_is_kept``: a batch that failed goes back to its place by sequence; nothing is sent on the partition
+  while an answer for a later batch is outstanding, and those behind wait for those in front.
+- ``one_grant_at_a_time``: a partition moves to a new grant only when no batch of the old one is unsettled,
+  or when those that are unsettled are proven not to be stored.
+
+Kafka's counterparts are ``RecordAccumulator`` and ``TransactionManager.TopicPartitionEntry`` (KAFKA-5494).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from semel.core.client.batch import ProducerBatch
+from semel.errors import ErrorCode
+from semel.sequence import advance
+from semel.types import ProducerGrant, TopicPartition
+
+
+class PartitionPipe:
+    """The batches of one partition: one that is being filled, those that wait, those that are in flight."""
+
+    __slots__ = (
+        "asking",
+        "filling",
+        "gap_at",
+        "grant",
+        "in_flight",
+        "next_order",
+        "next_sequence",
+        "recovering",
+        "stopped",
+        "tp",
+        "waiting",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.filling: ProducerBatch | None = None
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: list[ProducerBatch] = []  # in sequence order
+        self.grant: ProducerGrant | None = None
+        self.next_sequence = 0
+        self.next_order = 0
+        self.recovering = False  # a batch failed: let the answers behind it come in before sending again
+        self.asking: ProducerBatch | None = None  # the log is being asked about this batch's sequence
+        self.gap_at: int | None = None  # a batch failed for good here: the sequence to go on with
+        self.stopped: tuple[ErrorCode, str] | None = None  # why no batch of it may be sent any more
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing buffered and nothing unanswered."""
+        return self.filling is None and not self.waiting and not self.in_flight
+
+    def seal(self) -> None:
+        """Close the batch that is being filled."""
+        if self.filling is not None:
+            self.waiting.append(self.filling)
+            self.filling = None
+
+    def adopt(self, grant: ProducerGrant) -> bool:
+        """Move to ``grant`` if no batch of the old one is unsettled; whether the partition is on it now."""
+        if self.grant == grant:
+            return True
+        if self.in_flight or any(batch.attempts for batch in self.waiting):
+            return False
+        self.grant, self.next_sequence = grant, 0
+        return True
+
+    def head(self, now_ms: int, in_flight_max: int) -> ProducerBatch | None:
+        """The next batch that may be sent now, or None."""
+        if (
+            self.stopped is not None
+            or self.asking is not None
+            or not self.waiting
+            or len(self.in_flight) >= in_flight_max
+        ):
+            return None
+        if self.recovering:
+            if self.in_flight:
+                return None
+            self.recovering = False
+        batch = self.waiting[0]
+        return batch if batch.not_before_ms <= now_ms else None
+
+    def take(self) -> ProducerBatch:
+        """Move the head into flight, giving it its sequences at the first attempt."""
+        batch = self.waiting.popleft()
+        if self.grant is not None and batch.grant != self.grant:
+            batch.assign(self.grant, self.next_sequence)
+            self.next_sequence = advance(self.next_sequence, batch.record_count)
+        if batch.attempts == 0:
+            batch.order = self.next_order
+            self.next_order += 1
+        batch.attempts += 1
+        self.in_flight.append(batch)
+        return batch
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Return a batch that failed to its place in the line: by the order of first attempts."""
+        self.in_flight.remove(batch)
+        before = sum(1 for other in self.waiting if other.attempts and other.order < batch.order)
+        self.waiting.insert(before, batch)
+        self.recovering = True
+
+    def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Put ``parts`` where ``batch`` was in flight; together they have its sequences."""
+        self.put_back(batch)
+        place = self.waiting.index(batch)
+        del self.waiting[place]
+        assert batch.grant is not None
+        sequence = batch.base_sequence
+        for part in reversed(parts):
+            part.order = batch.order
+            part.attempts = batch.attempts
+            self.waiting.insert(place, part)
+        for part in parts:
+            part.assign(batch.grant, sequence)
+            sequence = advance(sequence, part.record_count)
+
+    def close_gap(self, from_sequence: int) -> bool:
+        """Give the waiting batches the sequences from ``from_sequence`` on: one in front failed for good.
+
+        Only safe, and only done, when none of them can be in the log or still under way: a delayed copy with
+        an old sequence would otherwise be taken for the batch that has this sequence now.
+        """
+        if self.in_flight or self.grant is None or any(batch.maybe_stored for batch in self.waiting):
+            return False
+        sequence = from_sequence
+        for batch in self.waiting:
+            if batch.grant != self.grant:
+                break
+            batch.assign(self.grant, sequence)
+            sequence = advance(sequence, batch.record_count)
+        self.next_sequence = sequence
+        return True

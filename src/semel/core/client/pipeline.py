@@ -1,0 +1,479 @@
+"""The idempotent producer's pipeline: which batch goes when, and what every answer means.
+
+A Timed state machine: ``handle(event, now_ms) -> Effects`` and ``next_deadline_ms()``. It holds no socket,
+clock or thread. Invariants: those of :mod:`semel.core.client.pipe`, and
+
+- ``acknowledged_is_stored``: a batch settles as Stored only on an answer 0 or 46, or when the log itself
+  says that its last sequence is stored.
+- ``refused_is_not_stored``: a batch settles as Refused only when no attempt of it can be in the log or come
+  to be there; otherwise it is InDoubt.
+- ``no_blind_epoch``: on 45 the log is asked; the producer id is never changed to get past it.
+- ``bounded``: at most ``in_flight_max`` requests a node and as many batches a partition are unanswered, and
+  every batch settles within ``delivery_timeout_ms`` and one request's time-out.
+
+What follows a failure for good hangs on ``strict``. A producer with a saved identity is strict: the
+partition stops, since "the first n rows are stored" must stay true for a resume. One without goes on: with
+the sequences closed up when that is safe, else under a new producer id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from semel.core.client.batch import BATCH_OVERHEAD_BYTES, ProducerBatch, estimated_bytes
+from semel.core.client.events import (
+    Answer,
+    Answered,
+    Effects,
+    Event,
+    Granted,
+    LeadersKnown,
+    LogAnswered,
+    LogSilent,
+    Lost,
+    SendProduce,
+)
+from semel.core.client.fate import (
+    MAYBE_APPENDED,
+    Fenced,
+    InDoubt,
+    Next,
+    PartFate,
+    Refused,
+    Stored,
+    next_step,
+)
+from semel.core.client.pipe import PartitionPipe
+from semel.errors import ErrorCode
+from semel.record.batch import Record
+from semel.record.compression import Compression
+from semel.sequence import advance, distance, last_of
+from semel.types import ProducerGrant, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """Bounds of one producer; the names are Kafka's where Kafka has one."""
+
+    batch_bytes: int = 262_144
+    linger_ms: int = 5
+    compression: Compression = Compression.NONE
+    in_flight_max: int = 5
+    request_bytes_max: int = 1_048_576
+    delivery_timeout_ms: int = 120_000
+    retry_backoff_ms: int = 50
+    retry_backoff_ms_max: int = 1_000
+    idempotent: bool = True
+    strict: bool = False
+
+
+class Pipeline:
+    """All partitions of one producer."""
+
+    def __init__(self, settings: PipelineSettings) -> None:
+        self.settings = settings
+        self.grant: ProducerGrant | None = None
+        self.buffered_bytes = 0
+        self.unsettled_batches = 0
+        self.fenced: Fenced | None = None
+        self._pipes: dict[TopicPartition, PartitionPipe] = {}
+        self._busy: dict[TopicPartition, PartitionPipe] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._requests: dict[int, SendProduce] = {}
+        self._requests_of_node: dict[int, int] = {}
+        self._next_request_id = 0
+        self._asking_grant = False
+        self._asking_leaders: set[str] = set()
+        self._ask_not_before_ms: dict[str, int] = {}
+        self._flushing = False
+
+    # -- what the caller puts in ------------------------------------------------------------------------
+
+    def append(self, tp: TopicPartition, row: Record, now_ms: int) -> tuple[ProducerBatch, int, bool]:
+        """Buffer one row. Returns its batch, its place there, and whether the shell should tick."""
+        pipe = self._pipe(tp)
+        batch = pipe.filling
+        size_bytes = estimated_bytes(row)
+        wake = False
+        if batch is not None and batch.size_bytes + size_bytes > self.settings.batch_bytes:
+            pipe.seal()
+            batch, wake = None, True
+        if batch is None:
+            batch = pipe.filling = ProducerBatch(tp, now_ms)
+            self.unsettled_batches += 1
+            self.buffered_bytes += BATCH_OVERHEAD_BYTES
+            wake = True
+        place = batch.add(row)
+        self.buffered_bytes += size_bytes
+        return batch, place, wake
+
+    def append_encoded(
+        self, tp: TopicPartition, encoded: bytearray, record_count: int, now_ms: int
+    ) -> ProducerBatch:
+        """Buffer a batch that is encoded already."""
+        pipe = self._pipe(tp)
+        pipe.seal()
+        batch = ProducerBatch.of_encoded(tp, encoded, record_count, now_ms)
+        pipe.waiting.append(batch)
+        self.unsettled_batches += 1
+        self.buffered_bytes += batch.size_bytes
+        return batch
+
+    def flush(self) -> None:
+        """Send what is buffered without waiting for more; ends by itself once nothing is unsettled."""
+        self._flushing = self.unsettled_batches > 0
+
+    def forget_unsent(self, why: str) -> Effects:
+        """Give up: settle everything now, by what is known of it. For a close whose time is over."""
+        effects = Effects()
+        for pipe in list(self._busy.values()):
+            pipe.seal()
+            self._give_up(pipe, ErrorCode.REQUEST_TIMED_OUT, why, effects)
+        return effects
+
+    # -- Timed ------------------------------------------------------------------------------------------
+
+    def handle(self, event: Event, now_ms: int) -> Effects:
+        """Take in what happened; say what is to be done."""
+        effects = Effects()
+        match event:
+            case Granted(grant):
+                self.grant, self._asking_grant = grant, False
+            case LeadersKnown(topics, leaders):
+                self._leaders.update(leaders)
+                self._asking_leaders -= topics
+                self._ask_not_before_ms.update(dict.fromkeys(topics, now_ms + self.settings.retry_backoff_ms))
+            case Answered(request_id, answers):
+                for batch in self._close_request(request_id):
+                    answer = answers.get(batch.tp, Answer(ErrorCode.NETWORK_EXCEPTION))
+                    self._judge(batch, answer, now_ms, effects)
+            case Lost(request_id, sent, why):
+                for batch in self._close_request(request_id):
+                    batch.maybe_stored |= sent
+                    self._retry(batch, now_ms, elsewhere=True)
+                    if now_ms >= self._expires_ms(batch):
+                        self._expire(self._pipes[batch.tp], why, effects, now_ms)
+            case LogAnswered(tp, newest_epoch, last_sequence):
+                self._judge_by_log(self._pipes[tp], newest_epoch, last_sequence, now_ms, effects)
+            case LogSilent(tp, _):
+                pipe = self._pipes[tp]
+                if pipe.asking is not None:
+                    pipe.asking.not_before_ms = now_ms + self.settings.retry_backoff_ms
+                    pipe.asking = None
+        self._advance(now_ms, effects)
+        return effects
+
+    def next_deadline_ms(self) -> int | None:
+        """When ``handle(Tick())`` is due, or None while only an event can change anything."""
+        deadline: int | None = None
+        for pipe in self._busy.values():
+            for when in self._deadlines(pipe):
+                if deadline is None or when < deadline:
+                    deadline = when
+        return deadline
+
+    # -- sending ----------------------------------------------------------------------------------------
+
+    def _advance(self, now_ms: int, effects: Effects) -> None:
+        if self.unsettled_batches == 0:
+            self._flushing = False
+            return
+        ready: dict[int, list[PartitionPipe]] = {}
+        for pipe in list(self._busy.values()):
+            self._seal_if_due(pipe, now_ms)
+            if pipe.stopped is not None:
+                self._stop(pipe, *pipe.stopped, effects)
+                continue
+            self._expire_if_due(pipe, now_ms, effects)
+            if pipe.gap_at is not None and not pipe.in_flight and pipe.asking is None:
+                self._close_gap(pipe)
+            if not pipe.waiting:
+                continue
+            if self.settings.idempotent and not self._has_grant(pipe, effects):
+                continue
+            leader = self._leaders.get(pipe.tp)
+            if leader is None:
+                self._ask_leaders(pipe.tp.topic, now_ms, effects)
+            elif pipe.head(now_ms, self.settings.in_flight_max) is not None:
+                ready.setdefault(leader, []).append(pipe)
+        for node_id, pipes in ready.items():
+            self._send_to(node_id, pipes, now_ms, effects)
+
+    def _send_to(self, node_id: int, pipes: list[PartitionPipe], now_ms: int, effects: Effects) -> None:
+        while pipes and self._requests_of_node.get(node_id, 0) < self.settings.in_flight_max:
+            size_bytes = 0
+            taken: list[ProducerBatch] = []
+            for pipe in list(pipes):
+                batch = pipe.head(now_ms, self.settings.in_flight_max)
+                if batch is None:
+                    pipes.remove(pipe)
+                    continue
+                size_bytes += len(batch.encode(self.settings.compression))
+                if taken and size_bytes > self.settings.request_bytes_max:
+                    break
+                taken.append(pipe.take())
+                pipes.remove(pipe)
+                pipes.append(pipe)  # its turn comes again after the others
+            if not taken:
+                return
+            taken.sort(key=lambda batch: batch.tp.topic)
+            request = SendProduce(self._next_request_id, node_id, tuple(taken))
+            self._next_request_id += 1
+            self._requests[request.request_id] = request
+            self._requests_of_node[node_id] = self._requests_of_node.get(node_id, 0) + 1
+            effects.sends.append(request)
+
+    def _has_grant(self, pipe: PartitionPipe, effects: Effects) -> bool:
+        if pipe.grant is None and not pipe.in_flight:
+            self._begin_anew(pipe, effects)
+        if self.grant is not None and pipe.adopt(self.grant):
+            return True
+        if self.grant is None and not self._asking_grant:
+            self._asking_grant = effects.ask_grant = True
+        # An older grant stays good for what was begun with it; new batches wait for the new one.
+        return pipe.grant is not None and bool(pipe.waiting) and pipe.waiting[0].attempts > 0
+
+    def _ask_leaders(self, topic: str, now_ms: int, effects: Effects) -> None:
+        if topic not in self._asking_leaders and now_ms >= self._ask_not_before_ms.get(topic, 0):
+            self._asking_leaders.add(topic)
+            effects.ask_leaders_of.add(topic)
+
+    def _seal_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
+        filling = pipe.filling
+        if filling is not None and (self._flushing or now_ms >= filling.created_ms + self.settings.linger_ms):
+            pipe.seal()
+
+    def _deadlines(self, pipe: PartitionPipe) -> Iterable[int]:
+        if pipe.filling is not None:
+            yield pipe.filling.created_ms + self.settings.linger_ms
+        if pipe.waiting and not pipe.in_flight:
+            head = pipe.waiting[0]
+            yield self._expires_ms(head)
+            topic = pipe.tp.topic
+            if pipe.tp not in self._leaders:
+                if topic not in self._asking_leaders and self.grant is not None:
+                    yield self._ask_not_before_ms.get(topic, 0)
+            elif head.not_before_ms and pipe.asking is None and self.grant is not None:
+                yield head.not_before_ms
+
+    # -- what an answer means ---------------------------------------------------------------------------
+
+    def _judge(self, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects) -> None:
+        pipe = self._pipes[batch.tp]
+        code = answer.code
+        if code in MAYBE_APPENDED:
+            batch.maybe_stored = True
+        why = answer.message or f"the broker answered {code.name}"
+        match next_step(code):
+            case Next.ACCEPT:
+                known = code is ErrorCode.NONE and answer.base_offset >= 0
+                base_offset = answer.base_offset if known else None
+                self._stored(pipe, batch, base_offset, answer.log_append_time_ms, effects)
+            case Next.RETRY:
+                self._retry(batch, now_ms, elsewhere=False)
+            case Next.RETRY_ELSEWHERE:
+                self._retry(batch, now_ms, elsewhere=True)
+            case Next.SPLIT if batch.record_count > 1:
+                pipe.replace(batch, parts := batch.split(self.settings.compression))
+                self.unsettled_batches += len(parts) - 1
+                self.buffered_bytes += sum(part.size_bytes for part in parts) - batch.size_bytes
+            case Next.ASK_THE_LOG:
+                pipe.put_back(batch)
+                # Those in front may only be late; the head alone is proof of anything.
+                is_head = pipe.waiting[0] is batch and not pipe.in_flight
+                if is_head and batch.grant is not None and batch.grant == pipe.grant and pipe.gap_at is None:
+                    pipe.asking = batch
+                    effects.ask_log.append((batch.tp, batch.grant))
+            case Next.FENCED:
+                self._fence(batch, code, None, effects)
+            case Next.NEW_GRANT:
+                self._forgotten(pipe, batch, why, effects)
+            case _:
+                self._refuse(pipe, batch, code, why, effects)
+
+    def _judge_by_log(
+        self,
+        pipe: PartitionPipe,
+        newest_epoch: int | None,
+        last_sequence: int | None,
+        now_ms: int,
+        effects: Effects,
+    ) -> None:
+        batch, pipe.asking = pipe.asking, None
+        if batch is None or batch.grant is None:
+            return
+        if newest_epoch is not None and newest_epoch > batch.grant.producer_epoch:
+            pipe.in_flight.append(pipe.waiting.popleft())
+            self._fence(batch, ErrorCode.INVALID_PRODUCER_EPOCH, newest_epoch, effects)
+            return
+        stored_to = (
+            -1 if last_sequence is None or newest_epoch != batch.grant.producer_epoch else last_sequence
+        )
+        last = last_of(batch.base_sequence, batch.record_count)
+        if stored_to >= 0 and distance(stored_to, last) >= 0:
+            pipe.in_flight.append(pipe.waiting.popleft())
+            self._stored(pipe, batch, None, -1, effects)
+        elif advance(stored_to, 1) == batch.base_sequence:
+            batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
+        else:
+            pipe.in_flight.append(pipe.waiting.popleft())
+            self._forgotten(
+                pipe,
+                batch,
+                f"the log's last sequence of this producer is {stored_to}, this batch begins at "
+                f"{batch.base_sequence}: rows that were acknowledged before it are missing",
+                effects,
+            )
+
+    def _stored(
+        self,
+        pipe: PartitionPipe,
+        batch: ProducerBatch,
+        base_offset: int | None,
+        log_append_time_ms: int,
+        effects: Effects,
+    ) -> None:
+        fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
+        if pipe.gap_at is not None:
+            # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
+            pipe.gap_at = advance(batch.base_sequence, batch.record_count)
+        self._settle(pipe, batch, fate, effects)
+
+    def _retry(self, batch: ProducerBatch, now_ms: int, *, elsewhere: bool) -> None:
+        pipe = self._pipes[batch.tp]
+        pipe.put_back(batch)
+        pause_ms = self.settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10)
+        batch.not_before_ms = now_ms + min(pause_ms, self.settings.retry_backoff_ms_max)
+        if elsewhere:
+            self._leaders.pop(batch.tp, None)
+
+    def _refuse(
+        self, pipe: PartitionPipe, batch: ProducerBatch, code: ErrorCode, why: str, effects: Effects
+    ) -> None:
+        """Failed for good. Close the gap it leaves, or stop the partition if it must not go on."""
+        gap_at = batch.base_sequence
+        fate: PartFate = InDoubt(code, why) if batch.maybe_stored else Refused(code, why)
+        self._settle(pipe, batch, fate, effects)
+        if self.settings.strict:
+            self._stop(pipe, code, f"a batch in front of it failed: {why}", effects)
+        elif self.settings.idempotent and isinstance(fate, Refused):
+            pipe.gap_at = gap_at if pipe.gap_at is None else pipe.gap_at
+        elif self.settings.idempotent:
+            self._drop_grant(pipe)
+
+    def _forgotten(self, pipe: PartitionPipe, batch: ProducerBatch, why: str, effects: Effects) -> None:
+        """The log does not know our sequences any more."""
+        if self.settings.strict or batch.maybe_stored:
+            self._refuse(pipe, batch, ErrorCode.UNKNOWN_PRODUCER_ID, why, effects)
+            return
+        pipe.put_back(batch)
+        self._drop_grant(pipe)
+
+    def _close_gap(self, pipe: PartitionPipe) -> None:
+        assert pipe.gap_at is not None
+        if not pipe.close_gap(pipe.gap_at):
+            self._drop_grant(pipe)
+        pipe.gap_at = None
+
+    def _drop_grant(self, pipe: PartitionPipe) -> None:
+        """Go on under a new producer id, once every answer for the old one is in."""
+        if pipe.grant == self.grant:
+            self.grant = None
+        pipe.grant, pipe.gap_at = None, None
+
+    def _begin_anew(self, pipe: PartitionPipe, effects: Effects) -> None:
+        """Before a partition moves to another grant: what may be stored under the old one is not resent."""
+        for batch in list(pipe.waiting):
+            if batch.maybe_stored:
+                pipe.waiting.remove(batch)
+                pipe.in_flight.append(batch)
+                why = "its answer was lost, and a batch in front of it failed"
+                self._settle(pipe, batch, InDoubt(ErrorCode.REQUEST_TIMED_OUT, why), effects)
+            else:
+                batch.attempts, batch.grant = 0, None
+
+    def _stop(self, pipe: PartitionPipe, code: ErrorCode, why: str, effects: Effects) -> None:
+        pipe.stopped, pipe.asking = (code, why), None
+        pipe.seal()
+        for batch in list(pipe.waiting):
+            pipe.waiting.remove(batch)
+            pipe.in_flight.append(batch)
+            fate: PartFate = InDoubt(code, why) if batch.maybe_stored else Refused(code, why)
+            self._settle(pipe, batch, fate, effects)
+
+    def _fence(
+        self, batch: ProducerBatch, code: ErrorCode, newer_epoch: int | None, effects: Effects
+    ) -> None:
+        fate = Fenced(code, batch.grant, newer_epoch, batch.maybe_stored)
+        self.fenced = self.fenced or fate
+        self._settle(self._pipes[batch.tp], batch, fate, effects)
+        for pipe in list(self._busy.values()):
+            pipe.stopped, pipe.asking = (code, "a newer copy of this producer's identity writes"), None
+            pipe.seal()
+            for waiting in list(pipe.waiting):
+                pipe.waiting.remove(waiting)
+                pipe.in_flight.append(waiting)
+                fate = Fenced(code, batch.grant, newer_epoch, waiting.maybe_stored)
+                self._settle(pipe, waiting, fate, effects)
+
+    # -- time -------------------------------------------------------------------------------------------
+
+    def _expires_ms(self, batch: ProducerBatch) -> int:
+        return batch.created_ms + self.settings.delivery_timeout_ms
+
+    def _expire_if_due(self, pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
+        if pipe.waiting and now_ms >= self._expires_ms(pipe.waiting[0]):
+            self._expire(pipe, "no leader took it in time", effects, now_ms)
+
+    def _expire(self, pipe: PartitionPipe, why: str, effects: Effects, now_ms: int) -> None:
+        """Settle the waiting batches whose time is over, front to back."""
+        if pipe.in_flight:
+            return  # their answers come first; each is bounded by its request's time-out
+        pipe.asking = None
+        began = False
+        while pipe.waiting and now_ms >= self._expires_ms(pipe.waiting[0]):
+            batch = pipe.waiting.popleft()
+            began |= batch.attempts > 0
+            pipe.in_flight.append(batch)
+            text = f"not acknowledged within {self.settings.delivery_timeout_ms} ms: {why}"
+            doubt = batch.maybe_stored
+            code = ErrorCode.REQUEST_TIMED_OUT
+            self._settle(pipe, batch, InDoubt(code, text) if doubt else Refused(code, text), effects)
+        if self.settings.strict:
+            self._stop(
+                pipe, ErrorCode.REQUEST_TIMED_OUT, "a batch in front of it was not acknowledged", effects
+            )
+        elif began and self.settings.idempotent:
+            self._drop_grant(pipe)
+
+    def _give_up(self, pipe: PartitionPipe, code: ErrorCode, why: str, effects: Effects) -> None:
+        for batch in list(pipe.in_flight):
+            self._settle(pipe, batch, InDoubt(code, why), effects)
+        self._stop(pipe, code, why, effects)
+
+    # -- bookkeeping ------------------------------------------------------------------------------------
+
+    def _pipe(self, tp: TopicPartition) -> PartitionPipe:
+        pipe = self._busy.get(tp)
+        if pipe is None:
+            pipe = self._pipes.get(tp)
+            if pipe is None:
+                pipe = self._pipes[tp] = PartitionPipe(tp)
+            self._busy[tp] = pipe
+        return pipe
+
+    def _settle(self, pipe: PartitionPipe, batch: ProducerBatch, fate: PartFate, effects: Effects) -> None:
+        pipe.in_flight.remove(batch)
+        self.unsettled_batches -= 1
+        self.buffered_bytes -= batch.size_bytes
+        effects.settled.append((batch, fate))
+        if pipe.is_idle:
+            self._busy.pop(pipe.tp, None)
+
+    def _close_request(self, request_id: int) -> list[ProducerBatch]:
+        request = self._requests.pop(request_id, None)
+        if request is None:
+            return []
+        self._requests_of_node[request.node_id] -= 1
+        return [batch for batch in request.batches if batch in self._pipes[batch.tp].in_flight]
