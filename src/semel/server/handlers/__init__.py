@@ -10,9 +10,11 @@ from typing import Final
 
 from semel.server.handlers import (
     api_versions,
+    committed_offsets,
     configs,
     coordinators,
     fetch,
+    init_producer_id,
     metadata,
     offsets,
     produce,
@@ -20,11 +22,13 @@ from semel.server.handlers import (
     topics,
 )
 from semel.server.handlers.schema import FieldsHandler, Handler, through_schema
-from semel.wire.api import ApiKey
+from semel.wire.api import SERVED, ApiKey
 
 _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
     ApiKey.LIST_OFFSETS: offsets.handle_list,
     ApiKey.METADATA: metadata.handle,
+    ApiKey.OFFSET_COMMIT: committed_offsets.handle_commit,
+    ApiKey.OFFSET_FETCH: committed_offsets.handle_fetch,
     ApiKey.FIND_COORDINATOR: coordinators.handle,
     ApiKey.CREATE_TOPICS: topics.handle_create,
     ApiKey.DELETE_TOPICS: topics.handle_delete,
@@ -41,6 +45,10 @@ _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
 HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.API_VERSIONS: api_versions.handle,
     **{api_key: through_schema(api_key, handle) for api_key, handle in _THROUGH_SCHEMA.items()},
 }
+
+_missing = SERVED.keys() - HANDLERS.keys()
+assert not _missing, f"advertised, but nobody handles {_missing}"

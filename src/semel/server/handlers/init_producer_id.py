@@ -1,0 +1,49 @@
+"""InitProducerId: the right to write, as ``core/identity.py`` decides it; durable before it is told.
+
+Three requests in one: no name and no id, a fresh id; a name (Kafka's transactional id), the identity of that
+name with a risen epoch; an id and its epoch, that id with the epoch raised once (the others are fenced).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from semel.core.identity import Refused
+from semel.errors import ErrorCode
+from semel.server.outcome import AfterSync, Answer, Call, Outcome
+from semel.types import ProducerGrant
+from semel.wire import init_producer_id
+from semel.wire.frames import Buffer
+from semel.wire.init_producer_id import InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+_FENCED_FROM: Final = 4  # older clients know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588)
+
+
+def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
+    request = init_producer_id.decode_request(call.api_version, body)
+    version = call.api_version
+    submitted = broker.storage.init_producer(
+        request.transactional_id, request.producer_id, request.producer_epoch, now_ms=call.now_ms
+    )
+    partition = broker.storage.metadata_log.partition
+
+    def finish() -> Answer:
+        granted = submitted.response
+        if submitted.error_message is not None or partition.high_watermark < submitted.sync_offset:
+            response = InitProducerIdResponse(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif isinstance(granted, ProducerGrant):
+            response = InitProducerIdResponse(ErrorCode.NONE, granted.producer_id, granted.producer_epoch)
+        else:
+            assert isinstance(granted, Refused)
+            code = granted.error_code
+            if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            response = InitProducerIdResponse(code)
+        return Answer((init_producer_id.encode_response(version, response),))
+
+    if submitted.sync_offset <= partition.high_watermark:
+        return finish()
+    return AfterSync((partition,), finish)
