@@ -28,8 +28,8 @@ class AnswersAreDefinite(Checker):
     ) -> None:
         expected = ledger.expected(header)
         if verdict != expected.verdict or (verdict == "Duplicate" and base_offset != expected.base_offset):
+            who = f"{header.producer_id}/{header.producer_epoch}"
             raise self.violated(
-                f"{tp}: {verdict} at {base_offset} instead of {expected.verdict} at "
-                f"{expected.base_offset} for sequences "
-                f"{header.base_sequence}..{header.last_sequence} of producer {header.producer_id}/{header.producer_epoch}"
+                f"{tp}: {verdict} at {base_offset} instead of {expected.verdict} at {expected.base_offset} "
+                f"for sequences {header.base_sequence}..{header.last_sequence} of {who}"
             )

@@ -1,0 +1,242 @@
+"""The server's shell in simulated time: what connection, group commit and parked fetches do with asyncio.
+
+Invariants, those of the real shell: answers leave a connection in the order of its requests; a request waits
+for a sync that STARTED after its append; a parked fetch is answered exactly once. While a sync runs the event
+loop goes on: what arrives meanwhile is handled INSIDE the disk's fsync, as by the other thread it is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from semel.config import Address
+from semel.server.broker import Broker
+from semel.server.durability import Syncable
+from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
+from semel.sim.disk import Mount
+from semel.sim.faults import Counts, Fault, FaultMix
+from semel.sim.network import Link
+from semel.sim.scheduler import Event, Scheduler
+from semel.types import TopicPartition
+from semel.wire.api import ApiKey
+from semel.wire.frames import (
+    INT32,
+    LENGTH_BYTES,
+    Buffer,
+    MalformedMessage,
+    decode_request_header,
+    encode_response_header,
+)
+
+ADDRESS: Final = Address("simulated", 9092)
+ANSWER_BYTES_MAX: Final = 1 << 20
+SYNC_MS_MAX: Final = 4
+SLOW_SYNC_MS: Final = (500, 20_000)
+
+
+class _Owed:
+    __slots__ = ("frame", "is_write")
+
+    def __init__(self, *, is_write: bool) -> None:
+        self.frame: bytes | None = None
+        self.is_write = is_write
+
+
+class _Connection:
+    """One connection's bytes and the answers it is owed."""
+
+    __slots__ = ("owed", "received")
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.owed: deque[_Owed] = deque()
+
+
+class _Parked:
+    __slots__ = ("answer_with", "timer", "wait")
+
+    def __init__(self, wait: WhenReadable, answer_with: Callable[[Answer], None]) -> None:
+        self.wait = wait
+        self.answer_with = answer_with
+        self.timer: Event | None = None
+
+
+class ServerShell:
+    """One life of the server process, from ready to dead."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        mount: Mount,
+        random: Random,
+        scheduler: Scheduler,
+        counts: Counts,
+        mix: Callable[[], FaultMix],
+        after_sync: Callable[[Sequence[TopicPartition]], None],
+        later: Callable[[int, Callable[[], None]], Event],
+    ) -> None:
+        self._broker = broker
+        self._random = random
+        self._scheduler = scheduler
+        self._counts = counts
+        self._mix = mix
+        self._after_sync = after_sync
+        self._later = later  # runs only while this process lives, and may lose its power inside
+        self._connections: dict[Link, _Connection] = {}
+        self._dirty: dict[TopicPartition, Syncable] = {}
+        self._waiting: list[Callable[[], None]] = []
+        self._syncing = False
+        self._held_back: deque[tuple[Link, bytes]] = deque()  # to be handled inside the next fsync
+        self._parked: list[_Parked] = []
+        mount.meanwhile = self._meanwhile
+
+    @property
+    def links(self) -> list[Link]:
+        return list(self._connections)
+
+    # -- bytes ------------------------------------------------------------------------------------------
+
+    def bytes_arrived(self, link: Link, data: bytes) -> None:
+        connection = self._connections.setdefault(link, _Connection())
+        if self._syncing and (self._held_back or self._random.random() < 0.5):
+            self._held_back.append((link, data))
+            return
+        self._feed(link, connection, data)
+
+    def link_closed(self, link: Link) -> None:
+        self._connections.pop(link, None)
+
+    def _feed(self, link: Link, connection: _Connection, data: bytes) -> None:
+        received = connection.received
+        received += data
+        while len(received) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + INT32.unpack_from(received)[0]
+            if len(received) < end:
+                return
+            frame = memoryview(bytearray(received[LENGTH_BYTES:end]))
+            del received[:end]
+            try:
+                header, body_at = decode_request_header(frame)
+                call = Call(
+                    header.api_key,
+                    header.api_version,
+                    header.client_id,
+                    ADDRESS,
+                    self._scheduler.now_ms,
+                    ANSWER_BYTES_MAX,
+                )
+                outcome = self._broker.handle(call, frame[body_at:])
+            except MalformedMessage:
+                self._drop(link)
+                return
+            self._carry_out(link, connection, outcome, call, header.correlation_id)
+
+    def _drop(self, link: Link) -> None:
+        self._connections.pop(link, None)
+        link.close()
+
+    # -- outcomes ---------------------------------------------------------------------------------------
+
+    def _carry_out(
+        self, link: Link, connection: _Connection, outcome: Outcome, call: Call, correlation_id: int
+    ) -> None:
+        if isinstance(outcome, Disconnect):
+            self._drop(link)
+            return
+        if isinstance(outcome, AfterSync) and outcome.finish is None:
+            self._sync_soon(outcome.partitions, None)
+            if outcome.answer is not None:
+                self._carry_out(link, connection, outcome.answer, call, correlation_id)
+            return
+        owed = _Owed(is_write=isinstance(outcome, AfterSync))
+        connection.owed.append(owed)
+
+        def answer_with(answer: Answer) -> None:
+            owed.frame = _framed(answer, call, correlation_id)
+            self._flush(link, connection)
+
+        match outcome:
+            case Answer():
+                answer_with(outcome)
+            case AfterSync(partitions, finish) if finish is not None:
+                self._sync_soon(partitions, lambda: answer_with(finish()))
+            case WhenReadable():
+                parked = _Parked(outcome, answer_with)
+                self._parked.append(parked)
+                parked.timer = self._later(outcome.wait_ms, lambda: self._expire(parked))
+
+    def _flush(self, link: Link, connection: _Connection) -> None:
+        owed = connection.owed
+        while owed and owed[0].frame is not None:
+            first = owed.popleft()
+            assert first.frame is not None
+            link.send(first.frame, executed=first.is_write)
+
+    # -- syncs ------------------------------------------------------------------------------------------
+
+    def _sync_soon(self, partitions: Sequence[Syncable], done: Callable[[], None] | None) -> None:
+        self._dirty.update((partition.name, partition) for partition in partitions)
+        if done is not None:
+            self._waiting.append(done)
+        if not self._syncing:
+            self._start_round()
+
+    def _start_round(self) -> None:
+        self._syncing = True
+        dirty, self._dirty = self._dirty, {}
+        waiting, self._waiting = self._waiting, []
+        self._later(self._sync_ms(), lambda: self._round(dirty, waiting))
+
+    def _sync_ms(self) -> int:
+        if self._random.random() < self._mix().slow_sync:
+            self._counts.bit(Fault.SLOW_SYNC)
+            return self._random.randint(*SLOW_SYNC_MS)
+        return self._random.randint(1, SYNC_MS_MAX)
+
+    def _round(self, dirty: dict[TopicPartition, Syncable], waiting: list[Callable[[], None]]) -> None:
+        for partition in dirty.values():
+            partition.sync()
+        self._after_sync(list(dirty))
+        for done in waiting:
+            done()
+        for parked in list(self._parked):
+            answer = parked.wait.attempt(False)
+            if answer is not None:
+                self._unpark(parked)
+                parked.answer_with(answer)
+        self._meanwhile()
+        self._syncing = False
+        if self._dirty or self._waiting:
+            self._start_round()
+
+    def _meanwhile(self) -> None:
+        """What the event loop does while its sync thread waits for the disk."""
+        while self._held_back:
+            link, data = self._held_back.popleft()
+            connection = self._connections.get(link)
+            if connection is not None:
+                self._feed(link, connection, data)
+
+    # -- parked fetches ---------------------------------------------------------------------------------
+
+    def _expire(self, parked: _Parked) -> None:
+        if parked not in self._parked:
+            return  # the process stood still, and something to read came first
+        self._unpark(parked)
+        answer = parked.wait.attempt(True)
+        assert answer is not None, "the last attempt of a fetch gave no answer"
+        parked.answer_with(answer)
+
+    def _unpark(self, parked: _Parked) -> None:
+        self._parked.remove(parked)
+        if parked.timer is not None:
+            parked.timer.cancel()
+
+
+def _framed(answer: Answer, call: Call, correlation_id: int) -> bytes:
+    head = encode_response_header(ApiKey(call.api_key), call.api_version, correlation_id)
+    parts: list[Buffer] = [head, *answer.parts]
+    return INT32.pack(sum(map(len, parts))) + b"".join(parts)
