@@ -53,6 +53,7 @@ class Connection(asyncio.BufferedProtocol):
     """The shell of one connection; every decision is the broker's."""
 
     __slots__ = (
+        "_answer_bytes",
         "_backlog",
         "_closing",
         "_filled_bytes",
@@ -83,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled_bytes = 0
         self._backlog = b""  # bytes that were read but may not be handled yet
         self._owed: deque[_Owed] = deque()
+        self._answer_bytes = 0  # of answers that are known and wait for an earlier one
         self._parked: set[ParkedFetch] = set()
         self._flush_scheduled = False
         self._reading = True
@@ -216,6 +218,8 @@ class Connection(asyncio.BufferedProtocol):
                 break
             position = start + length
             self._handle(data[start:position])
+            if self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES:
+                self._flush()
         if self._partial or self._frame is not None:
             self.frame_started_at_s = self.frame_started_at_s or self.active_at_s
         else:
@@ -278,6 +282,7 @@ class Connection(asyncio.BufferedProtocol):
                 owed = _Owed()
                 self._owed.append(owed)
                 owed.parts = _framed(outcome, api_key, api_version, correlation_id)
+                self._answer_bytes += outcome.size_bytes
             case AfterSync(partitions, finish, answer):
                 if finish is None:
                     self._listener.durability.request(partitions, None)
@@ -309,6 +314,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
         owed.parts = parts
+        self._answer_bytes += sum(map(len, parts))
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._listener.loop.call_soon(self._flush_later)
@@ -324,6 +330,7 @@ class Connection(asyncio.BufferedProtocol):
         ready: list[Buffer] = []
         while owed and owed[0].parts is not None:
             ready.extend(owed.popleft().parts or ())
+        self._answer_bytes = sum(sum(map(len, one.parts)) for one in owed if one.parts is not None)
         if ready and not self._transport.is_closing():
             if len(ready) > 1 and sum(map(len, ready)) > _JOIN_BYTES_MAX:
                 self._transport.writelines(ready)
@@ -333,7 +340,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _is_held_up(self) -> bool:
-        return self._write_paused or len(self._owed) >= REQUESTS_OPEN_MAX
+        return (
+            self._write_paused
+            or len(self._owed) >= REQUESTS_OPEN_MAX
+            or self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES
+        )
 
     def _settle(self) -> None:
         """Stop reading when held up; :meth:`resume` goes on."""
