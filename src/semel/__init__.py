@@ -1,3 +1,34 @@
 """semel: event streams that arrive exactly once."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from semel import aio, errors
+    from semel.client.admin import Admin
+    from semel.client.consumer import Consumer
+    from semel.client.producer import Producer
+    from semel.local import LocalLog
+
+__all__ = ["Admin", "Consumer", "LocalLog", "Producer", "__version__", "aio", "errors"]
+
+# Imported at first use: the server and the command line start without the client, and the other way round.
+_HOMES = {
+    "Admin": "semel.client.admin",
+    "Consumer": "semel.client.consumer",
+    "Producer": "semel.client.producer",
+    "LocalLog": "semel.local",
+    "aio": "",
+    "errors": "",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'semel' has no attribute {name!r}")
+    return getattr(import_module(home), name) if home else import_module(f"semel.{name}")
