@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -45,7 +44,10 @@ def record_lists() -> Callable[..., st.SearchStrategy[list[Record]]]:
 
 
 @pytest.fixture(scope="session")
-def golden() -> list[tuple[str, bytes, dict[str, Any]]]:
-    """(name, batch bytes, what its client was given) of each captured batch."""
+def golden() -> list[tuple[str, bytes, list[str]]]:
+    """(name, batch, the rows its client was given) of each captured batch."""
     index = json.loads((GOLDEN / "index.json").read_text())
-    return [(name, (GOLDEN / f"{name}.bin").read_bytes(), facts) for name, facts in sorted(index.items())]
+    return [
+        (name, (GOLDEN / f"{name}.bin").read_bytes(), index["rows"][::every] if every else [])
+        for name, every in sorted(index["every"].items())
+    ]
