@@ -22,7 +22,7 @@ from typing import Self
 
 import confluent_kafka
 from tests.loops.driver import INPUT, OUTPUT
-from tests.loops.rounds import RoundResult, breaches, read_back
+from tests.loops.rounds import RoundResult, breaches, create_topic, read_back
 
 import semel
 
@@ -44,10 +44,8 @@ class DriverLife:
 
     def __enter__(self) -> Self:
         self._log.__enter__()
-        admin = semel.Admin(self._log.bootstrap)
-        admin.create_topic(INPUT, PARTITIONS)
-        admin.create_topic(OUTPUT, PARTITIONS)
-        admin.close()
+        create_topic(self._log.bootstrap, INPUT, PARTITIONS)
+        create_topic(self._log.bootstrap, OUTPUT, PARTITIONS)
         return self
 
     def __exit__(

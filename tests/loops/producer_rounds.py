@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.loops.loader import PARTITIONS, TOPIC
-from tests.loops.rounds import RoundResult, breaches, read_back
+from tests.loops.rounds import RoundResult, breaches, create_topic, read_back
 
 import semel
 
@@ -25,9 +25,7 @@ def producer_round(dice: random.Random) -> RoundResult:
         tempfile.TemporaryDirectory() as folder,
         semel.LocalLog(Path(folder) / "log") as log,
     ):
-        admin = semel.Admin(log.bootstrap)
-        admin.create_topic(TOPIC, PARTITIONS)
-        admin.close()
+        create_topic(log.bootstrap, TOPIC, PARTITIONS)
         for _ in range(dice.randint(1, KILLS_MAX)):
             kills += _load(log.bootstrap, Path(folder), dice, kill_after_s=dice.uniform(0.0, 0.6))
         _load(log.bootstrap, Path(folder), dice, kill_after_s=None)

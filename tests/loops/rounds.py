@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 READ_TIMEOUT_S = 20.0
 
@@ -32,6 +33,12 @@ Round = Callable[[random.Random], RoundResult]
 def round_random(seed: int, kind: str, round_number: int) -> random.Random:
     """The dice of one round: the same for the same seed, whatever ran before it."""
     return random.Random(f"{seed}/{kind}/{round_number}")
+
+
+def create_topic(bootstrap: str, topic: str, partition_count: int) -> None:
+    """Make ``topic``, or raise."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, partition_count, 1)])[topic].result(READ_TIMEOUT_S)
 
 
 def read_back(bootstrap: str, topic: str, partition_count: int) -> dict[int, list[tuple[int, int]]]:

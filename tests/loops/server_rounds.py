@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import confluent_kafka
-from tests.loops.rounds import RoundResult, breaches, read_back
+from tests.loops.rounds import RoundResult, breaches, create_topic, read_back
 
 import semel
 
@@ -102,9 +102,7 @@ def server_round(dice: random.Random, *, writer_class: WriterClass) -> RoundResu
     writes_s = dice.uniform(*ROUND_WRITES_S)
     kill_at_s = sorted(dice.uniform(0.05, writes_s) for _ in range(kills))
     with tempfile.TemporaryDirectory() as folder, semel.LocalLog(Path(folder)) as log:
-        admin = semel.Admin(log.bootstrap)
-        admin.create_topic(TOPIC, PARTITIONS)
-        admin.close()
+        create_topic(log.bootstrap, TOPIC, PARTITIONS)
         writer: Writer = writer_class(log.bootstrap, dice)
         stop = threading.Event()
 

@@ -10,6 +10,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -129,8 +130,9 @@ def test_a_topic_lives_its_life_through_the_admin_client(
     bootstrap: str, admin: AdminClient, topic: str
 ) -> None:
     create(admin, topic, 2, **{"retention.ms": "86400000"})
-    with pytest.raises(Exception, match="already exists"):
+    with pytest.raises(KafkaException) as refused:
         create(admin, topic)
+    assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(TIMEOUT_S)
     assert sorted(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == [0, 1, 2, 3, 4]
 
