@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 from datetime import timedelta
 from io import BytesIO
@@ -14,6 +15,7 @@ from kio.serial import entity_reader, entity_writer
 
 from semel.wire import fetch, init_producer_id, messages, produce
 from semel.wire.api import SERVED, ApiKey
+from semel.wire.entity import reader_of
 from semel.wire.frames import MalformedMessage
 
 TOPIC_ID = uuid.UUID("c3d5d2b1-7f0d-4b6e-9a61-0123456789ab")
@@ -202,3 +204,61 @@ def test_the_flexible_versions_are_kafkas(api_key: ApiKey) -> None:
     for version in versions(api_key):
         schema = messages.schema_of(api_key, version, "request")
         assert schema.__flexible__ == (version >= SERVED[api_key].flexible_from), (api_key, version)
+
+
+def test_a_count_of_billions_is_refused_before_anything_is_allocated() -> None:
+    """kio's own reader aborts the process here."""
+    for body in (struct.pack(">i", 2**31 - 1), struct.pack(">i", -2)):
+        with pytest.raises(MalformedMessage):
+            messages.decode_request(ApiKey.METADATA, 1, body)
+    with pytest.raises(MalformedMessage):
+        messages.decode_request(ApiKey.METADATA, 12, b"\xff\xff\xff\xff\x0f")
+
+
+def test_unknown_tagged_fields_are_skipped() -> None:
+    data = messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": []})
+    assert data == b"\x01\x00"
+    seen = messages.decode_request(ApiKey.DESCRIBE_PRODUCERS, 0, b"\x01\x01\x09\x03abc")
+    assert seen.topics == ()
+
+
+SAMPLES: dict[ApiKey, Any] = {
+    ApiKey.METADATA: {
+        "topics": [{"name": "a", "topic_id": TOPIC_ID}, {"name": "ü", "topic_id": None}],
+        "allow_auto_topic_creation": False,
+        "include_topic_authorized_operations": True,
+        "include_cluster_authorized_operations": False,
+    },
+    ApiKey.LIST_OFFSETS: {
+        "replica_id": -1,
+        "isolation_level": 1,
+        "topics": [{"name": "a", "partitions": [{"partition_index": 3, "timestamp": -2}] * 2}],
+    },
+    ApiKey.WRITE_TXN_MARKERS: {
+        "markers": [
+            {
+                "producer_id": 2**40,
+                "producer_epoch": 7,
+                "transaction_result": False,
+                "topics": [{"name": "a", "partition_indexes": [0, 1, 2]}],
+                "coordinator_epoch": 0,
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("api_key", SAMPLES)
+def test_our_reader_reads_what_kio_reads(api_key: ApiKey) -> None:
+    for version in versions(api_key):
+        data = messages.encode_request(api_key, version, SAMPLES[api_key])
+        assert messages.decode_request(api_key, version, data) == kio_read(api_key, version, "request", data)
+
+
+@pytest.mark.parametrize("direction", ["request", "response"])
+@pytest.mark.parametrize("api_key", SERVED)
+def test_every_schema_has_a_reader(api_key: ApiKey, direction: messages.Direction) -> None:
+    if api_key in (ApiKey.PRODUCE, ApiKey.FETCH):
+        return
+    for version in versions(api_key):
+        reader_of(messages.schema_of(api_key, version, direction))

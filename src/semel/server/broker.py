@@ -22,6 +22,9 @@ from semel.wire import api_versions
 from semel.wire.api import SERVED, ApiKey
 from semel.wire.frames import Buffer
 
+# By number, as it comes off the wire; an API that is advertised but has no handler fails right here.
+_SERVED: Final = {int(api_key): (served, HANDLERS[api_key]) for api_key, served in SERVED.items()}
+
 
 class Broker:
     """One server's whole state."""
@@ -42,16 +45,17 @@ class Broker:
 
     def handle(self, call: Call, body: Buffer) -> Outcome:
         """One request's outcome. ``MalformedMessage`` when the body is not what its header announces."""
-        try:
-            api_key = ApiKey(call.api_key)
-        except ValueError:
-            return Disconnect(f"API {call.api_key} is not served")
-        if not SERVED[api_key].serves(call.api_version):
-            if api_key is ApiKey.API_VERSIONS:
+        api_key, version = call.api_key, call.api_version
+        served = _SERVED.get(api_key)
+        if served is None:
+            return Disconnect(f"API {api_key} is not served")
+        api, handle = served
+        if not api.version_min <= version <= api.version_max:
+            if api_key == ApiKey.API_VERSIONS:
                 return Answer((api_versions.refusal(),))
-            return Disconnect(f"{api_key.name} version {call.api_version} is not served")
-        self.counters.requests[api_key, call.api_version] += 1
-        return HANDLERS[api_key](self, call, body)
+            return Disconnect(f"{ApiKey(api_key).name} version {version} is not served")
+        self.counters.requests[api_key, version] += 1
+        return handle(self, call, body)
 
     def advertised(self, call: Call) -> Address:
         """Where clients are told to find this server: where this one found it, unless the settings say."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 from semel.config import Address
 from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
 from semel.server.parked import ParkedFetch
-from semel.wire.api import ApiKey
 from semel.wire.frames import (
     INT32,
     LENGTH_BYTES,
@@ -362,5 +361,5 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _framed(answer: Answer, api_key: int, api_version: int, correlation_id: int) -> Sequence[Buffer]:
-    head = encode_response_header(ApiKey(api_key), api_version, correlation_id)
+    head = encode_response_header(api_key, api_version, correlation_id)
     return (INT32.pack(len(head) + answer.size_bytes) + head, *answer.parts)

@@ -8,8 +8,7 @@ Strings and byte fields come out as copies (``str``) or as views into the frame 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from semel.errors import CorruptRecordBatch
@@ -29,12 +28,15 @@ INT64: Final = struct.Struct(">q")
 _REQUEST_START: Final = struct.Struct(">hhi")
 
 
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_SERVED_BY_NUMBER: Final = {int(api_key): served for api_key, served in SERVED.items()}
+
+
 class MalformedMessage(CorruptRecordBatch):
     """A frame's bytes do not form the message that its header announces."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """What precedes every request: which message follows, and the number that its answer repeats."""
 
     api_key: int
@@ -92,6 +94,9 @@ class Reader:
 
     def unsigned_varint(self) -> int:
         buffer, position, end = self.buffer, self.position, self.end
+        if position < end and buffer[position] < 0x80:  # nearly all of them
+            self.position = position + 1
+            return buffer[position]
         value = 0
         for shift in range(0, 7 * _VARINT_BYTES_MAX, 7):
             if position >= end:
@@ -133,6 +138,10 @@ class Reader:
         return count
 
     def skip_tags(self) -> None:
+        position = self.position
+        if position < self.end and not self.buffer[position]:  # nearly always there are none
+            self.position = position + 1
+            return
         for _ in range(self._tag_count()):
             self.unsigned_varint()
             self.take(self.unsigned_varint())
@@ -205,15 +214,12 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         api_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame, 0)
     except struct.error:
         raise MalformedMessage("message ends inside its header") from None
-    try:
-        known = ApiKey(api_key)
-    except ValueError:
-        return RequestHeader(api_key, api_version, correlation_id, None), _REQUEST_START.size
-    if not SERVED[known].serves(api_version):
+    served = _SERVED_BY_NUMBER.get(api_key)
+    if served is None or not served.version_min <= api_version <= served.version_max:
         return RequestHeader(api_key, api_version, correlation_id, None), _REQUEST_START.size
     reader = Reader(frame, _REQUEST_START.size)
     client_id = reader.nullable_string(flexible=False)  # never compact, so that any broker can read it
-    if is_flexible(known, api_version):
+    if api_version >= served.flexible_from:
         reader.skip_tags()
     return RequestHeader(api_key, api_version, correlation_id, client_id), reader.position
 
@@ -228,12 +234,10 @@ def encode_request_header(
     return out
 
 
-def encode_response_header(api_key: ApiKey, api_version: int, correlation_id: int) -> bytearray:
+def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """ApiVersions answers always carry header version 0, so that an old client can read a refusal."""
-    out = bytearray(INT32.pack(correlation_id))
-    if api_key is not ApiKey.API_VERSIONS and is_flexible(api_key, api_version):
-        out.append(0)
-    return out
+    flexible = api_key != _API_VERSIONS and api_version >= _SERVED_BY_NUMBER[api_key].flexible_from
+    return INT32.pack(correlation_id) + b"\0" if flexible else INT32.pack(correlation_id)
 
 
 def decode_response_header(frame: Buffer, api_key: ApiKey, api_version: int) -> tuple[int, int]:

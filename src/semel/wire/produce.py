@@ -9,7 +9,7 @@ there is one broker.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -185,5 +185,7 @@ def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition]
     return results, throttle_time_ms
 
 
-def _by_topic(items: Iterable[_P]) -> list[tuple[str, list[_P]]]:
+def _by_topic(items: Sequence[_P]) -> list[tuple[str, list[_P]]]:
+    if len(items) == 1:
+        return [(items[0].topic, [items[0]])]
     return [(topic, list(run)) for topic, run in groupby(items, attrgetter("topic"))]
