@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 from confluent_kafka import (
@@ -27,6 +29,8 @@ from confluent_kafka.admin import (
 )
 
 TIMEOUT_S = 30.0
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -84,6 +88,14 @@ def read_to_end(consumer: Consumer, partition: TopicPartition) -> list[Message]:
             raise AssertionError(error)
 
 
+def eventually(observe: Callable[[], T], wanted: T) -> T:
+    """What ``observe`` gives once it is ``wanted``, or last: Apache Kafka answers before it obeys."""
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while (seen := observe()) != wanted and time.monotonic() < give_up_s:
+        time.sleep(0.02)
+    return seen
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_an_idempotent_producer_is_read_back_in_order(
     bootstrap: str, admin: AdminClient, consumer: Consumer, topic: str, codec: str
@@ -134,14 +146,22 @@ def test_a_topic_lives_its_life_through_the_admin_client(
         create(admin, topic)
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(TIMEOUT_S)
-    assert sorted(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == [0, 1, 2, 3, 4]
+
+    def partitions() -> list[int]:
+        return sorted(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions)
+
+    assert eventually(partitions, [0, 1, 2, 3, 4]) == [0, 1, 2, 3, 4]
 
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    assert admin.describe_configs([resource])[resource].result(TIMEOUT_S)["retention.ms"].value == "86400000"
+
+    def retention_ms() -> str:
+        return str(admin.describe_configs([resource])[resource].result(TIMEOUT_S)["retention.ms"].value)
+
+    assert retention_ms() == "86400000"
     change = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
     admin.incremental_alter_configs([changed])[changed].result(TIMEOUT_S)
-    assert admin.describe_configs([resource])[resource].result(TIMEOUT_S)["retention.ms"].value == "3600000"
+    assert eventually(retention_ms, "3600000") == "3600000"
 
     produce(bootstrap, topic, [b"x"] * 10)
     partition = TopicPartition(topic, 0)
@@ -151,7 +171,7 @@ def test_a_topic_lives_its_life_through_the_admin_client(
     assert (earliest.offset, latest.offset) == (4, 10)
 
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
-    assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
+    assert eventually(lambda: topic in admin.list_topics(timeout=TIMEOUT_S).topics, False) is False
 
 
 def test_the_cluster_describes_itself(bootstrap: str, admin: AdminClient) -> None:
