@@ -7,7 +7,7 @@ are never repeated here: ``produce`` is one attempt, and the caller judges its a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Literal, Self, TypeVar
 
 from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, Brokers
@@ -286,6 +286,21 @@ class Cluster:
         transactional_id: str | None = None,
     ) -> dict[TopicPartition, Produced]:
         """One attempt on one broker. Calls to one broker leave in the order in which they were made."""
+        answer = await self.begin_produce(
+            node_id, batches, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id
+        )
+        return await answer
+
+    async def begin_produce(
+        self,
+        node_id: int,
+        batches: Mapping[TopicPartition, Buffer],
+        *,
+        acks: int = -1,
+        timeout_ms: int | None = None,
+        transactional_id: str | None = None,
+    ) -> Coroutine[Any, Any, dict[TopicPartition, Produced]]:
+        """Write one request; what comes back is to be awaited for its answer."""
         version = CLIENT_VERSION[ApiKey.PRODUCE]
         partitions = [
             produce_wire.ProducePartition(tp.topic, tp.partition, memoryview(batches[tp]))
@@ -294,18 +309,26 @@ class Cluster:
         request = produce_wire.ProduceRequest(
             transactional_id, acks, timeout_ms or self.request_timeout_ms, partitions
         )
-        body = await self.brokers.ask(node_id, ApiKey.PRODUCE, produce_wire.encode_request(version, request))
-        results, _ = produce_wire.decode_response(version, body)
-        return {
-            TopicPartition(item.topic, item.partition): Produced(
-                ErrorCode.of(item.error_code),
-                item.base_offset,
-                item.log_append_time_ms,
-                item.log_start_offset,
-                item.error_message,
-            )
-            for item in results
-        }
+        connection = await self.brokers.connection(node_id)
+        self.brokers.check(ApiKey.PRODUCE, connection.name)
+        parts = produce_wire.encode_request(version, request)
+        future = connection.send(ApiKey.PRODUCE, version, parts, answered=acks != 0)
+
+        async def answer() -> dict[TopicPartition, Produced]:
+            body = await connection.wait(future, self.request_timeout_ms)
+            results, _ = produce_wire.decode_response(version, body) if acks else ([], 0)
+            return {
+                TopicPartition(item.topic, item.partition): Produced(
+                    ErrorCode.of(item.error_code),
+                    item.base_offset,
+                    item.log_append_time_ms,
+                    item.log_start_offset,
+                    item.error_message,
+                )
+                for item in results
+            }
+
+        return answer()
 
     async def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Trim each partition's prefix; answers the new log start offsets."""

@@ -77,6 +77,7 @@ class Pipeline:
         self.buffered_bytes = 0
         self.unsettled_batches = 0
         self.fenced: Fenced | None = None
+        self.failed: Refused | InDoubt | None = None  # strict: why it does not go on
         self._pipes: dict[TopicPartition, PartitionPipe] = {}
         self._busy: dict[TopicPartition, PartitionPipe] = {}
         self._leaders: dict[TopicPartition, int] = {}
@@ -468,6 +469,8 @@ class Pipeline:
         self.unsettled_batches -= 1
         self.buffered_bytes -= batch.size_bytes
         effects.settled.append((batch, fate))
+        if self.settings.strict and self.failed is None and isinstance(fate, Refused | InDoubt):
+            self.failed = fate
         if pipe.is_idle:
             self._busy.pop(pipe.tp, None)
 

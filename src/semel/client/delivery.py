@@ -1,0 +1,110 @@
+"""The fate of one row, as the caller sees it: a report, or an exception whose type says where the row is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.fate import Fate, Fenced, InDoubt, Parts, Refused, Stored
+from semel.errors import CannotKnow, NotStored, ProducerFenced, SemelError
+from semel.sequence import advance
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """Where a row is stored, and under whose name (issue: the identity in every delivery report).
+
+    ``offset`` is None when the log said only *that* the row is stored (a duplicate's answer).
+    ``already_stored``: a run before this one stored it; this one sent nothing.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    already_stored: bool = False
+
+
+class Delivery:
+    """A row on its way. Blocking code calls ``result()``, async code awaits it."""
+
+    __slots__ = ("_batch", "_row", "_timestamp_ms", "_tp")
+
+    def __init__(self, tp: TopicPartition, batch: ProducerBatch | None, row: int, timestamp_ms: int) -> None:
+        self._tp, self._batch, self._row, self._timestamp_ms = tp, batch, row, timestamp_ms
+
+    @property
+    def topic(self) -> str:
+        return self._tp.topic
+
+    @property
+    def partition(self) -> int:
+        return self._tp.partition
+
+    def done(self) -> bool:
+        return self._batch is None or self._batch.settled.done()
+
+    def result(self, timeout: float | None = None) -> DeliveryReport:
+        """Wait (in seconds) for the report; raises NotStored, CannotKnow or ProducerFenced."""
+        return self._report(None if self._batch is None else self._batch.settled.result(timeout))
+
+    def __await__(self) -> Generator[Any, None, DeliveryReport]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> DeliveryReport:
+        if self._batch is None:
+            return self._report(None)
+        return self._report(await self._settled(self._batch))
+
+    @staticmethod
+    async def _settled(batch: ProducerBatch) -> Fate:
+        return await asyncio.shield(asyncio.wrap_future(batch.settled))
+
+    def _report(self, fate: Fate | None) -> DeliveryReport:
+        row, tp = self._row, self._tp
+        if fate is None:
+            return DeliveryReport(*tp, None, self._timestamp_ms, -1, -1, NO_SEQUENCE, already_stored=True)
+        if isinstance(fate, Parts):
+            first, fate = fate.of_row(row)
+            row -= first
+        if not isinstance(fate, Stored):
+            raise error_of(fate, f"row for {tp}")
+        grant = fate.grant
+        return DeliveryReport(
+            tp.topic,
+            tp.partition,
+            None if fate.base_offset is None else fate.base_offset + row,
+            fate.log_append_time_ms if fate.log_append_time_ms >= 0 else self._timestamp_ms,
+            NO_PRODUCER_ID if grant is None else grant.producer_id,
+            NO_PRODUCER_EPOCH if grant is None else grant.producer_epoch,
+            advance(fate.base_sequence, row),
+        )
+
+
+def error_of(fate: Refused | InDoubt | Fenced, what: str) -> SemelError:
+    """The exception for a fate, with what to do next."""
+    match fate:
+        case Refused(code, why):
+            return NotStored(f"{what} is not stored: {why} [{code.name}]; it is safe to send it again")
+        case InDoubt(code, why):
+            return CannotKnow(
+                f"{what} may or may not be stored: {why} [{code.name}]; "
+                "resume with the same identity to find out, do not send it again blindly"
+            )
+        case Fenced(_, grant, newer_epoch, maybe_stored):
+            ours = (
+                f"epoch {grant.producer_epoch} of producer {grant.producer_id}" if grant else "this producer"
+            )
+            newer = "a newer one" if newer_epoch is None else f"epoch {newer_epoch}"
+            doubt = "may or may not be stored" if maybe_stored else "is not stored"
+            return ProducerFenced(
+                f"{what} {doubt}: {ours} was fenced by {newer}: another copy of this identity was started; "
+                "stop this one"
+            )

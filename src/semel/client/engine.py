@@ -1,0 +1,246 @@
+"""The shell around the producer's pipeline: a lock, a timer, and one request task per effect.
+
+Rows are appended from any thread under the lock; everything else happens on the loop. The pipeline decides;
+this file only carries its effects out, in their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from semel.client.cluster import Cluster
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import (
+    Answer,
+    Answered,
+    Effects,
+    Event,
+    Granted,
+    LeadersKnown,
+    LogAnswered,
+    LogSilent,
+    Lost,
+    SendProduce,
+    Tick,
+)
+from semel.core.client.fate import Fenced, PartFate, Parts, Stored
+from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.errors import SemelError
+from semel.types import ProducerGrant, TopicPartition
+
+_ASK_AGAIN_S = 0.1
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class ProducerEngine:
+    """Runs one pipeline on one loop."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: PipelineSettings,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_stored: Callable[[TopicPartition, Stored, int], None] | None = None,
+        on_settled: Callable[[], None] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.pipeline = Pipeline(settings)
+        self.loop = loop
+        self.lock = threading.Lock()
+        self.settled = threading.Condition(self.lock)  # notified whenever room was made
+        self.failure: SemelError | None = None
+        self._on_stored, self._on_settled = on_stored, on_settled
+        self._wakers: list[asyncio.Future[None]] = []
+        self._tick_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sending: dict[int, asyncio.Lock] = {}
+        self._parts: dict[ProducerBatch, dict[int, tuple[int, PartFate]]] = {}
+
+    # -- from any thread --------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have the pipeline look at what was appended. Call with the lock held."""
+        if not self._tick_due:
+            self._tick_due = True
+            self.loop.call_soon_threadsafe(self._tick)
+
+    def start_flush(self) -> None:
+        with self.lock:
+            self.pipeline.flush()
+            self.wake()
+
+    # -- on the loop ------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        with self.lock:
+            effects = self.pipeline.handle(event, monotonic_ms())
+            deadline_ms = self.pipeline.next_deadline_ms()
+        self._carry_out(effects)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None:
+            self._timer = self.loop.call_later(max(0, deadline_ms - monotonic_ms()) / 1000, self._tick)
+
+    async def room_made(self) -> None:
+        """Until some batch settles."""
+        waker: asyncio.Future[None] = self.loop.create_future()
+        self._wakers.append(waker)
+        await waker
+
+    async def flushed(self) -> None:
+        """Until nothing is unsettled."""
+        self.start_flush()
+        while True:
+            with self.lock:
+                if self.pipeline.unsettled_batches == 0:
+                    return
+            await self.room_made()
+
+    async def stop(self, why: str) -> None:
+        """Settle what is left by what is known of it, and end every task."""
+        with self.lock:
+            effects = self.pipeline.forget_unsent(why)
+        self._carry_out(effects)
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _tick(self) -> None:
+        self._tick_due = False
+        self.handle(Tick())
+
+    def _carry_out(self, effects: Effects) -> None:
+        if effects.settled:
+            self._settle(effects.settled)
+        if effects.ask_grant:
+            self._start(self._ask_grant())
+        if effects.ask_leaders_of:
+            self._start(self._ask_leaders(frozenset(effects.ask_leaders_of)))
+        for tp, grant in effects.ask_log:
+            self._start(self._ask_log(tp, grant))
+        for send in effects.sends:
+            self._start(self._send(send))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _settle(self, settled: list[tuple[ProducerBatch, PartFate]]) -> None:
+        unnamed = [
+            (batch, fate) for batch, fate in settled if isinstance(fate, Fenced) and fate.newer_epoch is None
+        ]
+        if unnamed:
+            self._start(self._name_the_fencer(unnamed))
+        with self.lock:
+            for batch, fate in settled:
+                if isinstance(fate, Stored) and self._on_stored is not None:
+                    self._on_stored(batch.tp, fate, batch.record_count)
+                if not (isinstance(fate, Fenced) and fate.newer_epoch is None):
+                    self._finish(batch, fate)
+            self.settled.notify_all()
+        wakers, self._wakers = self._wakers, []
+        for waker in wakers:
+            if not waker.done():
+                waker.set_result(None)
+        if self._on_settled is not None:
+            self._on_settled()
+
+    def _finish(self, batch: ProducerBatch, fate: PartFate) -> None:
+        whole = batch.whole
+        if whole is None:
+            if not batch.settled.done():
+                batch.settled.set_result(fate)
+            return
+        parts = self._parts.setdefault(whole, {})
+        parts[batch.first_row] = (batch.record_count, fate)
+        if sum(record_count for record_count, _ in parts.values()) == whole.record_count:
+            del self._parts[whole]
+            whole.settled.set_result(Parts(tuple((row, parts[row][1]) for row in sorted(parts))))
+
+    async def _name_the_fencer(self, fenced: Sequence[tuple[ProducerBatch, Fenced]]) -> None:
+        newer: int | None = None
+        with contextlib.suppress(SemelError):
+            described = await self.cluster.describe_producers({batch.tp for batch, _ in fenced})
+            grants = {fate.grant for _, fate in fenced}
+            ids = {grant.producer_id for grant in grants if grant is not None}
+            found = [item for items in described.values() for item in items if item.producer_id in ids]
+            newer = max((item.producer_epoch for item in found), default=None)
+        with self.lock:
+            for batch, fate in fenced:
+                self._finish(batch, Fenced(fate.code, fate.grant, newer, fate.maybe_stored))
+
+    async def _ask_grant(self) -> None:
+        while True:
+            try:
+                grant = await self.cluster.init_producer_id()
+            except SemelError as error:
+                self.failure = error
+                await asyncio.sleep(_ASK_AGAIN_S)
+                continue
+            self.failure = None
+            self.handle(Granted(grant))
+            return
+
+    async def _ask_leaders(self, topics: frozenset[str]) -> None:
+        leaders: dict[TopicPartition, int] = {}
+        try:
+            leaders = await self.cluster.leaders(topics, allow_auto_topic_creation=True)
+        except SemelError as error:
+            self.failure = error
+        self.handle(LeadersKnown(topics, leaders))
+
+    async def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
+        try:
+            described = (await self.cluster.describe_producers([tp]))[tp]
+        except SemelError as error:
+            self.handle(LogSilent(tp, str(error)))
+            return
+        ours = next((item for item in described if item.producer_id == grant.producer_id), None)
+        self.handle(
+            LogAnswered(
+                tp,
+                None if ours is None else ours.producer_epoch,
+                None if ours is None else ours.last_sequence,
+            )
+        )
+
+    async def _send(self, send: SendProduce) -> None:
+        batches = {batch.tp: memoryview(batch.encoded or b"") for batch in send.batches}
+        sent = False
+        try:
+            # One at a time up to the write: requests leave in the order in which they were decided.
+            async with self._sending.setdefault(send.node_id, asyncio.Lock()):
+                answer = await self.cluster.begin_produce(send.node_id, batches)
+            sent = True
+            produced = await answer
+        except SemelError as error:
+            self.handle(Lost(send.request_id, sent, str(error)))
+            return
+        self.handle(
+            Answered(
+                send.request_id,
+                {
+                    tp: Answer(
+                        item.error_code,
+                        item.base_offset,
+                        item.log_append_time_ms,
+                        item.error_message,
+                    )
+                    for tp, item in produced.items()
+                },
+            )
+        )

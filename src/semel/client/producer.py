@@ -1,0 +1,139 @@
+"""The blocking producer: idempotent, in order, bounded, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from semel.client.background import shared_loop
+from semel.client.delivery import Delivery, DeliveryReport, error_of
+from semel.client.sending import Headers, ProducerSettings, Sender
+from semel.core.client.resume import Position
+from semel.errors import NotStored
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Delivery", "DeliveryReport", "Producer"]
+
+_Row = TypeVar("_Row")
+
+
+class Producer:
+    """Rows into topics, each exactly once.
+
+    With ``identity_store="file"`` the producer survives its process: run again after any crash, it fences the
+    crashed copy, and :meth:`resume` continues behind the last row that is stored (the contract is in
+    :mod:`semel.core.client.resume`). Then a batch that fails for good stops the producer.
+    """
+
+    def __init__(self, bootstrap: str | list[str], **settings: Any) -> None:
+        chosen = ProducerSettings(**settings)
+        self._background = shared_loop()
+        self._sender = Sender(bootstrap, chosen, self._background.loop)
+        self._max_block_s = chosen.max_block_ms / 1000
+        try:
+            self._background.run(self._sender.open())
+        except BaseException:
+            self._background.run(self._sender.cluster.close())
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After an error, do not wait long for rows that may be the reason for it.
+        self.close(timeout=5.0 if kind is not None else None)
+
+    @property
+    def position(self) -> Position:
+        """The saved input position that :meth:`resume` starts behind; None before the first."""
+        progress = self._sender.progress
+        return None if progress is None else progress.saved.position
+
+    @property
+    def rows_dropped(self) -> int:
+        """Rows that were handed again and not sent, because an earlier run had stored them."""
+        progress = self._sender.progress
+        return 0 if progress is None else progress.rows_dropped
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        position: Position = None,
+    ) -> Delivery:
+        """Buffer one row; ``.result()`` of the answer waits until it is stored.
+
+        Blocks up to ``max_block_ms`` while the buffer is full, then raises NotStored. ``position`` says where
+        in the input the row is: all sends for one position come before the first for the next.
+        """
+        sender = self._sender
+        row = sender.row_of(value, key, timestamp_ms, headers)
+        sender.begin(position)
+        if not sender.knows_topic(topic):
+            sender.check_usable()
+            self._background.run(sender.learn_topic(topic))
+        delivery = sender.try_append(topic, row, partition)
+        return delivery if delivery is not None else self._send_when_there_is_room(topic, row, partition)
+
+    def _send_when_there_is_room(self, topic: str, row: Any, partition: int | None) -> Delivery:
+        engine = self._sender.engine
+        give_up_s = time.monotonic() + self._max_block_s
+        while True:
+            with engine.lock:
+                engine.wake()
+                engine.settled.wait(min(0.1, max(0.0, give_up_s - time.monotonic())))
+            delivery = self._sender.try_append(topic, row, partition)
+            if delivery is not None:
+                return delivery
+            if time.monotonic() >= give_up_s:
+                raise NotStored(f"the producer's buffer stayed full for {self._max_block_s:.1f} s")
+
+    def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
+        """Send a table's rows: columns ``value`` (``key``, ``timestamp``, ``headers``); how many were handed.
+
+        Rows with equal keys keep their order. Wait for them with :meth:`flush`.
+        """
+        from semel.client.tables import rows_of
+
+        sent = 0
+        for value, key, timestamp_ms, headers in rows_of(table):
+            self.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers, position=position)
+            sent += 1
+        return sent
+
+    def resume(
+        self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
+    ) -> Iterator[tuple[Position, _Row]]:
+        """The rows behind the saved position, as ``(position, row)``; send each with its position.
+
+        ``rows`` is an iterable that gives the same rows in the same order on every run (positions are then row
+        numbers), or a function of the saved position that gives ``(position, row)`` from there on. Rows that
+        are stored already may come again; sending them sends nothing.
+        """
+        return self._sender.rows_after(rows)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Until every row is acknowledged, and with an identity the position is saved.
+
+        Raises TimeoutError after ``timeout`` seconds, and the error of a producer that cannot go on.
+        """
+        self._background.run(self._flush(), timeout)
+
+    async def _flush(self) -> None:
+        await self._sender.engine.flushed()
+        await self._sender.save_position()
+        pipeline = self._sender.engine.pipeline
+        if (failed := pipeline.fenced or pipeline.failed) is not None:
+            raise error_of(failed, "a row")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
+        self._background.run(self._sender.close(timeout))

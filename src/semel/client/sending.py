@@ -1,0 +1,277 @@
+"""What both producers, blocking and async, share: settings, where a row goes, and the identity's counts."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from semel.client.cluster import Cluster
+from semel.client.delivery import Delivery, error_of
+from semel.client.engine import ProducerEngine, monotonic_ms
+from semel.client.identity import IdentityFile, resume_identity
+from semel.core.client.batch import estimated_bytes
+from semel.core.client.events import Granted
+from semel.core.client.fate import Stored
+from semel.core.client.pipeline import PipelineSettings
+from semel.core.client.progress import ROWS_A_TURN, Progress
+from semel.core.client.resume import Position
+from semel.errors import ConfigError, NotStored
+from semel.record.batch import Record
+from semel.record.compression import Compression
+from semel.record.partitioner import partition_for_key
+from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+
+_Row = TypeVar("_Row")
+Headers = Sequence[tuple[str, bytes | None]]
+ROW_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """Bounds and choices of a producer. Times in milliseconds, sizes in bytes."""
+
+    identity: str | None = None  # the identity's name; needs identity_store
+    identity_store: str | os.PathLike[str] | None = None
+    compression: str = "none"
+    linger_ms: int = 5
+    batch_bytes: int = 262_144
+    in_flight_max: int = 5
+    buffer_bytes: int = 64 * 1024 * 1024
+    max_block_ms: int = 60_000
+    delivery_timeout_ms: int = 120_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 50
+    save_interval_ms: int = 1_000
+    client_id: str = "semel"
+    acks: str | int = "all"
+
+    def __post_init__(self) -> None:
+        if str(self.acks) not in ("all", "-1"):
+            raise ConfigError(f"acks={self.acks!r}: an idempotent producer needs acks='all'")
+        if not 1 <= self.in_flight_max <= 5:
+            raise ConfigError(f"in_flight_max={self.in_flight_max}: the log remembers 5 batches, so 1 to 5")
+        if self.compression.upper() not in Compression.__members__:
+            names = ", ".join(name.lower() for name in Compression.__members__)
+            raise ConfigError(f"compression={self.compression!r}: one of {names}")
+        if self.identity is not None and self.identity_store is None:
+            raise ConfigError("identity needs identity_store, the file that the identity is saved in")
+        for name in ("batch_bytes", "buffer_bytes", "delivery_timeout_ms", "request_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: must be above 0")
+
+    def pipeline(self) -> PipelineSettings:
+        return PipelineSettings(
+            batch_bytes=self.batch_bytes,
+            linger_ms=self.linger_ms,
+            compression=Compression[self.compression.upper()],
+            in_flight_max=self.in_flight_max,
+            request_bytes_max=max(1_048_576, self.batch_bytes),
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+            strict=self.identity_store is not None,
+        )
+
+
+class Sender:
+    """A producer without its way of waiting."""
+
+    def __init__(
+        self, bootstrap: str | list[str], settings: ProducerSettings, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.settings = settings
+        self.process_id = os.getpid()
+        self.cluster = Cluster(
+            bootstrap, client_id=settings.client_id, request_timeout_ms=settings.request_timeout_ms
+        )
+        self.engine = ProducerEngine(
+            self.cluster, settings.pipeline(), loop, on_stored=self._stored, on_settled=self._save_if_due
+        )
+        self.progress: Progress | None = None
+        self.closed = False
+        self.save_failure: Exception | None = None
+        self._file = IdentityFile(settings.identity_store) if settings.identity_store is not None else None
+        self._saving: asyncio.Task[None] | None = None
+        self._partition_counts: dict[str, int] = {}
+        self._rows_without_key: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """With an identity: fence, ask, count, save. Without one there is nothing to do yet."""
+        if self._file is None:
+            return
+        saved = await resume_identity(self.cluster, self._file, self.settings.identity)
+        self.progress = Progress(saved, self.settings.save_interval_ms)
+        self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
+
+    async def learn_topic(self, topic: str) -> None:
+        """Before a topic's first row: its partition count; saved at once when there is an identity."""
+        if self.progress is not None:
+            if self.progress.knows_topic(topic):
+                self._partition_counts[topic] = self.progress.partition_count(topic)
+                return
+            found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
+            tps = {TopicPartition(topic, partition): LATEST_TIMESTAMP for partition in found.partitions}
+            ends = await self.cluster.list_offsets(tps, "read_uncommitted")
+            if self._saving is not None:
+                await self._saving
+            with self.engine.lock:
+                fresh = self.progress.add_topic(topic, {tp.partition: end.offset for tp, end in ends.items()})
+            assert self._file is not None
+            await asyncio.to_thread(self._file.save, fresh)
+            self._partition_counts[topic] = len(ends)
+            return
+        found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
+        self._partition_counts[topic] = len(found.partitions)
+
+    def knows_topic(self, topic: str) -> bool:
+        return topic in self._partition_counts
+
+    def partition_count(self, topic: str) -> int:
+        return self._partition_counts[topic]
+
+    def row_of(self, value: Any, key: Any, timestamp_ms: int | None, headers: Headers) -> Record:
+        """The row as it goes out; refuses what no log could hold."""
+        stamp_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        row = Record(0, stamp_ms, _as_bytes(key, "key"), _as_bytes(value, "value"), tuple(headers))
+        if estimated_bytes(row) > min(ROW_BYTES_MAX, self.settings.buffer_bytes):
+            raise NotStored(f"a row of {estimated_bytes(row)} bytes is larger than the producer's buffer")
+        return row
+
+    def begin(self, position: Position) -> None:
+        """The caller hands the row at ``position``."""
+        if position is None:
+            return
+        if self.progress is None:
+            raise ConfigError("a position is of use only with identity_store, where it is saved")
+        with self.engine.lock:
+            self.progress.at(position, monotonic_ms())
+
+    def try_append(self, topic: str, row: Record, partition: int | None) -> Delivery | None:
+        """Buffer the row; None when the buffer is full."""
+        engine = self.engine
+        with engine.lock:
+            self.check_usable()
+            pipeline = engine.pipeline
+            if pipeline.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
+                return None
+            tp = TopicPartition(topic, self._partition(topic, row.key, partition))
+            if self.progress is not None and not self.progress.hand(tp):
+                return Delivery(tp, None, 0, row.timestamp_ms)
+            batch, place, wake = pipeline.append(tp, row, monotonic_ms())
+            if wake:
+                engine.wake()
+            return Delivery(tp, batch, place, row.timestamp_ms)
+
+    def check_usable(self) -> None:
+        if self.closed:
+            raise NotStored("the producer is closed; nothing was sent")
+        if os.getpid() != self.process_id:
+            raise ConfigError("this producer was made before a fork; make a new one in the child process")
+        if self.engine.pipeline.fenced is not None:
+            raise error_of(self.engine.pipeline.fenced, "a row")
+        if self.engine.pipeline.failed is not None:
+            raise error_of(self.engine.pipeline.failed, "an earlier row")
+        if self.save_failure is not None:
+            raise self.save_failure
+
+    def _partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
+        count = self._partition_counts[topic]
+        if partition is not None:
+            if not 0 <= partition < count:
+                raise ConfigError(f"topic {topic!r} has {count} partitions; there is no {partition}")
+            return partition
+        if key is not None:
+            return partition_for_key(key, count)
+        if self.progress is not None:
+            return self.progress.turn(topic)
+        row_number = self._rows_without_key.get(topic, 0)
+        self._rows_without_key[topic] = row_number + 1
+        return row_number // ROWS_A_TURN % count
+
+    # -- the identity -----------------------------------------------------------------------------------
+
+    def rows_after(
+        self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
+    ) -> Iterator[tuple[Position, _Row]]:
+        """The rows after the saved position, with positions."""
+        if self.progress is None:
+            raise ConfigError(
+                "resume() needs identity_store: without a saved identity nothing can be resumed"
+            )
+        saved = self.progress.saved.position
+        if callable(rows):
+            yield from rows(saved)
+            return
+        first = 0
+        if saved is not None:
+            if not isinstance(saved, int):
+                raise ConfigError(
+                    f"the saved position {saved!r} is no row number: hand resume() a function of the position"
+                )
+            first = saved + 1
+        for position, row in enumerate(rows):
+            if position >= first:
+                yield position, row
+
+    async def save_position(self) -> None:
+        """After a flush: the position is where the caller is. Durable on return."""
+        if self.progress is None:
+            return
+        if self._saving is not None:
+            await self._saving
+        with self.engine.lock:
+            self.progress.mark(monotonic_ms())
+            due = self.progress.to_save()
+        if due is not None:
+            assert self._file is not None
+            await asyncio.to_thread(self._file.save, due)
+
+    def _stored(self, tp: TopicPartition, fate: Stored, record_count: int) -> None:
+        if self.progress is not None:
+            self.progress.stored(tp, fate, record_count)
+
+    def _save_if_due(self) -> None:
+        if self.progress is None or self._file is None or self._saving is not None:
+            return
+        with self.engine.lock:
+            due = self.progress.to_save()
+        if due is not None:
+            file = self._file
+
+            async def save() -> None:
+                try:
+                    await asyncio.to_thread(file.save, due)
+                except Exception as error:
+                    self.save_failure = error
+                finally:
+                    self._saving = None
+
+            self._saving = self.engine.loop.create_task(save())
+
+    async def close(self, timeout_s: float | None) -> None:
+        """Flush within the time given, then end everything."""
+        if self.closed:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.engine.flushed()
+                await self.save_position()
+        except TimeoutError:
+            pass
+        finally:
+            self.closed = True
+            await self.engine.stop("the producer was closed before it was acknowledged")
+            await self.cluster.close()
+
+
+def _as_bytes(value: Any, what: str) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    raise ConfigError(f"a row's {what} is bytes, str or None, not {type(value).__name__}")

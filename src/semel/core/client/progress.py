@@ -1,0 +1,153 @@
+"""How far a strict producer is: what was handed, what is stored, and when a position is safe to save.
+
+Invariant ``saved_position_is_stored``: a position is offered for saving only when every row handed up to it
+is stored. One mark is open at a time; it is complete when all partitions have caught up with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from semel.core.client.fate import PartFate, Stored
+from semel.core.client.resume import Position, SavedIdentity, SavedPartition
+from semel.sequence import advance
+from semel.types import ProducerGrant, TopicPartition
+
+ROWS_A_TURN: Final = 512  # rows without a key stay on one partition this long, so that batches fill
+
+
+@dataclass(slots=True)
+class _Line:
+    """One partition's counts."""
+
+    handed: int
+    stored: int
+    counted: int
+    counted_to_offset: int
+    resumed_stored: int
+    last_sequence: int
+
+
+@dataclass(slots=True)
+class _Mark:
+    position: Position
+    handed: dict[TopicPartition, int]
+
+
+class Progress:
+    """The counts of one identity while it runs; ``saved`` is what its file holds."""
+
+    def __init__(self, saved: SavedIdentity, save_interval_ms: int) -> None:
+        self.saved = saved
+        self.position: Position = saved.position
+        self.rows_dropped = 0
+        self._grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
+        self._interval_ms = save_interval_ms
+        self._partition_counts = dict(saved.partition_counts)
+        self._lines = {
+            tp: _Line(
+                item.handed,
+                item.stored,
+                item.counted,
+                item.counted_to_offset,
+                item.stored,
+                item.last_sequence,
+            )
+            for tp, item in saved.partitions.items()
+        }
+        self._handed_to_topic = dict.fromkeys(self._partition_counts, 0)
+        for tp, line in self._lines.items():
+            self._handed_to_topic[tp.topic] += line.handed
+        self._mark: _Mark | None = None
+        self._marked_ms = 0
+
+    def knows_topic(self, topic: str) -> bool:
+        return topic in self._partition_counts
+
+    def partition_count(self, topic: str) -> int:
+        """The count that the topic had when this identity first wrote to it: it decides where rows go."""
+        return self._partition_counts[topic]
+
+    def add_topic(self, topic: str, end_offsets: dict[int, int]) -> SavedIdentity:
+        """Begin with a topic; save the answer before the first row goes to it."""
+        self._partition_counts[topic] = len(end_offsets)
+        self._handed_to_topic[topic] = 0
+        for partition, end_offset in end_offsets.items():
+            self._lines[TopicPartition(topic, partition)] = _Line(0, 0, 0, end_offset, 0, -1)
+        before = self.saved
+        fresh = {
+            TopicPartition(topic, partition): SavedPartition(0, 0, 0, end_offset)
+            for partition, end_offset in end_offsets.items()
+        }
+        self.saved = SavedIdentity(
+            before.name,
+            before.producer_id,
+            before.producer_epoch,
+            before.position,
+            {**before.partition_counts, topic: len(end_offsets)},
+            {**before.partitions, **fresh},
+        )
+        return self.saved
+
+    def turn(self, topic: str) -> int:
+        """The partition for a row without a key: a function of the rows handed to the topic before it."""
+        return self._handed_to_topic[topic] // ROWS_A_TURN % self._partition_counts[topic]
+
+    def at(self, position: Position, now_ms: int) -> None:
+        """The caller begins the row at ``position``: whatever went before belongs to the one before."""
+        if position == self.position:
+            return
+        if self._mark is None and now_ms - self._marked_ms >= self._interval_ms:
+            self.mark(now_ms)
+        self.position = position
+
+    def mark(self, now_ms: int) -> None:
+        """Remember where we are, to save it once all of it is stored."""
+        self._mark = _Mark(self.position, {tp: line.handed for tp, line in self._lines.items()})
+        self._marked_ms = now_ms
+
+    def hand(self, tp: TopicPartition) -> bool:
+        """Count one row; False if the log holds it already, so that it must be dropped."""
+        line = self._lines[tp]
+        line.handed += 1
+        self._handed_to_topic[tp.topic] += 1
+        if line.handed <= line.resumed_stored:
+            self.rows_dropped += 1
+            return False
+        return True
+
+    def stored(self, tp: TopicPartition, fate: PartFate, record_count: int) -> None:
+        """A batch is stored; fates that are not Stored change nothing."""
+        if not isinstance(fate, Stored):
+            return
+        line = self._lines[tp]
+        line.stored += record_count
+        if fate.base_offset is not None:
+            line.counted, line.counted_to_offset = line.stored, fate.base_offset + record_count
+        line.last_sequence = advance(fate.base_sequence, record_count - 1)
+
+    def to_save(self) -> SavedIdentity | None:
+        """The identity at the open mark, if everything up to it is stored; closes the mark."""
+        mark = self._mark
+        if mark is None or any(self._lines[tp].stored < handed for tp, handed in mark.handed.items()):
+            return None
+        self._mark = None
+        self.saved = SavedIdentity(
+            self.saved.name,
+            self._grant.producer_id,
+            self._grant.producer_epoch,
+            mark.position,
+            dict(self._partition_counts),
+            {
+                tp: SavedPartition(
+                    mark.handed.get(tp, 0),
+                    line.stored,
+                    line.counted,
+                    line.counted_to_offset,
+                    line.last_sequence,
+                )
+                for tp, line in self._lines.items()
+            },
+        )
+        return self.saved

@@ -1,0 +1,192 @@
+"""Resume, row by row: what is saved of a producer, and how a restarted one finds the first row not stored.
+
+The contract. The caller hands rows in an order that it can repeat, with positions that it understands. A row
+goes to a partition that is a function of (row, saved partition count, rows handed to the topic before it).
+What is saved, together and atomically, is
+
+- ``position``: the input position P up to which *every* row is stored, and for each partition
+- ``handed``: how many rows up to P went to it;
+- ``stored``: how many rows of this identity, over all its epochs, it holds up to ``last_sequence``, and
+- ``counted``: how many of them lie below ``counted_to_offset``.
+
+``stored`` may run ahead of ``handed``: partitions do not advance in step. A partition stores its rows in the
+order handed and without a hole (the pipeline is strict: it stops a partition at its first failure), so after
+a crash the log holds, of each partition, the first ``total`` rows handed. The restarted producer
+
+1. asks for the end offset of every partition, then for its last sequence (before the new epoch's first
+   append makes the log forget the old epoch's);
+2. takes a raised epoch for the identity's name, and writes a fence of that epoch into every partition: from
+   then on no older copy can append;
+3. reads, up to the fence, the batches that the answers of step 1 do not cover, which gives ``total``;
+4. saves ``total`` as ``stored`` under the new epoch, before it appends anything;
+5. is handed the rows after P again, and drops, for each partition, the first ``total - handed`` of them.
+
+Batch size, linger and compression do not enter. A crash between any two steps repeats them: then the last
+sequence belongs to another epoch than the saved one, and the count is read from ``counted_to_offset`` on.
+If the log no longer reaches back that far, the answer is a refusal, never a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from semel.sequence import distance
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerGrant, TopicPartition
+
+Position = Any  # anything that JSON can hold; None before the first row
+
+_MAGIC: Final = b"semel-identity"
+_FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPartition:
+    handed: int
+    stored: int
+    counted: int
+    counted_to_offset: int
+    last_sequence: int = NO_SEQUENCE  # of the saved epoch; none before its first acknowledged batch
+
+
+@dataclass(frozen=True, slots=True)
+class SavedIdentity:
+    """An identity and its input position, as one value."""
+
+    name: str
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    position: Position = None
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, SavedPartition] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The saved bytes are not an identity; the text says why."""
+
+    why: str
+
+
+def encode_identity(saved: SavedIdentity) -> bytes:
+    """One line of magic, version and CRC-32, one line of JSON."""
+    body = json.dumps(
+        {
+            "name": saved.name,
+            "producer_id": saved.producer_id,
+            "producer_epoch": saved.producer_epoch,
+            "position": saved.position,
+            "partition_counts": dict(saved.partition_counts),
+            "partitions": [
+                [*tp, item.handed, item.stored, item.counted, item.counted_to_offset, item.last_sequence]
+                for tp, item in sorted(saved.partitions.items())
+            ],
+        },
+        separators=(",", ":"),
+    ).encode()
+    return b"%s %d %08x\n%s\n" % (_MAGIC, _FORMAT_VERSION, zlib.crc32(body), body)
+
+
+def decode_identity(stored: bytes) -> SavedIdentity | Unreadable:
+    """The identity, or why these bytes are none."""
+    first, _, rest = stored.partition(b"\n")
+    body = rest.removesuffix(b"\n")
+    parts = first.split(b" ")
+    if len(parts) != 3 or parts[0] != _MAGIC:
+        return Unreadable("it is not a saved producer identity")
+    if parts[1] != b"%d" % _FORMAT_VERSION:
+        return Unreadable(f"it has format version {parts[1]!r}; this semel reads {_FORMAT_VERSION}")
+    if parts[2] != b"%08x" % zlib.crc32(body):
+        return Unreadable("its checksum does not match: the file is damaged")
+    try:
+        fields = json.loads(body)
+        return SavedIdentity(
+            fields["name"],
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["position"],
+            fields["partition_counts"],
+            {
+                TopicPartition(topic, partition): SavedPartition(*numbers)
+                for topic, partition, *numbers in fields["partitions"]
+            },
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        return Unreadable(f"its content is not an identity ({error})")
+
+
+@dataclass(frozen=True, slots=True)
+class LogKnows:
+    """What one partition's leader said of the saved producer id before the fence."""
+
+    end_offset: int  # asked before the rest: what is below it is covered by the rest
+    producer_epoch: int | None
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFrom:
+    """The log has to be read from here to the fence."""
+
+    offset: int
+    by_sequence: bool  # the answer covers what is below; only higher sequences of the saved epoch count
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBatch:
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+
+def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> ScanFrom:
+    """Where to read from: from the end if the log vouches for the saved epoch, else from what was counted."""
+    before = saved.partitions[tp]
+    covers = (
+        knows.producer_epoch is not None
+        and knows.producer_epoch == saved.producer_epoch
+        and knows.last_sequence >= 0
+    )
+    if covers:
+        return ScanFrom(max(knows.end_offset, before.counted_to_offset), by_sequence=True)
+    return ScanFrom(before.counted_to_offset, by_sequence=False)
+
+
+def total_stored(
+    saved: SavedIdentity, tp: TopicPartition, knows: LogKnows, scan: ScanFrom, seen: list[SeenBatch]
+) -> int:
+    """How many rows of this identity the partition holds, over all epochs."""
+    before = saved.partitions[tp]
+    if not scan.by_sequence:
+        return before.counted + sum(batch.record_count for batch in seen)
+    last = knows.last_sequence
+    for batch in seen:
+        ahead = distance(batch.base_sequence, last)
+        if batch.producer_epoch == saved.producer_epoch and ahead > 0:
+            last = batch.base_sequence + batch.record_count - 1
+    if before.last_sequence == NO_SEQUENCE:
+        return before.stored + last + 1
+    return before.stored + distance(last, before.last_sequence)
+
+
+def resumed(
+    saved: SavedIdentity,
+    grant: ProducerGrant,
+    totals: Mapping[TopicPartition, int],
+    fenced_to: Mapping[TopicPartition, int],
+) -> SavedIdentity:
+    """What to save before the new epoch appends: everything counted up to the fence, no sequence yet."""
+    return SavedIdentity(
+        saved.name,
+        grant.producer_id,
+        grant.producer_epoch,
+        saved.position,
+        saved.partition_counts,
+        {
+            tp: SavedPartition(item.handed, totals[tp], totals[tp], fenced_to[tp])
+            for tp, item in saved.partitions.items()
+        },
+    )
