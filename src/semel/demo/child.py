@@ -1,0 +1,69 @@
+"""A child process of the demo, in a process group of its own, so that kill -9 takes all of it: a Spark
+driver is a Python process, a JVM and its workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from semel.errors import SemelError
+
+
+class ChildFailed(SemelError):
+    """A child ended with an error that nobody caused."""
+
+
+class Child:
+    """``python -m module arguments…`` with its output in files."""
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str], folder: Path) -> None:
+        self.name = name
+        self.stdout_path, self.stderr_path = folder / f"{name}.out", folder / f"{name}.err"
+        with self.stdout_path.open("wb") as stdout, self.stderr_path.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """kill -9 for the whole group; no harm when it has ended."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+
+    def check(self) -> None:
+        """:class:`ChildFailed` with the last line of its stderr if it ended with an error."""
+        if self.exit_code not in (None, 0):
+            lines = self.stderr_path.read_text(errors="replace").strip().splitlines() or ["(it said nothing)"]
+            raise ChildFailed(f"the {self.name} failed: {lines[-1].strip()} (all of it: {self.stderr_path})")
+
+    def answer(self) -> dict[str, Any]:
+        """The JSON of its last line, once it has ended well."""
+        self.check()
+        lines = self.stdout_path.read_text().strip().splitlines()
+        return dict(json.loads(lines[-1])) if lines else {}
