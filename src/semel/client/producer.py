@@ -112,7 +112,7 @@ class Producer:
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
     ) -> Iterator[tuple[Position, _Row]]:
-        """The rows behind the saved position, as ``(position, row)``; send each with its position.
+        """The rows behind the saved position, as ``(position, row)`` to send with that position.
 
         ``rows`` is an iterable that gives the same rows in the same order on every run (positions are then row
         numbers), or a function of the saved position that gives ``(position, row)`` from there on. Rows that

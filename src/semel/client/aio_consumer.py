@@ -1,0 +1,234 @@
+"""The consumer of assigned partitions, over asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+
+from semel.client.cluster import Cluster, Isolation
+from semel.client.model import Fetched
+from semel.core.client.visible import visible_batches
+from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode
+from semel.record.batch import TimestampType, decode_header, decode_records
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Start = int | Literal["earliest", "latest"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int  # 0: the producer's, 1: the log's
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class AsyncConsumer:
+    """Reads the partitions that it is given, in order, committed records only unless told otherwise.
+
+    An offset that was deleted raises :class:`~semel.errors.DataLoss`: nothing is skipped in silence.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | list[str],
+        *,
+        isolation: Isolation = "read_committed",
+        partition_max_bytes: int = 1024 * 1024,
+        max_bytes: int = 50 * 1024 * 1024,
+        min_bytes: int = 1,
+        client_id: str = "semel",
+        request_timeout_ms: int = 30_000,
+    ) -> None:
+        self.cluster = Cluster(bootstrap, client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self._isolation: Isolation = isolation
+        self._partition_max_bytes, self._max_bytes, self._min_bytes = (
+            partition_max_bytes,
+            max_bytes,
+            min_bytes,
+        )
+        self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._buffered: dict[TopicPartition, list[ConsumerRecord]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.cluster.close()
+
+    async def assign(self, starts: Mapping[TopicPartition, Start] | Iterable[TopicPartition]) -> None:
+        """Read these partitions, each from an offset, "earliest" (the default) or "latest"."""
+        wanted: dict[TopicPartition, Start] = (
+            dict(starts) if isinstance(starts, Mapping) else dict.fromkeys(starts, "earliest")
+        )
+        sentinels = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+        asked = {tp: sentinels[start] for tp, start in wanted.items() if isinstance(start, str)}
+        listed = await self.cluster.list_offsets(asked, self._isolation) if asked else {}
+        self._positions = {
+            TopicPartition(*tp): listed[tp].offset if isinstance(start, str) else start
+            for tp, start in wanted.items()
+        }
+        self._paused.clear()
+        self._buffered.clear()
+
+    def assignment(self) -> list[TopicPartition]:
+        return sorted(self._positions)
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on with ``offset`` next."""
+        self.position(tp)
+        self._positions[tp] = offset
+        self._buffered.pop(tp, None)
+
+    def position(self, tp: TopicPartition) -> int:
+        """The next offset to be read."""
+        if tp not in self._positions:
+            raise ConfigError(f"partition {tp} is not assigned")
+        buffered = self._buffered.get(tp)
+        return buffered[0].offset if buffered else self._positions[tp]
+
+    def pause(self, *tps: TopicPartition) -> None:
+        self._paused.update(tps)
+
+    def unpause(self, *tps: TopicPartition) -> None:
+        self._paused.difference_update(tps)
+
+    async def poll(self, timeout: float = 1.0, max_records: int = 500) -> list[ConsumerRecord]:
+        """Up to ``max_records`` records; an empty list when none came within ``timeout`` seconds."""
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + timeout
+        while True:
+            taken = self._take(max_records)
+            left_s = give_up_s - loop.time()
+            if taken or not self._positions:
+                return taken
+            for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
+                self._buffered[tp] = self._records_of(tp, fetched)
+            if left_s <= 0:
+                return self._take(max_records)
+
+    async def fetch_table(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.Table:
+        """One round of fetches as a table (columns as in the Spark source); positions move behind it."""
+        import pyarrow as pa
+
+        from semel.record.columnar import decode_table, table_schema
+
+        tables = [table_schema(include_headers=include_headers).empty_table()]
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + timeout
+        self._positions.update({tp: self.position(tp) for tp in self._positions})
+        self._buffered.clear()
+        while self._positions:
+            left_s = give_up_s - loop.time()
+            for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
+                from_offset = self._positions[tp]
+                visible = visible_batches(fetched.records, from_offset, fetched.aborted)
+                self._positions[tp] = visible.next_offset
+                tables.append(
+                    decode_table(
+                        visible.batches,
+                        topic=tp.topic,
+                        partition=tp.partition,
+                        from_offset=from_offset,
+                        include_headers=include_headers,
+                    )
+                )
+            if left_s <= 0 or any(table.num_rows for table in tables):
+                break
+        return pa.concat_tables(tables)
+
+    async def commit(self, group: str) -> None:
+        """Commit the positions: of every assigned partition, the next offset to be read."""
+        await self.cluster.commit_offsets(group, {tp: self.position(tp) for tp in self._positions})
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """The group's committed offsets of the assigned partitions (without those that have none)."""
+        found = await self.cluster.committed_offsets(group, list(self._positions))
+        return {tp: item.offset for tp, item in found.items() if item.offset >= 0}
+
+    def _take(self, max_records: int) -> list[ConsumerRecord]:
+        taken: list[ConsumerRecord] = []
+        for tp in list(self._buffered):
+            room = max_records - len(taken)
+            if tp in self._paused or room <= 0:
+                continue
+            records = self._buffered[tp]
+            taken += records[:room]
+            if len(records) > room:
+                self._buffered[tp] = records[room:]
+            else:
+                del self._buffered[tp]
+        return taken
+
+    async def _fetch(self, wait_s: float) -> dict[TopicPartition, Fetched]:
+        wanted = {
+            tp: offset
+            for tp, offset in self._positions.items()
+            if tp not in self._paused and tp not in self._buffered
+        }
+        if not wanted:
+            await asyncio.sleep(wait_s)
+            return {}
+        fetched = await self.cluster.fetch(
+            wanted,
+            max_wait_ms=int(min(wait_s, 0.5) * 1000),
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            partition_max_bytes=self._partition_max_bytes,
+            isolation=self._isolation,
+        )
+        whole = {}
+        for tp, item in fetched.items():
+            if item.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._refuse_offset(tp)
+            elif item.error_code is ErrorCode.NONE:
+                whole[tp] = item
+            elif not item.error_code.retriable:
+                raise BrokerError(item.error_code, f"read {tp} from offset {wanted[tp]} on")
+        return whole
+
+    async def _refuse_offset(self, tp: TopicPartition) -> None:
+        wanted = self._positions[tp]
+        start = (await self.cluster.list_offsets({tp: EARLIEST_TIMESTAMP}, self._isolation))[tp].offset
+        if wanted < start:
+            raise DataLoss(tp, wanted, start, f"seek to {start} to go on with what is left")
+        raise BrokerError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"read {tp} at offset {wanted}", "it lies behind the end"
+        )
+
+    def _records_of(self, tp: TopicPartition, fetched: Fetched) -> list[ConsumerRecord]:
+        from_offset = self._positions[tp]
+        visible = visible_batches(fetched.records, from_offset, fetched.aborted)
+        self._positions[tp] = visible.next_offset
+        records = []
+        for batch in visible.batches:
+            header = decode_header(batch)
+            by_log = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+            for row in decode_records(batch):
+                if row.offset >= from_offset:
+                    records.append(
+                        ConsumerRecord(
+                            tp.topic,
+                            tp.partition,
+                            row.offset,
+                            header.max_timestamp if by_log else row.timestamp_ms,
+                            int(header.timestamp_type),
+                            row.key,
+                            row.value,
+                            tuple(row.headers),
+                        )
+                    )
+        return records

@@ -1,0 +1,119 @@
+"""The producer over asyncio: the same names as the blocking one, with ``await``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from semel.client.delivery import Delivery, error_of
+from semel.client.sending import Headers, ProducerSettings, Sender
+from semel.core.client.resume import Position
+from semel.errors import ConfigError, NotStored
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Row = TypeVar("_Row")
+
+
+class AsyncProducer:
+    """Use as ``async with AsyncProducer(...) as producer``; the settings are those of the blocking one."""
+
+    def __init__(self, bootstrap: str | list[str], **settings: Any) -> None:
+        self._bootstrap, self._settings = bootstrap, ProducerSettings(**settings)
+        self._opened: Sender | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(timeout=5.0 if kind is not None else None)
+
+    async def start(self) -> None:
+        """Bind to the running loop; with an identity: fence, ask, count, save."""
+        if self._opened is not None:
+            return
+        sender = Sender(self._bootstrap, self._settings, asyncio.get_running_loop())
+        try:
+            await sender.open()
+        except BaseException:
+            await sender.cluster.close()
+            raise
+        self._opened = sender
+
+    @property
+    def position(self) -> Position:
+        """The saved input position that :meth:`resume` starts behind."""
+        progress = self._sender.progress
+        return None if progress is None else progress.saved.position
+
+    @property
+    def rows_dropped(self) -> int:
+        """Rows that were handed again and not sent, because an earlier run had stored them."""
+        progress = self._sender.progress
+        return 0 if progress is None else progress.rows_dropped
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        position: Position = None,
+    ) -> Delivery:
+        """Buffer one row, waiting for room; ``await`` the answer until it is stored."""
+        sender = self._sender
+        row = sender.row_of(value, key, timestamp_ms, headers)
+        sender.begin(position)
+        if not sender.knows_topic(topic):
+            sender.check_usable()
+            await sender.learn_topic(topic)
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                while (delivery := sender.try_append(topic, row, partition)) is None:
+                    await sender.engine.room_made()
+        except TimeoutError:
+            raise NotStored(
+                f"the producer's buffer stayed full for {self._settings.max_block_ms} ms"
+            ) from None
+        return delivery
+
+    async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
+        """Send a table's rows; how many were handed."""
+        from semel.client.tables import rows_of
+
+        sent = 0
+        for value, key, timestamp_ms, headers in rows_of(table):
+            await self.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers, position=position)
+            sent += 1
+        return sent
+
+    def resume(
+        self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
+    ) -> Iterator[tuple[Position, _Row]]:
+        """The rows behind the saved position, as ``(position, row)``; send each with its position."""
+        return self._sender.rows_after(rows)
+
+    async def flush(self) -> None:
+        """Until every row is acknowledged, and with an identity the position is saved."""
+        await self._sender.engine.flushed()
+        await self._sender.save_position()
+        pipeline = self._sender.engine.pipeline
+        if (failed := pipeline.fenced or pipeline.failed) is not None:
+            raise error_of(failed, "a row")
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
+        if self._opened is not None:
+            await self._opened.close(timeout)
+
+    @property
+    def _sender(self) -> Sender:
+        if self._opened is None:
+            raise ConfigError("start() the producer first, or use it with `async with`")
+        return self._opened

@@ -1,0 +1,43 @@
+"""Which of the fetched batches a consumer may see: no control batch, no record of an aborted transaction.
+
+Follows Kafka's ``CompletedFetch``: the answer names, for each aborted transaction that overlaps it, the
+producer and the first offset; from there to that producer's abort marker its transactional batches are
+skipped. ``next_offset`` moves over everything that was looked at, so that control batches and compacted
+ranges are never asked for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from semel.record.batch import scan_batches
+from semel.record.control import decode_marker
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """The batches to show, whole: the first may begin before ``from_offset``."""
+
+    batches: tuple[memoryview, ...]
+    next_offset: int
+
+
+def visible_batches(records: memoryview, from_offset: int, aborted: Iterable[tuple[int, int]]) -> Visible:
+    """``aborted`` as a read_committed answer gives it: (producer id, first offset)."""
+    pending = sorted(aborted, key=lambda transaction: transaction[1])
+    aborting: set[int] = set()
+    shown = []
+    next_offset = from_offset
+    for batch, header in scan_batches(records, allow_partial_tail=True):
+        while pending and pending[0][1] <= header.last_offset:
+            aborting.add(pending.pop(0)[0])
+        if header.last_offset < from_offset:
+            continue
+        next_offset = header.last_offset + 1
+        if header.is_control:
+            if decode_marker(batch) is not None:
+                aborting.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborting):
+            shown.append(batch)
+    return Visible(tuple(shown), next_offset)
