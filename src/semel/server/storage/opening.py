@@ -218,8 +218,12 @@ def _segment_bases(file_system: FileSystem, folder: Path, log_start_offset: int)
 def _producers(
     segments: tuple[Segment, ...], snapshots: SnapshotFiles, log_start_offset: int, now_ms: int
 ) -> ProducerState:
-    """The newest good snapshot with the tail of the log applied to it."""
-    state = snapshots.load_newest(now_ms=now_ms) or ProducerState(end_offset=log_start_offset)
+    """The newest good snapshot with the tail of the log applied to it; else all of the log."""
+    state = snapshots.load_newest(now_ms=now_ms)
+    if state is None and log_start_offset > 0:
+        state = snapshots.load_kafkas_oldest(now_ms=now_ms)
+    if state is None:
+        state = ProducerState(end_offset=log_start_offset)
     for segment in segments:
         if segment.end_offset > state.end_offset:
             _replay(segment, state, now_ms)

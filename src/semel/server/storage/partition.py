@@ -340,7 +340,7 @@ class Partition:
     def _sync(self) -> None:
         """Appends go on meanwhile, so the order of reads matters: the target, then the segments that hold it.
 
-        Likewise a segment's size before its end: an append sets them the other way round, so that a size which
+        Likewise a segment's size before its end: an append sets them the other way round, so that a size that
         is too large shows in an end that is not the target.
         """
         target, segments = self.log_end_offset, self._segments

@@ -52,16 +52,19 @@ class SnapshotFiles:
                 self._file_system.unlink(self._folder / file_name(end_offset, suffix))
 
     def load_newest(self, *, now_ms: int) -> ProducerState | None:
-        """The state of the newest snapshot that can be read."""
+        """The state of the newest of semel's snapshots that can be read."""
         for end_offset in reversed(self._offsets(SNAPSHOT_SUFFIX)):
             content = read_file(self._file_system, self._folder / file_name(end_offset, SNAPSHOT_SUFFIX))
             state = decode_snapshot(content or b"", now_ms=now_ms)
             if isinstance(state, ProducerState) and state.end_offset == end_offset:
                 return state
-        for end_offset in reversed(self._offsets(KAFKA_SNAPSHOT_SUFFIX)):
-            content = read_file(
-                self._file_system, self._folder / file_name(end_offset, KAFKA_SNAPSHOT_SUFFIX)
-            )
+        return None
+
+    def load_kafkas_oldest(self, *, now_ms: int) -> ProducerState | None:
+        """Kafka's snapshot with the longest tail behind it, from which the windows fill up again."""
+        for end_offset in self._offsets(KAFKA_SNAPSHOT_SUFFIX):
+            path = self._folder / file_name(end_offset, KAFKA_SNAPSHOT_SUFFIX)
+            content = read_file(self._file_system, path)
             state = decode_kafka_snapshot(content or b"", end_offset=end_offset, now_ms=now_ms)
             if isinstance(state, ProducerState):
                 return state

@@ -1,0 +1,40 @@
+from semel.core.log.leader_epochs import (
+    LeaderEpoch,
+    assign,
+    cut_end,
+    cut_start,
+    decode_checkpoint,
+    encode_checkpoint,
+    end_offset_of,
+)
+
+EPOCHS = (LeaderEpoch(0, 0), LeaderEpoch(2, 10), LeaderEpoch(5, 20))
+
+
+def test_a_new_epoch_begins_where_the_log_ends() -> None:
+    assert assign(EPOCHS, 6, 30) == (*EPOCHS, LeaderEpoch(6, 30))
+    assert assign(EPOCHS, 5, 30) == EPOCHS, "it has begun already"
+    assert assign(EPOCHS, 6, 20) == (*EPOCHS[:2], LeaderEpoch(6, 20)), "nothing was written in epoch 5"
+
+
+def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
+    assert end_offset_of(EPOCHS, 5, 33) == (5, 33)
+    assert end_offset_of(EPOCHS, 2, 33) == (2, 20)
+    assert end_offset_of(EPOCHS, 4, 33) == (2, 20)
+    assert end_offset_of(EPOCHS, 6, 33) == (-1, -1)
+    assert end_offset_of(EPOCHS, -1, 33) == (-1, -1)
+    assert end_offset_of(EPOCHS[1:], 1, 33) == (1, 10)
+    assert end_offset_of((), 0, 33) == (-1, -1)
+
+
+def test_a_log_that_is_cut_forgets_the_epochs_beyond() -> None:
+    assert cut_end(EPOCHS, 20) == EPOCHS[:2]
+    assert cut_start(EPOCHS, 12) == (LeaderEpoch(2, 12), LeaderEpoch(5, 20))
+    assert cut_start(EPOCHS, 0) == EPOCHS
+
+
+def test_the_checkpoint_is_kafkas() -> None:
+    assert encode_checkpoint(EPOCHS) == b"0\n3\n0 0\n2 10\n5 20\n"
+    assert decode_checkpoint(b"0\n3\n0 0\n2 10\n5 20\n") == EPOCHS
+    for bad in [b"", b"1\n0\n", b"0\n2\n0 0\n", b"0\n1\n0\n", b"0\n1\n0 x\n", b"\xff", b"0\n2\n2 0\n1 5\n"]:
+        assert decode_checkpoint(bad) is None

@@ -1,0 +1,174 @@
+"""The verdict table by example, and against a model that remembers every sequence ever stored."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.core.producer_state.entry import BatchSpan, ProducerEntry
+from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state.verdict import (
+    APPEND,
+    Append,
+    Duplicate,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    Straddling,
+    UnknownProducer,
+    Verdict,
+    error_code,
+    explain,
+    judge,
+    judge_marker,
+)
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader
+from semel.sequence import SEQUENCE_MAX, advance, last_of
+
+PRODUCER = 7
+
+
+def header(base_sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = PRODUCER) -> BatchHeader:
+    return BatchHeader(0, 100, -1, 2, 0, 0, count - 1, 0, 0, producer_id, epoch, base_sequence, count)
+
+
+def entry(*spans: tuple[int, int], epoch: int = 0) -> ProducerEntry:
+    window = tuple(BatchSpan(base, last, 1000 + n, 1000 + n) for n, (base, last) in enumerate(spans))
+    return ProducerEntry(epoch, -1, 0, window)
+
+
+def test_a_batch_without_a_producer_id_is_appended() -> None:
+    assert judge(None, header(-1, producer_id=-1)) == APPEND
+
+
+def test_an_unknown_id_must_start_at_0() -> None:
+    assert judge(None, header(0)) == APPEND
+    assert judge(None, header(1)) == UnknownProducer(PRODUCER, 1)
+
+
+def test_epochs_rise_and_begin_at_0() -> None:
+    known = entry((0, 4), epoch=3)
+    assert judge(known, header(5, epoch=2)) == InvalidProducerEpoch(3, 2)
+    assert judge(known, header(0, epoch=4)) == APPEND
+    assert judge(known, header(5, epoch=4)) == OutOfOrderSequence(0, 5)
+
+
+def test_after_a_fence_the_epoch_begins_at_0() -> None:
+    fenced = entry((0, 4), epoch=3).with_marker(4, coordinator_epoch=0, timestamp_ms=0)
+    assert judge(fenced, header(5, epoch=3)) == InvalidProducerEpoch(4, 3)
+    assert judge(fenced, header(0, epoch=4)) == APPEND
+    assert judge(fenced, header(5, epoch=4)) == OutOfOrderSequence(0, 5)
+
+
+def test_within_an_epoch() -> None:
+    known = entry((0, 4), (5, 9))
+    assert judge(known, header(10, 3)) == APPEND
+    assert judge(known, header(11, 3)) == OutOfOrderSequence(10, 11)
+    assert judge(known, header(5, 5)) == Duplicate(1001)
+    assert judge(known, header(0, 5)) == Duplicate(1000)
+    assert judge(known, header(0, 10)) == Duplicate(None), "cut otherwise"
+    assert judge(known, header(6, 2)) == Duplicate(None)
+    assert judge(known, header(9, 2)) == Straddling(9, 9, 10)
+    assert judge(known, header(0, 11)) == Straddling(9, 0, 10)
+
+
+def test_order_is_by_distance_across_the_wrap() -> None:
+    known = entry((SEQUENCE_MAX - 9, SEQUENCE_MAX - 7))
+    assert judge(known, header(3)) == OutOfOrderSequence(SEQUENCE_MAX - 6, 3), "a gap, not a duplicate"
+    assert judge(known, header(SEQUENCE_MAX - 6, 20)) == APPEND
+    wrapped = entry((SEQUENCE_MAX - 6, 12))
+    assert judge(wrapped, header(13)) == APPEND
+    assert judge(wrapped, header(SEQUENCE_MAX - 6, 20)) == Duplicate(1000)
+    assert judge(wrapped, header(SEQUENCE_MAX, 2)) == Duplicate(None)
+    assert judge(wrapped, header(SEQUENCE_MAX, 15)) == Straddling(12, SEQUENCE_MAX, 13)
+
+
+def test_markers() -> None:
+    assert judge_marker(None, 0) == APPEND
+    assert judge_marker(entry(epoch=3), 4) == APPEND
+    assert judge_marker(entry(epoch=3), 3) == Duplicate(None)
+    assert judge_marker(entry(epoch=3), 2) == InvalidProducerEpoch(3, 2)
+
+
+def test_every_verdict_has_its_code_and_its_evidence() -> None:
+    table: list[tuple[Verdict, int, bool]] = [
+        (APPEND, 0, False),
+        (Duplicate(5), 0, False),
+        (Duplicate(None), 46, True),
+        (OutOfOrderSequence(1, 2), 45, True),
+        (Straddling(1, 0, 2), 87, True),
+        (InvalidProducerEpoch(2, 1), 47, True),
+        (UnknownProducer(PRODUCER, 2), 59, True),
+    ]
+    for verdict, code, has_evidence in table:
+        assert error_code(verdict) == ErrorCode(code)
+        assert (explain(verdict) is not None) == has_evidence
+
+
+class Model:
+    """What a partition would say that never forgets a row: sequences as whole numbers that do not wrap."""
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+        self.first = first
+        self.batches: dict[tuple[int, int], int] = {}
+        self.recent: list[tuple[int, int]] = []
+
+    def send(self, base: int, count: int, offset: int) -> Verdict:
+        span = (base, base + count - 1)
+        if base == self.next:
+            self.next += count
+            self.batches[span] = offset
+            self.recent = [*self.recent, span][-5:]
+            return APPEND
+        if base > self.next:
+            return OutOfOrderSequence(self.next % 2**31, base % 2**31)
+        if span[1] < self.next:
+            return Duplicate(self.batches[span] if span in self.recent else None)
+        return Straddling((self.next - 1) % 2**31, base % 2**31, span[1] % 2**31)
+
+
+@given(
+    st.integers(0, 200),
+    st.lists(st.tuples(st.integers(-40, 6), st.integers(1, 12)), min_size=1, max_size=60),
+)
+def test_the_judge_agrees_with_a_model_that_forgets_nothing(
+    before_wrap: int, sends: list[tuple[int, int]]
+) -> None:
+    first = 2**31 - before_wrap
+    model = Model(first)
+    state = ProducerState(
+        {
+            PRODUCER: ProducerEntry(
+                0, -1, 0, (BatchSpan(advance(first, -50) % 2**31, advance(first, -1), 0, 49),)
+            )
+        },
+        end_offset=50,
+    )
+    for jump, count in sends:
+        base = max(model.first, model.next + jump)
+        offset = state.end_offset
+        batch = header(base % 2**31, count)
+        assert batch.last_sequence == last_of(base % 2**31, count)
+        verdict = state.judge(batch)
+        assert verdict == model.send(base, count, offset)
+        if isinstance(verdict, Append):
+            state.apply(batch, offset, now_ms=0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 8)), max_size=40))
+def test_no_epoch_ever_goes_back(steps: list[tuple[int, bool, int]]) -> None:
+    state = ProducerState()
+    highest = -1
+    for epoch, is_marker, base_sequence in steps:
+        batch = header(base_sequence, epoch=epoch)
+        if is_marker:
+            if judge_marker(state.get(PRODUCER), epoch) == APPEND:
+                state.apply_marker(batch, state.end_offset, 0, now_ms=0)
+                highest = max(highest, epoch)
+        elif state.judge(batch) == APPEND:
+            assert epoch >= highest, "a fenced epoch has written"
+            state.apply(batch, state.end_offset, now_ms=0)
+            highest = max(highest, epoch)
+        known = state.get(PRODUCER)
+        assert (known.producer_epoch if known else -1) == highest

@@ -1,0 +1,191 @@
+"""A disk that fails: nothing false is acknowledged, and nothing torn stays in the middle."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from semel.core.producer_state.verdict import Duplicate
+from semel.errors import ErrorCode, StorageError
+from semel.record.batch import decode_header
+from semel.record.control import encode_abort_marker
+from semel.server.storage.filesystem import OsFile, OsFileSystem
+from semel.server.storage.outcome import Incoming
+
+NOW_MS = 1_000_000
+
+
+class FaultyFile(OsFile):
+    """A real file that does as its disk says."""
+
+    __slots__ = ("disk", "path")
+
+    def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        room = self.disk.room_bytes if self.path.suffix == ".log" else None
+        if self.disk.write_error is not None and self.path.suffix == ".log":
+            raise OSError(self.disk.write_error, "write failed")
+        if room is None:
+            return super().pwritev(buffers, position)
+        if room == 0:
+            raise OSError(errno.ENOSPC, "disk full")
+        piece = b"".join(buffers)[:room]
+        written = super().pwritev([piece], position)
+        self.disk.room_bytes = room - written
+        return written
+
+    def truncate(self, size_bytes: int) -> None:
+        if self.disk.truncate_fails:
+            raise OSError(errno.EIO, "truncate failed")
+        super().truncate(size_bytes)
+
+    def fdatasync(self) -> None:
+        if self.disk.sync_fails:
+            raise OSError(errno.EIO, "sync failed")
+        super().fdatasync()
+
+
+class FaultyDisk(OsFileSystem):
+    """Faults that are switched on in the middle of a test."""
+
+    __slots__ = ("room_bytes", "sync_fails", "truncate_fails", "write_error")
+
+    def __init__(self) -> None:
+        self.room_bytes: int | None = None
+        self.sync_fails = self.truncate_fails = False
+        self.write_error: int | None = None
+
+    def open(self, path: Path, *, create: bool = False) -> FaultyFile:
+        real = super().open(path, create=create)
+        file = FaultyFile(os.dup(real.fileno()))
+        file.disk, file.path = self, path
+        return file
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def storage(open_storage, disk):
+    storage = open_storage(file_system=disk, segment_bytes=4096)
+    storage.create_topic("t", now_ms=NOW_MS)
+    return storage
+
+
+@pytest.fixture
+def partition(storage, make_batch):
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0), NOW_MS)
+    partition.sync()
+    return partition
+
+
+def test_a_failed_sync_takes_the_partition_offline_for_good(
+    partition, disk, make_batch, open_storage, crashed, storage
+) -> None:
+    outcome = partition.append(*make_batch(1), NOW_MS)
+    disk.sync_fails = True
+    partition.sync()
+    assert partition.high_watermark < outcome.sync_offset, "so it is not acknowledged"
+    assert not partition.is_online
+    disk.sync_fails = False
+    partition.sync()
+    assert partition.high_watermark == 1, "never tried again"
+    assert partition.append(*make_batch(2), NOW_MS).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert storage.close(now_ms=NOW_MS) is False, "no marker of a clean stop"
+    after = open_storage(crashed(storage, "restarted")).partition("t", 0)
+    assert after.is_online
+    assert after.append(*make_batch(2), NOW_MS).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 60, 61, 75])
+def test_a_full_disk_leaves_no_trace_and_the_log_goes_on(
+    room_bytes: int, partition, disk, make_batch
+) -> None:
+    before = partition.producers()
+    disk.room_bytes = room_bytes
+    outcome = partition.append(*make_batch(1), NOW_MS)
+    assert outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (partition.log_end_offset, partition.producers()) == (1, before)
+    disk.room_bytes = None
+    assert partition.is_online
+    assert partition.append(*make_batch(1), NOW_MS).base_offset == 1
+    partition.sync()
+    assert partition.append(*make_batch(1), NOW_MS).verdict == Duplicate(1)
+    assert partition.append(*make_batch(0), NOW_MS).verdict == Duplicate(0)
+
+
+def test_a_full_disk_fails_a_whole_group(partition, disk, make_batch) -> None:
+    before = partition.producers()
+    disk.room_bytes = 150  # the first would fit, the second not
+    outcomes = partition.append_all([Incoming(*make_batch(n)) for n in (1, 2, 0)], NOW_MS)
+    assert [outcome.error_code for outcome in outcomes] == [56, 56, 0]
+    assert partition.producers() == before
+    disk.room_bytes = None
+    assert partition.append(*make_batch(1), NOW_MS).base_offset == 1
+
+
+def test_short_writes_are_gone_on_with(partition, disk, make_batch, monkeypatch) -> None:
+    whole = OsFile.pwritev
+
+    def at_most_7(self: OsFile, buffers: Sequence[memoryview], position: int) -> int:
+        return whole(self, [b"".join(buffers)[:7]], position)
+
+    monkeypatch.setattr(FaultyFile, "pwritev", at_most_7)
+    assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.NONE
+    partition.sync()
+    assert partition.read(1, 1000).length == make_batch(1)[1][0].size_bytes
+
+
+def test_a_write_error_takes_the_partition_offline(partition, disk, make_batch) -> None:
+    disk.write_error = errno.EIO
+    assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    disk.write_error = None
+    assert not partition.is_online
+
+
+def test_a_torn_write_that_stays_takes_the_partition_offline(
+    partition, disk, make_batch, open_storage, crashed, storage
+) -> None:
+    disk.room_bytes, disk.truncate_fails = 50, True
+    assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not partition.is_online
+    disk.room_bytes, disk.truncate_fails = None, False
+    after = open_storage(crashed(storage, "restarted")).partition("t", 0)
+    assert after.recovery.cut_bytes == 50
+    assert after.append(*make_batch(1), NOW_MS).base_offset == 1
+
+
+def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_batch) -> None:
+    disk.room_bytes = 10
+    marker = encode_abort_marker(7, 4, 0, NOW_MS)
+    outcome = partition.append_marker(marker, decode_header(marker), NOW_MS)
+    assert outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    disk.room_bytes = None
+    assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.NONE
+
+
+def test_a_topic_that_cannot_be_made_is_not_there(storage, disk, open_storage, crashed) -> None:
+    disk.sync_fails = True
+    refused = storage.create_topic("u", now_ms=NOW_MS)
+    assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert storage.topics.get("u") is None
+    disk.sync_fails = False
+    assert open_storage(crashed(storage, "restarted")).topics.get("u") is None
+
+
+def test_an_identity_is_granted_only_when_its_block_is_durable(storage, disk) -> None:
+    disk.sync_fails = True
+    granted = storage.init_producer(now_ms=NOW_MS)
+    assert granted.error_message is not None
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, open_storage) -> None:
+    (tmp_path / "data").write_text("a file")
+    with pytest.raises(StorageError, match="cannot be used"):
+        open_storage()

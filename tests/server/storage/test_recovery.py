@@ -1,0 +1,204 @@
+"""A crash at any moment: what was acknowledged is there, and the log ends at its last whole batch."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from semel.core.log.recovery import Cut, Damaged, Sound
+from semel.errors import ErrorCode
+from semel.record.batch import decode_records, scan_batches
+from semel.server.storage.outcome import OffsetOutOfRange, Slice
+from semel.server.storage.partition import Partition
+
+NOW_MS = 1_000_000
+LOG = "00000000000000000000.log"
+
+
+def values(partition: Partition) -> list[int]:
+    offset, found = partition.log_start_offset, []
+    while offset < partition.high_watermark:
+        piece = partition.read(offset, 1 << 20)
+        assert isinstance(piece, Slice)
+        for batch, header in scan_batches(piece.read()):
+            found += [record.offset for record in decode_records(batch)]
+            offset = header.last_offset + 1
+    return found
+
+
+@pytest.fixture
+def fill(open_storage, make_batch):
+    """A data folder whose topic ``t`` has ``synced`` durable batches of one record, and ``written`` more."""
+
+    def fill_it(synced: int, written: int, **config: int):
+        storage = open_storage("live", **config)
+        storage.create_topic("t", now_ms=NOW_MS)
+        partition = storage.partition("t", 0)
+        for n in range(synced):
+            partition.append(*make_batch(n), NOW_MS)
+        partition.sync()
+        for n in range(synced, synced + written):
+            partition.append(*make_batch(n), NOW_MS)
+        return storage
+
+    return fill_it
+
+
+def test_after_kill_minus_9_all_that_was_written_is_there(fill, open_storage, crashed) -> None:
+    live = fill(10, 5)
+    after = open_storage(crashed(live, "crashed"))
+    partition = after.partition("t", 0)
+    assert not after.was_clean
+    assert values(partition) == list(range(15))
+    assert partition.producers() == live.partition("t", 0).producers()
+    assert partition.recovery.verdict == Sound()
+
+
+def test_after_a_clean_stop_nothing_is_scanned(fill, open_storage) -> None:
+    live = fill(10, 5, segment_bytes=1024)
+    before = live.partition("t", 0).producers()
+    assert live.close(now_ms=NOW_MS)
+    after = open_storage("live")
+    partition = after.partition("t", 0)
+    assert after.was_clean
+    assert partition.recovery.scanned_bytes == 0
+    assert values(partition) == list(range(15))
+    assert partition.producers() == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped"])
+def test_a_tail_damaged_at_any_byte_is_cut_at_the_last_whole_batch(
+    damage: str, fill, open_storage, crashed, make_batch, tmp_path: Path
+) -> None:
+    live = fill(2, 2)
+    base = crashed(live, "base")
+    content = (base / "t-0" / LOG).read_bytes()
+    size = len(content) // 4
+    for position in range(2 * size, len(content)):
+        folder = tmp_path / "case"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(base, folder)
+        if damage == "cut":
+            left = content[:position]
+        elif damage == "zeroed":
+            left = content[:position] + bytes(len(content) - position)
+        else:
+            left = content[:position] + bytes([content[position] ^ 0x20]) + content[position + 1 :]
+        (folder / "t-0" / LOG).write_bytes(left)
+        if left == content or (position % size in range(12, 16) and damage == "flipped"):
+            continue  # nothing changed, or only the leader epoch, which no CRC covers
+        after = open_storage(folder)
+        partition = after.partition("t", 0)
+        whole = position // size
+        assert values(partition) == list(range(whole)), f"{damage} at {position}"
+        assert (folder / "t-0" / LOG).read_bytes() == content[: whole * size]
+        ((_, entry),) = partition.producers()
+        assert entry.last_sequence == whole - 1
+        if left != content[: whole * size]:
+            assert isinstance(partition.recovery.verdict, Cut)
+            assert partition.recovery.cut_bytes == len(left) - whole * size
+            assert f"cut {len(left) - whole * size} bytes at offset {whole}" in str(partition.recovery)
+        assert partition.append(*make_batch(whole), NOW_MS).base_offset == whole
+        del after, partition
+
+
+def test_what_was_synced_is_never_cut(fill, open_storage, crashed) -> None:
+    live = fill(3, 1)
+    folder = crashed(live, "crashed")
+    log = folder / "t-0" / LOG
+    content = bytearray(log.read_bytes())
+    content[len(content) // 4 + 80] ^= 1  # in the second batch
+    log.write_bytes(content)
+    partition = open_storage(folder).partition("t", 0)
+    assert isinstance(partition.recovery.verdict, Damaged)
+    assert not partition.is_online
+    assert "OFFLINE" in str(partition.recovery)
+    assert log.read_bytes() == bytes(content), "left as it is, for whoever looks into it"
+
+
+def test_a_lost_log_is_not_an_empty_one(fill, open_storage, crashed) -> None:
+    folder = crashed(fill(3, 0), "crashed")
+    (folder / "t-0" / LOG).unlink()
+    assert not open_storage(folder).partition("t", 0).is_online
+
+
+def test_a_damaged_partition_refuses_and_leaves_the_others_alone(
+    fill, open_storage, crashed, make_batch
+) -> None:
+    live = fill(3, 0)
+    live.create_topic("other", now_ms=NOW_MS)
+    folder = crashed(live, "crashed")
+    (folder / "t-0" / LOG).write_bytes(b"")
+    after = open_storage(folder)
+    outcome = after.partition("t", 0).append(*make_batch(3), NOW_MS)
+    assert outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert after.partition("other", 0).append(*make_batch(0), NOW_MS).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("lost", [".index", ".timeindex", ".producers", ".snapshot", "recovery-point"])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("how", ["missing", "empty", "garbage"])
+def test_everything_but_the_log_can_be_built_anew(
+    lost: str, clean: bool, how: str, fill, open_storage, crashed
+) -> None:
+    live = fill(40, 5, segment_bytes=1024, index_interval_bytes=100)
+    before = live.partition("t", 0).producers()
+    segments = live.partition("t", 0).segment_base_offsets
+    if clean:
+        live.close(now_ms=NOW_MS)
+    folder = crashed(live, "crashed")
+    files = [path for path in (folder / "t-0").iterdir() if path.name.endswith(lost)]
+    for path in files:
+        if how == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(b"" if how == "empty" else b"\x01" * 37)
+    assert files
+    partition = open_storage(folder).partition("t", 0)
+    assert values(partition) == list(range(45))
+    assert partition.producers() == before
+    assert partition.segment_base_offsets == segments
+
+
+def test_a_cut_in_an_older_segment_takes_the_newer_ones(fill, open_storage, crashed) -> None:
+    live = fill(1, 40, segment_bytes=1024)
+    partition = live.partition("t", 0)
+    second = partition.segment_base_offsets[1]
+    folder = crashed(live, "crashed")
+    log = folder / "t-0" / f"{second:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    after = open_storage(folder).partition("t", 0)
+    assert after.segment_base_offsets == partition.segment_base_offsets[:2]
+    assert values(after) == list(range(partition.segment_base_offsets[2] - 1))
+
+
+def test_whoever_read_what_was_cut_can_see_it(fill, open_storage, crashed) -> None:
+    live = fill(2, 2)
+    folder = crashed(live, "crashed")
+    log = folder / "t-0" / LOG
+    log.write_bytes(log.read_bytes()[:-1])
+    partition = open_storage(folder).partition("t", 0)
+    assert partition.leader_epoch == 1
+    assert partition.end_offset_for_leader_epoch(0) == (0, 3)
+
+
+def test_a_second_crash_during_recovery_changes_nothing(fill, open_storage, crashed) -> None:
+    live = fill(2, 5)
+    folder = crashed(live, "crashed")
+    log = folder / "t-0" / LOG
+    log.write_bytes(log.read_bytes()[:-5])
+    once = open_storage(folder)
+    twice = open_storage(crashed(once, "again"))
+    assert values(twice.partition("t", 0)) == values(once.partition("t", 0)) == list(range(6))
+    assert twice.partition("t", 0).producers() == once.partition("t", 0).producers()
+
+
+def test_a_trimmed_start_survives(fill, open_storage, crashed) -> None:
+    live = fill(10, 0)
+    live.partition("t", 0).delete_records(4)
+    partition = open_storage(crashed(live, "crashed")).partition("t", 0)
+    assert partition.log_start_offset == 4
+    assert values(partition) == list(range(4, 10))
+    assert isinstance(partition.read(3, 10), OffsetOutOfRange)
