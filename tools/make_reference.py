@@ -1,0 +1,88 @@
+"""Write docs/reference.md from the code: verdicts, errors, served APIs, settings.
+
+python tools/make_reference.py            # write
+python tools/make_reference.py --check    # exit 1 if the page is not what the code says
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from semel import errors
+from semel.config import describe_settings
+from semel.core.producer_state import verdict
+from semel.wire.api import SERVED
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def _table_of(module_docstring: str) -> str:
+    return "\n".join(line.strip() for line in module_docstring.splitlines() if line.startswith("|"))
+
+
+def _exceptions() -> list[tuple[str, str, str]]:
+    found = [
+        (name, value)
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.SemelError) and value is not errors.SemelError
+    ]
+    return [
+        (f"`{name}`", f"`{value.__bases__[0].__name__}`", " ".join((value.__doc__ or "").split()))
+        for name, value in found
+    ]
+
+
+def reference() -> str:
+    """The page's text."""
+    return "\n\n".join(
+        [
+            "# Reference",
+            "Made by `tools/make_reference.py` from the code; a test holds the two together.",
+            "## Verdicts\nWhat the log answers to a batch, and why (`semel.core.producer_state.verdict`).",
+            _table_of(verdict.__doc__ or ""),
+            "## Errors\nEvery exception that semel raises on purpose (`semel.errors`).",
+            _table(["exception", "is a", "what it says"], _exceptions()),
+            "Kafka's error codes that semel sends or understands:",
+            _table(
+                ["code", "name", "the same request may succeed later"],
+                ((int(code), code.name, "yes" if code.retriable else "no") for code in errors.ErrorCode),
+            ),
+            "## APIs\nWhat the server serves; what is not here is not advertised (`semel.wire.api`).",
+            _table(
+                ["key", "API", "versions"],
+                (
+                    (int(key), key.name, f"{api.version_min} to {api.version_max}")
+                    for key, api in SERVED.items()
+                ),
+            ),
+            "## Settings\n`semel serve` takes each as `-X name=value`, as `SEMEL_NAME` in the environment "
+            "(dots as underscores), and in a TOML file (`--config`).",
+            _table(
+                ["setting", "default", "meaning"],
+                (
+                    (f"`{name}`", f"`{default}`" if default else "", doc)
+                    for name, default, doc in describe_settings()
+                ),
+            ),
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    if "--check" in sys.argv[1:]:
+        return int(PAGE.read_text(encoding="utf-8") != reference())
+    PAGE.write_text(reference(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
