@@ -16,7 +16,7 @@ from semel.cli.progress import rows_progress
 from semel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from semel.client.producer import Delivery
+    from semel.client.delivery import Delivery
 
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0"}
 _CHECK_EVERY = 1_000  # deliveries; failures are seen early, and what is delivered is forgotten
@@ -92,7 +92,12 @@ def produce(
             progress(outcome.watch(delivery))
         producer.flush()
         progress(outcome.settle())
-    note(f"delivered {outcome.delivered} record{'s' * (outcome.delivered != 1)} to topic {topic}")
+        dropped = producer.rows_dropped
+    delivered = outcome.delivered - dropped
+    note(
+        f"delivered {delivered} record{'s' * (delivered != 1)} to topic {topic}"
+        + (f"; {dropped} were stored already" if dropped else "")
+    )
 
 
 def read_lines(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from semel.errors import SemelError
+
+_ERROR_LINE = re.compile(r"[A-Za-z_.]*(Error|Exception|Fenced|Lost|Stored|Know|Differs|Replay): ")
 
 
 class ChildFailed(SemelError):
@@ -59,8 +62,13 @@ class Child:
     def check(self) -> None:
         """:class:`ChildFailed` with the last line of its stderr if it ended with an error."""
         if self.exit_code not in (None, 0):
-            lines = self.stderr_path.read_text(errors="replace").strip().splitlines() or ["(it said nothing)"]
-            raise ChildFailed(f"the {self.name} failed: {lines[-1].strip()} (all of it: {self.stderr_path})")
+            raise ChildFailed(f"the {self.name} failed: {self._reason()} (all of it: {self.stderr_path})")
+
+    def _reason(self) -> str:
+        """The last line that names an error; Spark prints its plan after it."""
+        lines = self.stderr_path.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        named = [line for line in lines if _ERROR_LINE.match(line)]
+        return (named or lines)[-1].strip()
 
     def answer(self) -> dict[str, Any]:
         """The JSON of its last line, once it has ended well."""

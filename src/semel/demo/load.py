@@ -1,7 +1,7 @@
 """The loader, a child of the demo: ``python -m semel.demo.load``; killed half-way and started again.
 
 It knows nothing of having been killed: it hands all flights to ``producer.resume``, which gives back those
-that are not stored. The last line of stdout says how many it had to send.
+behind the saved position. The last line of stdout says how many were sent, and how many turned away.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from semel.demo.data import flights
 
 def load(
     bootstrap: str, topic: str, identity_store: Path, *, batch_bytes: int, row_count_max: int | None
-) -> int:
-    """Send what is not stored yet; how many rows that were."""
+) -> dict[str, int]:
+    """Send what is not stored yet: how many rows were handed to the producer, and how many it dropped."""
     from semel import Producer
 
-    sent = 0
+    handed = 0
     with Producer(bootstrap, identity_store=identity_store, batch_bytes=batch_bytes) as producer:
         for position, flight in producer.resume(flights(row_count_max)):
             producer.send(topic, key=flight.key, value=flight.value, position=position)
-            sent += 1
+            handed += 1
         producer.flush()
-    return sent
+        return {"handed": handed, "dropped": producer.rows_dropped}
 
 
 def main() -> None:
@@ -37,14 +37,14 @@ def main() -> None:
     parser.add_argument("--batch-bytes", type=int, required=True)
     parser.add_argument("--rows", type=int)
     options = parser.parse_args()
-    sent = load(
+    counts = load(
         options.bootstrap,
         options.topic,
         options.identity_store,
         batch_bytes=options.batch_bytes,
         row_count_max=options.rows,
     )
-    sys.stdout.write(json.dumps({"sent": sent}) + "\n")
+    sys.stdout.write(json.dumps(counts) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Plays the story: load with a kill, stream with two kills, prove, report.
 
 Every kill happens where it hurts: the producer half-way, driver and server while rows of a micro-batch
-are coming in. What the pipeline had to turn away is counted from what it says itself: the loader sends only
-what ``resume`` gives back, and each run of the sink writes into its journal which rows of its predecessor it
-found undecided.
+are coming in. What the pipeline had to turn away is counted from what it says itself: the producer counts
+the rows that it drops on resume, and each run of the sink writes into its journal which rows of its
+predecessor it found undecided.
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class Story:
     row_count: int
     timeline: Timeline
     stored_at_producer_kill: int = 0
-    sent_after_resume: int = 0
     turned_away_by_producer: int = 0
     turned_away_by_sink: int = 0
     drivers: int = 0
@@ -149,8 +148,8 @@ def _load(plan: DemoPlan, log: LocalLog, folder: Path, story: Story, screen: Scr
     with loader("second loader", SECOND_BATCH_BYTES) as second:
         timeline.mark("resume")
         timeline.wait_for(lambda *_: False, lambda: second.is_running, STEP_TIMEOUT_S)
-        story.sent_after_resume = int(second.answer()["sent"])
-    story.turned_away_by_producer = story.row_count - story.sent_after_resume
+        counts = second.answer()
+    story.turned_away_by_producer = int(counts["dropped"])
     story.load_s = time.monotonic() - began
 
 

@@ -54,7 +54,10 @@ def facts(story: Story, proof: Proof) -> list[tuple[str, str]]:
             "times kill -9: " + ", ".join(event.what.removeprefix("kill -9 ") for event in kills),
         ),
         (f"{story.stored_at_producer_kill:,}", "flights were stored when the producer died"),
-        (f"{story.turned_away_by_producer:,}", "of those were handed in again, and turned away on resume"),
+        (
+            f"{story.turned_away_by_producer:,}",
+            "of those lay behind the saved position, came again, and were turned away",
+        ),
     ]
     if proof.piped is not None:
         rows += [
