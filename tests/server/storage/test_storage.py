@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from semel.core.group import CommitOffsets
+from semel.core.identity import BLOCK_IDS
+from semel.core.identity import Refused as IdentityRefused
+from semel.core.topics import Refused, Topic
+from semel.errors import ErrorCode, StorageError
+from semel.types import ProducerGrant, TopicPartition
+
+NOW_MS = 1_000_000
+
+
+def names(storage) -> list[str]:
+    return [topic.name for topic in storage.topics if not topic.is_internal]
+
+
+def test_topics_survive_a_crash(open_storage, crashed) -> None:
+    live = open_storage()
+    made = live.create_topic("t", 2, {"retention.ms": "1000"}, now_ms=NOW_MS)
+    assert isinstance(made, Topic)
+    live.add_partitions("t", 3, now_ms=NOW_MS)
+    live.alter_topic_config("t", {"segment.bytes": "2048"}, now_ms=NOW_MS)
+    live.create_topic("gone", now_ms=NOW_MS)
+    live.delete_topic("gone", now_ms=NOW_MS)
+    after = open_storage(crashed(live, "crashed"))
+    topic = after.topics.get("t")
+    assert (topic.topic_id, topic.partition_count) == (made.topic_id, 3)
+    assert topic.settings == {"retention.ms": "1000", "segment.bytes": "2048"}
+    assert after.partition("t", 2).config.segment_bytes == 2048
+    assert after.topics.by_id(made.topic_id) is topic
+    assert names(after) == ["t"]
+    assert not [path for path in after.data_dir.iterdir() if path.name.startswith("gone")]
+
+
+def test_a_topic_made_anew_is_empty_and_another_one(open_storage, make_batch, crashed) -> None:
+    storage = open_storage()
+    first = storage.create_topic("t", now_ms=NOW_MS)
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0), NOW_MS)
+    partition.sync()
+    partition.delete_records(1)
+    storage.delete_topic("t", now_ms=NOW_MS)
+    assert storage.partition("t", 0) is None
+    assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    partition.sync()
+    second = storage.create_topic("t", now_ms=NOW_MS)
+    assert second.topic_id != first.topic_id
+    fresh = storage.partition("t", 0)
+    assert (fresh.log_start_offset, fresh.log_end_offset, fresh.producers()) == (0, 0, [])
+    assert open_storage(crashed(storage, "c")).partition("t", 0).log_start_offset == 0
+
+
+def test_what_a_crash_left_of_a_topic_that_was_never_made_goes(open_storage) -> None:
+    storage = open_storage()
+    orphan = storage.data_dir / "half-made-0"
+    orphan.mkdir()
+    (orphan / "00000000000000000000.log").write_bytes(b"")
+    hidden = storage.data_dir / "t-0.0123-delete"
+    hidden.mkdir()
+    (hidden / "x").write_bytes(b"")
+    other = storage.data_dir / "notes"
+    other.mkdir()
+    storage.close(now_ms=NOW_MS)
+    open_storage()
+    assert not orphan.exists()
+    assert not hidden.exists()
+    assert other.exists(), "what is nobody's is left alone"
+
+
+def test_refusals_name_their_reason(open_storage) -> None:
+    storage = open_storage()
+    storage.create_topic("t", now_ms=NOW_MS)
+    cases = [
+        (storage.create_topic("t", now_ms=NOW_MS), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (storage.create_topic("a/b", now_ms=NOW_MS), ErrorCode.INVALID_TOPIC),
+        (storage.create_topic("__consumer_offsets", now_ms=NOW_MS), ErrorCode.INVALID_TOPIC),
+        (storage.create_topic("u", 0, now_ms=NOW_MS), ErrorCode.INVALID_PARTITIONS),
+        (storage.create_topic("u", 1, {"no.such": "1"}, now_ms=NOW_MS), ErrorCode.INVALID_CONFIG),
+        (storage.delete_topic("u", now_ms=NOW_MS), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (storage.delete_topic("__semel_metadata", now_ms=NOW_MS), ErrorCode.INVALID_TOPIC),
+        (storage.add_partitions("t", 1, now_ms=NOW_MS), ErrorCode.INVALID_PARTITIONS),
+        (storage.alter_topic_config("t", {"cleanup.policy": "compact"}, now_ms=NOW_MS), 40),
+    ]
+    for refused, code in cases:
+        assert isinstance(refused, Refused)
+        assert refused.error_code == code
+        assert refused.reason
+    assert names(storage) == ["t"]
+
+
+def test_a_second_server_is_kept_out(open_storage) -> None:
+    held = open_storage()
+    with pytest.raises(StorageError, match="in use by another process"):
+        open_storage()
+    held.close(now_ms=NOW_MS)
+    open_storage()
+
+
+def test_another_format_version_is_refused(open_storage, tmp_path: Path) -> None:
+    open_storage().close(now_ms=NOW_MS)
+    properties = tmp_path / "data" / "meta.properties"
+    properties.write_text(properties.read_text().replace("format.version=1", "format.version=9"))
+    with pytest.raises(StorageError, match="of format version 9; this semel reads format version 1"):
+        open_storage()
+    properties.write_text("version=1\nnode.id=1\n")
+    with pytest.raises(StorageError, match="another program's"):
+        open_storage()
+
+
+def test_the_cluster_keeps_its_id(open_storage) -> None:
+    first = open_storage()
+    cluster_id = first.cluster_id
+    first.close(now_ms=NOW_MS)
+    assert open_storage().cluster_id == cluster_id
+    assert len(cluster_id) == 22
+
+
+def test_no_producer_id_is_ever_given_twice(open_storage, crashed) -> None:
+    storage = open_storage()
+    given = []
+    for restart in range(3):
+        for _ in range(BLOCK_IDS // 2 + 10):
+            granted = storage.init_producer(now_ms=NOW_MS).response
+            assert isinstance(granted, ProducerGrant)
+            given.append(granted.producer_id)
+        storage = open_storage(crashed(storage, f"crashed-{restart}"))
+    assert len(set(given)) == len(given)
+
+
+def test_of_two_copies_of_an_identity_the_first_to_ask_goes_on(open_storage, crashed) -> None:
+    storage = open_storage()
+    first = storage.init_producer(now_ms=NOW_MS).response
+    resumed = storage.init_producer(None, first.producer_id, first.producer_epoch, now_ms=NOW_MS)
+    assert resumed.response == ProducerGrant(first.producer_id, 1)
+    storage.metadata_log.partition.sync()
+    after = open_storage(crashed(storage, "crashed"))
+    twin = after.init_producer(None, first.producer_id, first.producer_epoch, now_ms=NOW_MS).response
+    assert isinstance(twin, IdentityRefused)
+    assert twin.error_code is ErrorCode.PRODUCER_FENCED
+
+
+def test_committed_offsets_survive_and_go_with_their_topic(open_storage, crashed) -> None:
+    storage = open_storage()
+    storage.create_topic("t", now_ms=NOW_MS)
+    name = TopicPartition("t", 0)
+    committed = storage.commit_offsets(CommitOffsets("g", [(name, 5, 0, "note")]), now_ms=NOW_MS)
+    assert committed.response == {name: ErrorCode.NONE}
+    assert committed.sync_offset == storage.group_log.partition.log_end_offset
+    storage.group_log.partition.sync()
+    after = open_storage(crashed(storage, "crashed"))
+    assert after.groups.get("g", name).committed_offset == 5
+    after.delete_topic("t", now_ms=NOW_MS)
+    assert after.groups.get("g", name) is None
+
+
+def test_the_state_logs_stay_small(open_storage, crashed, monkeypatch) -> None:
+    monkeypatch.setattr("semel.server.storage.state_log.COMPACT_BYTES_MIN", 20_000)
+    storage = open_storage()
+    storage.create_topic("t", topic_id=UUID(int=77), now_ms=NOW_MS)
+    name = TopicPartition("t", 0)
+    for n in range(400):
+        storage.commit_offsets(CommitOffsets("g", [(name, n, 0, "")]), now_ms=NOW_MS)
+        storage.init_producer("identity", now_ms=NOW_MS)
+        if n % 50 == 0:
+            storage.maintain(NOW_MS)
+    storage.maintain(NOW_MS)
+    assert storage.group_log.partition.size_bytes < 20_000
+    assert storage.metadata_log.partition.size_bytes < 20_000
+    after = open_storage(crashed(storage, "crashed"))
+    assert after.groups.get("g", name).committed_offset == 399
+    assert after.identities.get("identity").producer_epoch == 399
+    assert after.topics.get("t").topic_id == UUID(int=77)
+    assert list(after.identities.live_records()) == list(storage.identities.live_records())
+
+
+def test_there_is_a_bound_on_topics_and_partitions(tmp_path: Path) -> None:
+    from semel.server.storage.settings import StorageSettings
+    from semel.server.storage.storage import Storage
+
+    settings = StorageSettings(topics_max=4, partitions_max=6)
+    storage = Storage.open(tmp_path / "data", None, settings, now_ms=NOW_MS)
+    assert storage.create_topic("a", 5, now_ms=NOW_MS).error_code is ErrorCode.POLICY_VIOLATION
+    storage.create_topic("a", 2, now_ms=NOW_MS)
+    storage.create_topic("b", 1, now_ms=NOW_MS)
+    assert storage.create_topic("c", 1, now_ms=NOW_MS).error_code is ErrorCode.POLICY_VIOLATION
