@@ -223,6 +223,8 @@ def _decompress_stream(data: Buffer, compression: Compression, decompressed_byte
     out = bytearray()
     step_bytes = max(_STREAM_STEP_BYTES_MIN, 4 * len(data))
     codec = compression.name.lower()
+    if not data:
+        raise CorruptRecordBatch(f"records are not valid {codec}: empty")
     try:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), codec) as stream:
             while chunk := stream.read(min(step_bytes, decompressed_bytes_max + 1 - len(out))):
