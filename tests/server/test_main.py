@@ -8,6 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from semel.config import Address
+from semel.server.main import warn_when_exposed
+
 
 def run_server(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -62,9 +67,13 @@ def test_logs_are_json_lines_when_asked(start_server: Any) -> None:
     assert {"time", "level", "logger", "message"} <= lines[-1].keys()
 
 
-def test_listening_beyond_loopback_warns(start_server: Any) -> None:
-    exposed = start_server("-X", "advertised=127.0.0.1:1", "-X", "max.connections=1")
-    assert "without authentication" not in exposed.log
+@pytest.mark.parametrize(
+    ("host", "warns"),
+    [("127.0.0.1", False), ("::1", False), ("localhost", False), ("0.0.0.0", True), ("h", True)],
+)
+def test_listening_beyond_loopback_warns(host: str, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
+    warn_when_exposed(Address(host, 9092))
+    assert ("without authentication" in caplog.text) == warns
 
 
 def test_settings_come_from_the_environment(start_server: Any) -> None:

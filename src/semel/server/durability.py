@@ -49,53 +49,69 @@ class GroupCommit:
         self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="semel-sync")
         self._dirty: dict[Syncable, None] = {}
         self._waiting: list[Callable[[], None]] = []
+        self._round: tuple[list[Syncable], list[Callable[[], None]]] = ([], [])
         self._scheduled = False
-        self._round: asyncio.Task[None] | None = None
+        self._running = 0  # syncs of the current round that have not ended
+        self._began_s = 0.0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def request(self, partitions: Iterable[Syncable], done: Callable[[], None] | None) -> None:
         """Sync ``partitions`` soon, then call ``done``."""
         self._dirty.update(dict.fromkeys(partitions))
         if done is not None:
             self._waiting.append(done)
-        if not self._scheduled and self._round is None:
+        if not self._scheduled and not self._running:
             # Not at once: what else arrives in this turn of the loop joins the round.
             self._scheduled = True
+            self._idle.clear()
             self._loop.call_soon(self._start)
 
     async def drain(self) -> None:
         """Wait until nothing waits."""
-        while self._scheduled or self._round is not None:
-            if self._round is not None:
-                await asyncio.wait([self._round])
-            else:
-                await asyncio.sleep(0)
+        await self._idle.wait()
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
 
     def _start(self) -> None:
         self._scheduled = False
-        self._round = self._loop.create_task(self._run())
-
-    async def _run(self) -> None:
         dirty, self._dirty = list(self._dirty), {}
         waiting, self._waiting = self._waiting, []
-        began = time.perf_counter()
-        outcomes = await asyncio.gather(
-            *(self._loop.run_in_executor(self._threads, partition.sync) for partition in dirty),
-            return_exceptions=True,
-        )
-        self._observe_seconds(time.perf_counter() - began)
-        for partition, outcome in zip(dirty, outcomes, strict=True):
-            if isinstance(outcome, BaseException):
-                log.error("syncing %s failed", partition.name, exc_info=outcome)
-        self._on_durable([partition.name for partition in dirty])
+        self._round = dirty, waiting
+        self._began_s = time.perf_counter()
+        self._running = max(len(dirty), 1)
+        for partition in dirty:
+            self._threads.submit(self._sync, partition)
+        if not dirty:
+            self._ended()
+
+    def _sync(self, partition: Syncable) -> None:
+        """In a thread."""
+        try:
+            partition.sync()
+        except Exception:
+            log.exception("syncing %s failed", partition.name)
+        self._loop.call_soon_threadsafe(self._ended)
+
+    def _ended(self) -> None:
+        """One sync of the round has ended; with the last one, tell everybody."""
+        self._running -= 1
+        if self._running:
+            return
+        (dirty, waiting), self._round = self._round, ([], [])
+        if dirty:
+            self._observe_seconds(time.perf_counter() - self._began_s)
+            self._on_durable([partition.name for partition in dirty])
         for done in waiting:
             try:
                 done()
             except Exception:  # the others must still be told
                 log.exception("an answer after a sync failed")
-        self._round = None
+        if self._scheduled:
+            return
         if self._dirty or self._waiting:
             self._scheduled = True
             self._loop.call_soon(self._start)
+        else:
+            self._idle.set()

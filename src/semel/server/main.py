@@ -92,7 +92,7 @@ async def _serve(settings: ServerSettings) -> int:
         log.error("cannot listen: %s", error)
         storage.close(now_ms=listener.wall_clock_ms())
         return 1
-    _warn_when_exposed(settings.listen)
+    warn_when_exposed(settings.listen)
     gc.freeze()  # what is there now stays: collections need not look at it again
     mode = "durable" if settings.durability == "fsync" else "page-cache"
     version = metadata.version("semel")
@@ -142,7 +142,7 @@ def open_storage(settings: ServerSettings) -> Storage:
     return storage
 
 
-def _warn_when_exposed(listen: Address) -> None:
+def warn_when_exposed(listen: Address) -> None:
     try:
         loopback = ipaddress.ip_address(listen.host).is_loopback
     except ValueError:

@@ -1,0 +1,242 @@
+"""Handlers without a socket, over real files: what is answered when, and what a bad disk makes of it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from semel.config import Address, ServerSettings
+from semel.errors import ErrorCode
+from semel.record.batch import Record, encode_batch
+from semel.server.broker import Broker
+from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
+from semel.server.storage.filesystem import File, OsFile, OsFileSystem
+from semel.server.storage.settings import StorageSettings
+from semel.server.storage.storage import Storage
+from semel.wire import fetch, init_producer_id, messages, produce
+from semel.wire.api import ApiKey
+from semel.wire.frames import Buffer
+
+NOW_MS = 1_700_000_000_000
+
+
+class Disk(OsFileSystem):
+    """The real file system; its syncs and writes fail once told to."""
+
+    def __init__(self) -> None:
+        self.sync_error: OSError | None = None
+        self.write_error: OSError | None = None
+
+    def open(self, path: Path, *, create: bool = False) -> File:  # type: ignore[override]
+        return DiskFile(super().open(path, create=create), self)
+
+
+class DiskFile:
+    def __init__(self, file: OsFile, disk: Disk) -> None:
+        self.fileno, self.size, self.pread, self.truncate = file.fileno, file.size, file.pread, file.truncate
+        self._file, self._disk = file, disk
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        if self._disk.write_error is not None:
+            raise self._disk.write_error
+        return self._file.pwritev(buffers, position)
+
+    def fdatasync(self) -> None:
+        if self._disk.sync_error is not None:
+            raise self._disk.sync_error
+        self._file.fdatasync()
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def broker(tmp_path: Path, disk: Disk) -> Iterator[Broker]:
+    storage = Storage.open(tmp_path / "data", disk, StorageSettings(), now_ms=NOW_MS)
+    broker = Broker(ServerSettings(), storage)
+    broker.create_topic("t", 1, {}, NOW_MS)
+    yield broker
+    storage.close(now_ms=NOW_MS)
+
+
+def ask(broker: Broker, api_key: ApiKey, version: int, body: Buffer) -> Outcome:
+    call = Call(int(api_key), version, "test", Address("127.0.0.1", 9092), NOW_MS, 10**7)
+    return broker.handle(call, body)
+
+
+def carried_out(outcome: Outcome) -> bytes:
+    """The answer's bytes, with whatever sync it needs done first."""
+    if isinstance(outcome, AfterSync):
+        for partition in outcome.partitions:
+            partition.sync()
+        outcome = outcome.answer or Answer(()) if outcome.finish is None else outcome.finish()
+    assert isinstance(outcome, Answer)
+    return b"".join(bytes(part) for part in outcome.parts)
+
+
+def ask_produce(
+    broker: Broker, *, sequence: int = -1, producer_id: int = -1, epoch: int = -1, acks: int = -1
+) -> Outcome:
+    batch = encode_batch(
+        [Record(0, NOW_MS, None, b"v")], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
+    item = produce.ProducePartition("t", 0, memoryview(batch))
+    body = bytearray().join(produce.encode_request(9, produce.ProduceRequest(None, acks, 1000, [item])))
+    return ask(broker, ApiKey.PRODUCE, 9, memoryview(body))
+
+
+def produced(outcome: Outcome) -> produce.ProducedPartition:
+    (result,), _ = produce.decode_response(9, carried_out(outcome))
+    return result
+
+
+def ask_fetch(broker: Broker, offset: int, *, wait_ms: int = 0, min_bytes: int = 1) -> Outcome:
+    item = fetch.FetchPartition("t", 0, offset, 10**6)
+    request = fetch.FetchRequest(wait_ms, min_bytes, 10**6, 0, [item])
+    return ask(broker, ApiKey.FETCH, 11, fetch.encode_request(11, request))
+
+
+def fetched(outcome: Outcome) -> fetch.FetchedPartition:
+    (partition,) = fetch.decode_response(11, carried_out(outcome)).partitions
+    return partition
+
+
+def fence(broker: Broker, producer_id: int, epoch: int) -> int:
+    marker = {
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "transaction_result": False,
+        "topics": [{"name": "t", "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+    }
+    body = messages.encode_request(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [marker]})
+    answer = carried_out(ask(broker, ApiKey.WRITE_TXN_MARKERS, 1, body))
+    response = messages.decode_response(ApiKey.WRITE_TXN_MARKERS, 1, answer)
+    return int(response.markers[0].topics[0].partitions[0].error_code)
+
+
+def test_acks_all_is_answered_after_the_sync_and_read_only_then(broker: Broker) -> None:
+    outcome = ask_produce(broker)
+    assert isinstance(outcome, AfterSync)
+    assert fetched(ask_fetch(broker, 0)).records == b""
+    result = produced(outcome)
+    assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
+    assert fetched(ask_fetch(broker, 0)).high_watermark == 1
+
+
+def test_acks_one_is_answered_at_once_and_synced_all_the_same(broker: Broker) -> None:
+    outcome = ask_produce(broker, acks=1)
+    assert isinstance(outcome, AfterSync)
+    assert outcome.finish is None
+    assert outcome.answer is not None
+    assert outcome.partitions
+
+
+def test_a_failed_sync_is_never_acknowledged_and_the_partition_stays_offline(
+    broker: Broker, disk: Disk
+) -> None:
+    produced(ask_produce(broker))
+    disk.sync_error = OSError(errno.EIO, "the disk is gone")
+    assert produced(ask_produce(broker)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.sync_error = None
+    assert produced(ask_produce(broker)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert fetched(ask_fetch(broker, 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_full_disk_refuses_and_recovers(broker: Broker, disk: Disk) -> None:
+    disk.write_error = OSError(errno.ENOSPC, "no space left")
+    assert produced(ask_produce(broker)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.write_error = None
+    result = produced(ask_produce(broker))
+    assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_a_failed_sync_of_the_identities_grants_nothing(broker: Broker, disk: Disk) -> None:
+    disk.sync_error = OSError(errno.EIO, "the disk is gone")
+    body = init_producer_id.encode_request(4, init_producer_id.InitProducerIdRequest("x", 1000))
+    answer = carried_out(ask(broker, ApiKey.INIT_PRODUCER_ID, 4, body))
+    assert init_producer_id.decode_response(4, answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_duplicates_gaps_and_unknown_producers(broker: Broker) -> None:
+    assert produced(ask_produce(broker, producer_id=5, epoch=0, sequence=0)).base_offset == 0
+    again = produced(ask_produce(broker, producer_id=5, epoch=0, sequence=0))
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+    gap = produced(ask_produce(broker, producer_id=5, epoch=0, sequence=2))
+    assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    stranger = produced(ask_produce(broker, producer_id=6, epoch=0, sequence=2))
+    assert stranger.error_code == ErrorCode.UNKNOWN_PRODUCER_ID
+    assert broker.counters.verdicts == {
+        "Append": 1,
+        "Duplicate": 1,
+        "OutOfOrderSequence": 1,
+        "UnknownProducer": 1,
+    }
+
+
+def test_a_duplicate_of_what_is_not_durable_waits_too(broker: Broker) -> None:
+    ask_produce(broker, producer_id=5, epoch=0, sequence=0)
+    assert isinstance(ask_produce(broker, producer_id=5, epoch=0, sequence=0), AfterSync)
+
+
+def test_the_fence(broker: Broker) -> None:
+    produced(ask_produce(broker, producer_id=5, epoch=0, sequence=0))
+    assert fence(broker, 5, 2) == ErrorCode.NONE
+    assert fence(broker, 5, 2) == ErrorCode.NONE
+    assert fence(broker, 5, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    zombie = produced(ask_produce(broker, producer_id=5, epoch=0, sequence=1))
+    assert zombie.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert produced(ask_produce(broker, producer_id=5, epoch=2, sequence=0)).error_code == ErrorCode.NONE
+
+
+def test_identities_rise_and_shut_out(broker: Broker) -> None:
+    def init(
+        name: str | None, producer_id: int = -1, epoch: int = -1
+    ) -> init_producer_id.InitProducerIdResponse:
+        request = init_producer_id.InitProducerIdRequest(name, 1000, producer_id, epoch)
+        body = init_producer_id.encode_request(4, request)
+        return init_producer_id.decode_response(4, carried_out(ask(broker, ApiKey.INIT_PRODUCER_ID, 4, body)))
+
+    first, second = init("x"), init("x")
+    assert (first.producer_epoch, second.producer_epoch) == (0, 1)
+    assert first.producer_id == second.producer_id
+    fresh = init(None)
+    assert fresh.producer_id != first.producer_id
+    resumed = init(None, fresh.producer_id, 0)
+    assert (resumed.producer_id, resumed.producer_epoch) == (fresh.producer_id, 1)
+    assert init(None, fresh.producer_id, 0).error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_acks_zero_that_fails_closes(broker: Broker) -> None:
+    outcome = ask_produce(broker, producer_id=6, epoch=0, sequence=2, acks=0)
+    assert isinstance(outcome, Disconnect)
+
+
+def test_a_corrupt_batch_is_refused(broker: Broker) -> None:
+    batch = encode_batch([Record(0, NOW_MS, None, b"v")])
+    batch[-1] ^= 1
+    item = produce.ProducePartition("t", 0, memoryview(batch))
+    body = bytearray().join(produce.encode_request(9, produce.ProduceRequest(None, -1, 1000, [item])))
+    result = produced(ask(broker, ApiKey.PRODUCE, 9, memoryview(body)))
+    assert result.error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_fetch_waits_until_there_is_enough_or_time_is_up(broker: Broker) -> None:
+    waiting = ask_fetch(broker, 0, wait_ms=100)
+    assert isinstance(waiting, WhenReadable)
+    assert waiting.attempt(False) is None
+    produced(ask_produce(broker))
+    answer = waiting.attempt(False)
+    assert answer is not None
+    late = ask_fetch(broker, 1, wait_ms=100)
+    assert isinstance(late, WhenReadable)
+    assert late.attempt(True) is not None
+
+
+def test_a_fetch_beyond_the_log_is_out_of_range(broker: Broker) -> None:
+    assert fetched(ask_fetch(broker, 5)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

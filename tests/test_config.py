@@ -1,0 +1,73 @@
+"""Settings: every source, its rank, and that nothing is silently ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from semel.config import Address, ServerSettings, load_settings, setting_names
+from semel.errors import ConfigError
+
+
+def test_defaults() -> None:
+    assert load_settings() == ServerSettings()
+    assert ServerSettings().listen == Address("127.0.0.1", 9092)
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = tmp_path / "semel.toml"
+    file.write_text('num.partitions = 2\nlog_format = "json"\n[log.segment]\nbytes = 4096\n')
+    environment = {"SEMEL_NUM_PARTITIONS": "3", "SEMEL_BOOTSTRAP": "ignored:1", "HOME": "/"}
+    settings = load_settings(config_file=file, environment=environment)
+    assert (settings.num_partitions, settings.log_format, settings.log_segment_bytes) == (3, "json", 4096)
+    settings = load_settings(
+        config_file=file,
+        environment=environment,
+        flags={"data_dir": "d", "listen": None},
+        overrides=["num.partitions=4"],
+    )
+    assert (settings.num_partitions, settings.data_dir) == (4, Path("d"))
+
+
+@pytest.mark.parametrize("name", ["log.segment.bytes", "log_segment_bytes", "LOG-SEGMENT-BYTES"])
+def test_dots_dashes_and_underscores_are_one(name: str) -> None:
+    assert load_settings(overrides=[f"{name}=2048"]).log_segment_bytes == 2048
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("log.segmet.bytes=1", "did you mean 'log.segment.bytes'"),
+        ("zzz=1", "unknown setting 'zzz'"),
+        ("num.partitions", "not name=value"),
+        ("num.partitions=many", "not a whole number"),
+        ("num.partitions=0", "not between 1 and"),
+        ("auto.create.topics.enable=maybe", "neither true nor false"),
+        ("durability=never", "none of fsync, page-cache"),
+        ("listen=localhost", "not HOST:PORT"),
+        ("log.message.timestamp.type=Never", "none of createtime"),
+    ],
+)
+def test_what_is_wrong_is_said(override: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load_settings(overrides=[override])
+
+
+def test_an_unknown_variable_and_a_broken_file_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="SEMEL_NUM_PARTITION"):
+        load_settings(environment={"SEMEL_NUM_PARTITION": "3"})
+    with pytest.raises(ConfigError, match=r"no\.toml"):
+        load_settings(config_file=tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_text("= 1")
+    with pytest.raises(ConfigError, match=r"bad\.toml"):
+        load_settings(config_file=tmp_path / "bad.toml")
+
+
+def test_addresses() -> None:
+    assert Address.parse("[::1]:80") == Address("::1", 80)
+    assert str(Address("::1", 80)) == "[::1]:80"
+
+
+def test_names_are_unique() -> None:
+    assert len(set(setting_names())) == len(setting_names())
