@@ -18,12 +18,12 @@ $(STAMP): locks/dev.txt pyproject.toml
 check: setup lint types contracts unit
 
 lint:
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 
 format:
-	$(BIN)/ruff check --fix src tests bench
-	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 
 types:
 	$(BIN)/mypy
