@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from semel.client.delivery import Delivery, error_of
 from semel.client.sending import Headers, ProducerSettings, Sender
+from semel.client.tables import chunks_of
 from semel.core.client.resume import Position
 from semel.errors import ConfigError, NotStored
 
@@ -85,13 +86,15 @@ class AsyncProducer:
 
     async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
         """Send a table's rows; how many were handed."""
-        from semel.client.tables import rows_of
-
-        sent = 0
-        for value, key, timestamp_ms, headers in rows_of(table):
-            await self.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers, position=position)
-            sent += 1
-        return sent
+        sender = self._sender
+        sender.begin(position)
+        if not sender.knows_topic(topic):
+            sender.check_usable()
+            await sender.learn_topic(topic)
+        for chunk in chunks_of(table):
+            while not sender.try_append_chunk(topic, chunk):
+                await sender.engine.room_made()
+        return int(table.num_rows)
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]

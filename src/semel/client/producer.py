@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport, error_of
 from semel.client.sending import Headers, ProducerSettings, Sender
+from semel.client.tables import chunks_of
 from semel.core.client.resume import Position
 from semel.errors import NotStored
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Delivery", "DeliveryReport", "Producer"]
 
 _Row = TypeVar("_Row")
+_T = TypeVar("_T")
 
 
 class Producer:
@@ -81,38 +84,41 @@ class Producer:
             sender.check_usable()
             self._background.run(sender.learn_topic(topic))
         delivery = sender.try_append(topic, row, partition)
-        return delivery if delivery is not None else self._send_when_there_is_room(topic, row, partition)
+        if delivery is not None:
+            return delivery
+        delivery = self._when_there_is_room(partial(sender.try_append, topic, row, partition))
+        assert delivery is not None
+        return delivery
 
-    def _send_when_there_is_room(self, topic: str, row: Any, partition: int | None) -> Delivery:
+    def _when_there_is_room(self, attempt: Callable[[], _T]) -> _T:
         engine = self._sender.engine
         give_up_s = time.monotonic() + self._max_block_s
-        while True:
+        while not (done := attempt()):
+            if time.monotonic() >= give_up_s:
+                raise NotStored(f"the producer's buffer stayed full for {self._max_block_s:.1f} s")
             with engine.lock:
                 engine.wake()
                 engine.settled.wait(min(0.1, max(0.0, give_up_s - time.monotonic())))
-            delivery = self._sender.try_append(topic, row, partition)
-            if delivery is not None:
-                return delivery
-            if time.monotonic() >= give_up_s:
-                raise NotStored(f"the producer's buffer stayed full for {self._max_block_s:.1f} s")
+        return done
 
     def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
         """Send a table's rows: columns ``value`` (``key``, ``timestamp``, ``headers``); how many were handed.
 
         Rows with equal keys keep their order. Wait for them with :meth:`flush`.
         """
-        from semel.client.tables import rows_of
-
-        sent = 0
-        for value, key, timestamp_ms, headers in rows_of(table):
-            self.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers, position=position)
-            sent += 1
-        return sent
+        sender = self._sender
+        sender.begin(position)
+        if not sender.knows_topic(topic):
+            sender.check_usable()
+            self._background.run(sender.learn_topic(topic))
+        for chunk in chunks_of(table):
+            self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk))
+        return int(table.num_rows)
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
     ) -> Iterator[tuple[Position, _Row]]:
-        """The rows behind the saved position, as ``(position, row)`` to send with that position.
+        """The rows behind the saved position, as ``(position, row)``: send them with it.
 
         ``rows`` is an iterable that gives the same rows in the same order on every run (positions are then row
         numbers), or a function of the saved position that gives ``(position, row)`` from there on. Rows that

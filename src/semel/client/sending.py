@@ -7,12 +7,13 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from semel.client.cluster import Cluster
 from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine, monotonic_ms
 from semel.client.identity import IdentityFile, resume_identity
+from semel.client.tables import encode_rows, partitions_of
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
@@ -20,10 +21,13 @@ from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position
 from semel.errors import ConfigError, NotStored
-from semel.record.batch import Record
+from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
 from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _Row = TypeVar("_Row")
 Headers = Sequence[tuple[str, bytes | None]]
@@ -95,6 +99,7 @@ class Sender:
         self.save_failure: Exception | None = None
         self._file = IdentityFile(settings.identity_store) if settings.identity_store is not None else None
         self._saving: asyncio.Task[None] | None = None
+        self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
         self._rows_without_key: dict[str, int] = {}
 
@@ -104,6 +109,7 @@ class Sender:
             return
         saved = await resume_identity(self.cluster, self._file, self.settings.identity)
         self.progress = Progress(saved, self.settings.save_interval_ms)
+        self._must_resume = any(item.stored > item.handed for item in saved.partitions.values())
         self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
 
     async def learn_topic(self, topic: str) -> None:
@@ -165,6 +171,48 @@ class Sender:
                 engine.wake()
             return Delivery(tp, batch, place, row.timestamp_ms)
 
+    def try_append_chunk(self, topic: str, chunk: pa.Table) -> bool:
+        """Buffer a piece of a table; False when the buffer has no room for it."""
+        import numpy as np
+
+        engine, count = self.engine, self._partition_counts[topic]
+        with engine.lock:
+            self.check_usable()
+            buffered_bytes = engine.pipeline.buffered_bytes
+            if buffered_bytes and buffered_bytes + chunk.nbytes > self.settings.buffer_bytes:
+                return False
+            before = self._rows_before(topic)
+        partitions = partitions_of(chunk, count, before, ROWS_A_TURN)
+        now_ms = time.time_ns() // 1_000_000
+        for partition in range(count):
+            rows = np.flatnonzero(partitions == partition)
+            tp = TopicPartition(topic, partition)
+            if self.progress is not None:
+                with engine.lock:
+                    rows = rows[self.progress.hand_many(tp, len(rows)) :]
+            if not len(rows):
+                continue
+            encoded = encode_rows(
+                chunk,
+                rows,
+                now_ms=now_ms,
+                compression=Compression[self.settings.compression.upper()],
+                batch_bytes_max=self.settings.batch_bytes,
+            )
+            with engine.lock:
+                for batch in encoded:
+                    record_count = decode_header(batch).record_count
+                    engine.pipeline.append_encoded(tp, batch, record_count, monotonic_ms())
+                engine.wake()
+        if self.progress is None:
+            self._rows_without_key[topic] = before + chunk.num_rows
+        return True
+
+    def _rows_before(self, topic: str) -> int:
+        if self.progress is not None:
+            return self.progress.handed_to_topic(topic)
+        return self._rows_without_key.get(topic, 0)
+
     def check_usable(self) -> None:
         if self.closed:
             raise NotStored("the producer is closed; nothing was sent")
@@ -176,6 +224,11 @@ class Sender:
             raise error_of(self.engine.pipeline.failed, "an earlier row")
         if self.save_failure is not None:
             raise self.save_failure
+        if self._must_resume:
+            raise ConfigError(
+                "rows behind the saved position are stored already: send what resume() gives, so that they "
+                "can be told from new ones"
+            )
 
     def _partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
         count = self._partition_counts[topic]
@@ -201,7 +254,12 @@ class Sender:
             raise ConfigError(
                 "resume() needs identity_store: without a saved identity nothing can be resumed"
             )
-        saved = self.progress.saved.position
+        self._must_resume = False
+        return self._rows_after(rows, self.progress.saved.position)
+
+    def _rows_after(
+        self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]], saved: Position
+    ) -> Iterator[tuple[Position, _Row]]:
         if callable(rows):
             yield from rows(saved)
             return

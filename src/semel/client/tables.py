@@ -1,35 +1,48 @@
-"""An Arrow table as rows to send."""
+"""Arrow tables as batches to send: partitions, cuts and encoding by column, never row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from semel.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TableRow = tuple[bytes | None, bytes | None, int | None, tuple[tuple[str, bytes | None], ...]]
+CHUNK_ROWS_MAX: Final = 40_000
+_COLUMNS: Final = ("key", "value", "timestamp", "headers")
 
 
-def rows_of(table: pa.Table) -> Iterator[TableRow]:
-    """(value, key, timestamp in ms, headers) of each row, checked by column before the first."""
-    import pyarrow as pa
-
-    unknown = set(table.column_names) - {"key", "value", "timestamp", "headers"}
-    if unknown or "value" not in table.column_names:
+def chunks_of(table: pa.Table) -> Iterator[pa.Table]:
+    """The table in pieces, columns checked before the first."""
+    if "value" not in table.column_names or not set(table.column_names) <= set(_COLUMNS):
         raise ConfigError(
             f"a table to send has columns value, key, timestamp, headers; not {table.column_names}"
         )
-    for chunk in table.to_batches():
-        columns = dict(zip(table.column_names, chunk.columns, strict=True))
-        values = columns["value"].cast(pa.binary()).to_pylist()
-        nothing: list[None] = [None] * len(values)
-        keys = columns["key"].cast(pa.binary()).to_pylist() if "key" in columns else nothing
-        stamps = nothing
-        if "timestamp" in columns:
-            stamps = columns["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
-        headers = columns["headers"].to_pylist() if "headers" in columns else nothing
-        for value, key, stamp, pairs in zip(values, keys, stamps, headers, strict=True):
-            yield value, key, stamp, tuple((pair["key"], pair["value"]) for pair in pairs or ())
+    for first in range(0, table.num_rows, CHUNK_ROWS_MAX):
+        yield table.slice(first, CHUNK_ROWS_MAX)
+
+
+def partitions_of(chunk: pa.Table, partition_count: int, rows_before: int, rows_a_turn: int) -> Any:
+    """The partition of each row: by key, and by turns where there is none. A numpy array."""
+    import numpy as np
+
+    from semel.record.columnar import partition_rows
+
+    turns = (rows_before + np.arange(chunk.num_rows, dtype=np.int64)) // rows_a_turn % partition_count
+    if "key" not in chunk.column_names:
+        return turns
+    by_key = partition_rows(chunk["key"], partition_count)
+    return np.where(by_key < 0, turns, by_key)
+
+
+def encode_rows(chunk: pa.Table, rows: Any, **options: Any) -> list[bytearray]:
+    """The rows at these indexes, encoded in order."""
+    from semel.record.columnar import encode_columns
+
+    part = chunk.take(rows)
+    named = {name: part[name] for name in part.column_names}
+    stamps = named["timestamp"] if "timestamp" in named else options.pop("now_ms")
+    options.pop("now_ms", None)
+    return encode_columns(named.get("key"), named["value"], stamps, named.get("headers"), **options)

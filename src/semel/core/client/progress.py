@@ -117,6 +117,18 @@ class Progress:
             return False
         return True
 
+    def handed_to_topic(self, topic: str) -> int:
+        return self._handed_to_topic[topic]
+
+    def hand_many(self, tp: TopicPartition, row_count: int) -> int:
+        """Count rows; how many of them, from the first on, the log holds already."""
+        line = self._lines[tp]
+        dropped = min(row_count, max(0, line.resumed_stored - line.handed))
+        line.handed += row_count
+        self._handed_to_topic[tp.topic] += row_count
+        self.rows_dropped += dropped
+        return dropped
+
     def stored(self, tp: TopicPartition, fate: PartFate, record_count: int) -> None:
         """A batch is stored; fates that are not Stored change nothing."""
         if not isinstance(fate, Stored):

@@ -1,0 +1,158 @@
+"""A producer that is killed at any row and run again stores every row once, in order."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import semel
+from semel.client.consumer import ConsumerRecord
+from semel.errors import ConfigError, ProducerFenced, StorageError
+from semel.types import TopicPartition
+
+LOAD = Path(__file__).with_name("resumable_load.py")
+ROWS = 30_000
+SETTINGS = [
+    {"batch_bytes": 2_000, "linger_ms": 0},
+    {"batch_bytes": 50_000, "linger_ms": 5, "compression": "lz4"},
+    {"batch_bytes": 700, "linger_ms": 1, "compression": "gzip"},
+    {"batch_bytes": 9_000, "linger_ms": 2, "in_flight_max": 1},
+]
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> list[ConsumerRecord]:
+    with semel.Consumer(bootstrap) as consumer:
+        tps = [TopicPartition(topic, partition) for partition in range(partitions)]
+        consumer.assign(tps)
+        records = []
+        while taken := consumer.poll(0.5, max_records=100_000):
+            records += taken
+        return records
+
+
+def killed_and_resumed(bootstrap: str, identity: Path, seed: int) -> None:
+    choose = random.Random(seed)
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic("out", 3)
+    kills = 0
+    for attempt in range(30):
+        settings = SETTINGS[attempt % len(SETTINGS)]
+        command = [
+            sys.executable,
+            str(LOAD),
+            bootstrap,
+            "out",
+            str(identity),
+            str(ROWS),
+            json.dumps(settings),
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            kill_after_lines = choose.randrange(1, 20) if attempt < 5 else 10**6
+            for number, _line in enumerate(child.stdout):
+                if number == kill_after_lines:
+                    child.kill()
+                    kills += 1
+                    break
+            child.stdout.read()
+        if child.returncode == 0:
+            break
+    assert child.returncode == 0
+    assert kills >= 3
+    records = read_all(bootstrap, "out", 3)
+    assert sorted(int(record.value or b"") for record in records) == list(range(ROWS))
+    for partition in range(3):
+        rows = [int(record.value or b"") for record in records if record.partition == partition]
+        assert rows == sorted(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rows_are_stored_once_and_in_order_whenever_the_producer_is_killed(
+    semel_server: semel.LocalLog, tmp_path: Path, seed: int
+) -> None:
+    killed_and_resumed(semel_server.bootstrap, tmp_path / "identity", seed)
+
+
+def test_the_older_of_two_copies_is_fenced_and_told_by_which_epoch(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    identity = tmp_path / "identity"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as older:
+        older.send("out", "1", position=0)
+        older.flush()
+        with semel.Producer(semel_server.bootstrap, identity_store=identity) as newer:
+            with pytest.raises(ProducerFenced, match=r"epoch 0 .* was fenced by epoch 1"):
+                older.send("out", "2", position=1).result(10)
+            with pytest.raises(ProducerFenced):
+                older.send("out", "3", position=2)
+            newer.send("out", "2", position=1).result(10)
+    assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"1", b"2"]
+
+
+def test_a_copied_identity_file_counts_what_every_epoch_stored(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    """A copy that knows only an old epoch still drops all that was stored since."""
+    first, second = tmp_path / "identity", tmp_path / "copy"
+    with semel.Producer(semel_server.bootstrap, identity_store=first, save_interval_ms=10**9) as producer:
+        producer.send("out", "0", position=0).result(10)
+        producer.flush()
+        second.write_bytes(first.read_bytes())
+        for row in range(1, 10):
+            producer.send("out", str(row), position=row)
+    with semel.Producer(semel_server.bootstrap, identity_store=first) as producer:
+        for row in range(10, 20):
+            producer.send("out", str(row), position=row)
+    with semel.Producer(semel_server.bootstrap, identity_store=second) as producer:
+        assert producer.position == 0
+        for position, row in producer.resume(range(30)):
+            producer.send("out", str(row), position=position)
+        assert producer.rows_dropped == 19
+    values = [int(record.value or b"") for record in read_all(semel_server.bootstrap, "out", 1)]
+    assert values == list(range(30))
+
+
+def test_rows_resume_from_a_function_of_the_position(semel_server: semel.LocalLog, tmp_path: Path) -> None:
+    def rows(after: str | None) -> list[tuple[str, str]]:
+        return [(name, name * 2) for name in "abcdef" if after is None or name > after]
+
+    for _ in range(2):
+        with semel.Producer(semel_server.bootstrap, identity_store=tmp_path / "identity") as producer:
+            for position, row in producer.resume(rows):
+                producer.send("out", row, position=position)
+    values = [record.value for record in read_all(semel_server.bootstrap, "out", 1)]
+    assert values == [b"aa", b"bb", b"cc", b"dd", b"ee", b"ff"]
+
+
+def test_a_damaged_identity_is_refused(semel_server: semel.LocalLog, tmp_path: Path) -> None:
+    identity = tmp_path / "identity"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("out", "1", position=0)
+    stored = bytearray(identity.read_bytes())
+    stored[-5] ^= 1
+    identity.write_bytes(stored)
+    with pytest.raises(StorageError, match="checksum"):
+        semel.Producer(semel_server.bootstrap, identity_store=identity)
+
+
+def test_rows_sent_without_resume_are_refused_when_some_are_stored_behind_the_position(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    """They could not be told from those that must be dropped."""
+    identity = tmp_path / "identity"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("out", "1", position=0).result(10)
+        before_flush = identity.read_bytes()
+    identity.write_bytes(before_flush)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        with pytest.raises(ConfigError, match="resume"):
+            producer.send("out", "2", position=1)
+        for position, row in producer.resume(["1", "2"]):
+            producer.send("out", row, position=position)
+    assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"1", b"2"]

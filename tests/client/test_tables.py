@@ -1,0 +1,68 @@
+"""Tables go out by column, and land where the same rows sent one by one would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute
+import pytest
+
+import semel
+from semel.errors import ConfigError
+from semel.types import TopicPartition
+
+ROWS = pa.table(
+    {
+        "key": [None if row % 4 == 0 else f"key-{row % 11}" for row in range(100_000)],
+        "value": [f"{row}" for row in range(100_000)],
+    }
+)
+
+
+def values_by_partition(bootstrap: str, topic: str) -> dict[int, list[bytes | None]]:
+    found: dict[int, list[bytes | None]] = {0: [], 1: [], 2: []}
+    with semel.Consumer(bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, partition) for partition in found])
+        while (table := consumer.fetch_table(0.3)).num_rows:
+            for partition, value in zip(
+                table["partition"].to_pylist(), table["value"].to_pylist(), strict=True
+            ):
+                found[partition].append(value)
+    return found
+
+
+def test_a_table_lands_like_its_rows(semel_server: semel.LocalLog) -> None:
+    with semel.Admin(semel_server.bootstrap) as admin, semel.Producer(semel_server.bootstrap) as producer:
+        for topic in ("table", "rows"):
+            admin.create_topic(topic, 3)
+        # Without an identity turns count the rows without a key only, row by row; keyed rows go by key.
+        keyed = ROWS.filter(pa.compute.is_valid(ROWS["key"]))
+        assert producer.send_table("table", keyed) == keyed.num_rows
+        for row in keyed.to_pylist():
+            producer.send("rows", row["value"], row["key"])
+        producer.flush()
+    assert values_by_partition(semel_server.bootstrap, "table") == values_by_partition(
+        semel_server.bootstrap, "rows"
+    )
+
+
+def test_a_table_resumes_in_its_middle(semel_server: semel.LocalLog, tmp_path: Path) -> None:
+    identity = tmp_path / "identity"
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("out", 3)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send_table("out", ROWS.slice(0, 61_234), position="first try")
+        before = identity.read_bytes()
+    identity.write_bytes(before)  # as if killed before the position was saved
+    with semel.Producer(semel_server.bootstrap, identity_store=identity, compression="zstd") as producer:
+        for position, table in producer.resume(lambda _: [("all", ROWS)]):
+            producer.send_table("out", table, position=position)
+        assert producer.rows_dropped == 61_234
+    found = values_by_partition(semel_server.bootstrap, "out")
+    assert sorted(int(value or b"") for values in found.values() for value in values) == list(range(100_000))
+
+
+def test_a_table_with_other_columns_is_refused(semel_server: semel.LocalLog) -> None:
+    with semel.Producer(semel_server.bootstrap) as producer, pytest.raises(ConfigError, match="columns"):
+        producer.send_table("out", pa.table({"payload": ["x"]}))
