@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from semel.core.log.config import UNLIMITED, LogConfig
 from semel.types import NO_TIMESTAMP
@@ -13,9 +12,8 @@ from semel.types import NO_TIMESTAMP
 POSITION_MAX: Final = 2**31 - 1  # positions and relative offsets are int32 in the indexes
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
-    """What the decisions need to know of one segment."""
+class SegmentFacts(NamedTuple):
+    """What the decisions need to know of one segment. A tuple: one is made for every append."""
 
     base_offset: int
     size_bytes: int

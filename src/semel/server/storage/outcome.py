@@ -23,12 +23,11 @@ class Incoming(NamedTuple):
     headers: Sequence[BatchHeader]
 
 
-@dataclass(frozen=True, slots=True)
-class AppendOutcome:
+class AppendOutcome(NamedTuple):
     """What to answer, and when: as soon as the partition's high watermark has reached ``sync_offset``.
 
     An error is final at once and has ``sync_offset`` 0. Should the partition go offline before the watermark
-    gets there, the answer is KAFKA_STORAGE_ERROR instead.
+    gets there, the answer is KAFKA_STORAGE_ERROR instead. A tuple: one is made for every request.
     """
 
     error_code: ErrorCode

@@ -271,16 +271,21 @@ class Partition:
             assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
             group.add(batch, header, self._producers, now_ms)
         group.slots.append(slot)
-        return self._outcome(
+        return AppendOutcome(
             ErrorCode.NONE,
-            base_offset=base_offset,
-            log_append_time_ms=NO_TIMESTAMP if append_time_ms is None else append_time_ms,
-            sync_offset=group.end_offset,
-            verdict=APPEND,
+            base_offset,
+            NO_TIMESTAMP if append_time_ms is None else append_time_ms,
+            self.log_start_offset,
+            group.end_offset,
+            None,
+            APPEND,
         )
 
     def _is_full_for(self, group: _Group, incoming: Incoming, now_ms: int) -> bool:
-        last_offset = group.end_offset + sum(header.last_offset_delta + 1 for header in incoming.headers) - 1
+        headers = incoming.headers
+        last_offset = group.end_offset + headers[0].last_offset_delta
+        if len(headers) > 1:
+            last_offset += sum(header.last_offset_delta + 1 for header in headers[1:])
         return must_roll(
             self._segments[-1].facts,
             incoming_bytes=group.size_bytes + len(incoming.batches),
