@@ -49,4 +49,6 @@ class SemelDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A micro-batch of a streaming query."""
         check_columns(schema)
-        return SemelStreamWriter(sink_options(self.options, streaming=True))
+        return SemelStreamWriter(
+            sink_options(self.options, streaming=True), self.options.get("checkpointLocation", "")
+        )

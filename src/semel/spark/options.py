@@ -10,11 +10,13 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
 from semel.types import TopicPartition
+
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SPARK_OWN: Final = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 _SOURCE: Final = frozenset(
@@ -90,7 +92,7 @@ class SourceOptions:
     partitions_min: int | None = None
     include_headers: bool = False
     fail_on_data_loss: bool = True
-    isolation: str = "read_committed"
+    isolation: Isolation = "read_committed"
     partition_fetch_bytes_max: int = 8 * 2**20
 
 
@@ -149,7 +151,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         partitions_min=_positive(given, "minPartitions"),
         include_headers=_flag(given, "includeHeaders", default=False),
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
-        isolation=_choice(given, "kafka.isolation.level", ("read_committed", "read_uncommitted")),
+        isolation=_isolation(given),
         partition_fetch_bytes_max=_positive(given, "kafka.max.partition.fetch.bytes") or 8 * 2**20,
     )
 
@@ -246,6 +248,11 @@ def _position(given: Mapping[str, str], side: str, default: int) -> Position:
     if side == "starting" and text.strip().startswith("sink:"):
         return Position(default=EARLIEST, sink_id=text.strip().removeprefix("sink:"))
     return Position(offsets=parse_offsets(text, f"{side}Offsets"), default=default)
+
+
+def _isolation(given: Mapping[str, str]) -> Isolation:
+    level = _choice(given, "kafka.isolation.level", ("read_committed", "read_uncommitted"))
+    return "read_committed" if level == "read_committed" else "read_uncommitted"
 
 
 def _topics(text: str) -> tuple[str, ...]:

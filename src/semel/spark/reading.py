@@ -9,6 +9,7 @@ from typing import Final
 from semel.client.blocking import Cluster
 from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
 from semel.record.batch import BatchHeader, scan_batches
+from semel.spark.options import Isolation
 from semel.types import TopicPartition
 
 _POLL_TIMEOUT_MS: Final = 120_000  # kafkaConsumer.pollTimeoutMs
@@ -24,7 +25,7 @@ def read_range(
     from_offset: int,
     end_offset: int,
     *,
-    isolation: str = "read_committed",
+    isolation: Isolation = "read_committed",
     partition_bytes_max: int = 8 * 2**20,
     fail_on_data_loss: bool = True,
 ) -> Iterator[list[Batch]]:

@@ -48,14 +48,15 @@ class _Planned:
     decided_before: object
 
 
-_RUNS: Final[dict[tuple[int, Connection, str], _Planned]] = {}
+# By process, log, sink and checkpoint: another query on the sink begins a run of its own.
+_RUNS: Final[dict[tuple[int, Connection, str, str], _Planned]] = {}
 
 
-def plan_batch(options: SinkOptions) -> Ticket:
+def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     """The ticket of the next micro-batch: of the run that this process holds, or of a new one."""
     assert options.sink_id is not None
     log = SinkLog(options.connection, options.sink_id)
-    key = (os.getpid(), options.connection, options.sink_id)
+    key = (os.getpid(), options.connection, options.sink_id, checkpoint)
     held = _RUNS.pop(key, None)  # gone, should anything below fail: a new run is always safe
     ticket = None if held is None else _next_in_run(held, history_of(log, options.connection))
     if ticket is None or ticket.output.topic != options.topic:
@@ -74,13 +75,14 @@ def _next_in_run(held: _Planned, history: SinkHistory) -> Ticket | None:
 class SemelStreamWriter(DataSourceStreamArrowWriter):
     """``writeStream.format("semel")``."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, checkpoint: str) -> None:
         self.options = options
+        self.checkpoint = checkpoint
         self.ticket: Ticket | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self.ticket is None:  # called twice for a micro-batch; the second time it is planned already
-            self.ticket = plan_batch(self.options)
+            self.ticket = plan_batch(self.options, self.checkpoint)
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

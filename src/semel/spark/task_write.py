@@ -126,9 +126,7 @@ class TaskWrite:
         """Fewer rows came than are stored: an error, unless another query cuts its batches elsewhere."""
         for tp, seen in check.unmet.items():
             stored = check.expected[tp]
-            if self.source_range is None or not surplus_allowed(
-                self.ticket, self.writer, tp, self.query_id
-            ):
+            if self.source_range is None or not surplus_allowed(self.ticket, self.writer, tp, self.query_id):
                 allow(fewer_rows(self.writer, tp, seen.count, stored.count))
             output = self._output(tp)
             digest = NO_ROWS
@@ -169,7 +167,7 @@ class TaskWrite:
         batches = encode_columns(
             rows.keys,
             rows.values,
-            timestamps=rows.timestamps if rows.timestamps is not None else time.time_ns() // 1_000_000,
+            rows.timestamps if rows.timestamps is not None else time.time_ns() // 1_000_000,
             headers=rows.headers,
             producer_id=self.producer_id,
             producer_epoch=writer_epoch(self.ticket.sink_epoch),

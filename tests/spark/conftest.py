@@ -1,0 +1,141 @@
+"""One server and one Spark session for a module; rows in and out by the low-level client."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+
+import pytest
+
+from semel.client.blocking import Cluster
+from semel.record.batch import Record, decode_records, encode_batch, scan_batches
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+
+@dataclass
+class Log:
+    """A running server, and what tests ask of it."""
+
+    bootstrap: str
+    cluster: Cluster
+
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> str:
+        """A new topic with a name of its own."""
+        topic = f"{name}-{uuid.uuid4().hex[:8]}"
+        self.cluster.create_topics({topic: partitions}, configs={topic: configs} if configs else None)
+        self.cluster.topic(topic)
+        return topic
+
+    def write(
+        self, topic: str, values, partition: int = 0, keys=None, timestamp_ms: int | None = None
+    ) -> None:
+        """One batch of records."""
+        now_ms = timestamp_ms if timestamp_ms is not None else time.time_ns() // 1_000_000
+        values = list(values)
+        records = [
+            Record(0, now_ms, None if keys is None else keys[index], value, (("h", b"x"),))
+            for index, value in enumerate(values)
+        ]
+        answer = self.cluster.produce({TopicPartition(topic, partition): bytes(encode_batch(records))})
+        assert not any(produced.error_code for produced in answer.values()), answer
+
+    def read(self, topic: str) -> list[Record]:
+        """Every record, by partition and offset."""
+        found = []
+        for number in sorted(self.cluster.topic(topic).partitions):
+            tp = TopicPartition(topic, number)
+            position = self.offset(tp, EARLIEST_TIMESTAMP)
+            end = self.offset(tp, LATEST_TIMESTAMP)
+            while position < end:
+                fetched = self.cluster.fetch({tp: position}, partition_max_bytes=2**23)[tp]
+                for batch, header in scan_batches(fetched.records, allow_partial_tail=True):
+                    if not header.is_control:
+                        found += [record for record in decode_records(batch) if record.offset >= position]
+                    position = header.last_offset + 1
+        return found
+
+    def values(self, topic: str) -> list[bytes]:
+        """Every value, sorted: the multiset."""
+        return sorted(record.value for record in self.read(topic))
+
+    def offset(self, tp: TopicPartition, which: int) -> int:
+        """Earliest or latest."""
+        return self.cluster.list_offsets({tp: which}, isolation="read_uncommitted")[tp].offset
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A server on a free port."""
+    data = tmp_path_factory.mktemp("log")
+    command = [sys.executable, "-m", "semel.server", "--listen", "127.0.0.1:0", "--data-dir", str(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        line = server.stdout.readline()
+        bootstrap = re.search(r"ready on (\S+),", line).group(1)
+        with contextlib.closing(Cluster(bootstrap)) as cluster:
+            yield Log(bootstrap, cluster)
+        server.terminate()
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A session with two task slots and small shuffles."""
+    from semel.spark import session
+
+    spark = session(
+        "semel-tests",
+        "local[2,4]",
+        {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.stopTimeout": "20s",
+            "spark.log.level": "OFF",
+        },
+    )
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def source(spark, log):
+    """``source(topic, **options)``: a batch frame."""
+
+    def read(topic, **options):
+        reader = spark.read.format("semel").option("kafka.bootstrap.servers", log.bootstrap)
+        return reader.options(**{"subscribe": topic, **options}).load()
+
+    return read
+
+
+@pytest.fixture
+def stream(spark, log):
+    """``stream(topic, **options)``: a streaming frame from the earliest offset."""
+
+    def read(topic, **options):
+        reader = spark.readStream.format("semel").option("kafka.bootstrap.servers", log.bootstrap)
+        return reader.options(**{"subscribe": topic, "startingOffsets": "earliest", **options}).load()
+
+    return read
+
+
+@pytest.fixture
+def run_to_end(log):
+    """``run_to_end(frame, topic, checkpoint, sink_id, **options)``: everything that is there now."""
+
+    def run(frame, topic, checkpoint, sink_id, **options):
+        query = start(frame, topic, checkpoint, sink_id, **options)
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+        return query
+
+    def start(frame, topic, checkpoint, sink_id, **options):
+        writer = frame.writeStream.format("semel").option("kafka.bootstrap.servers", log.bootstrap)
+        writer = writer.options(**{"topic": topic, "sinkId": sink_id, "checkpointLocation": str(checkpoint)})
+        return writer.options(**options).trigger(availableNow=True).start()
+
+    return run

@@ -1,0 +1,138 @@
+"""The sequenced sink end to end: topic to topic, restarts, replays, refusals."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from semel.types import TopicPartition
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def numbers(first: int, end: int) -> list[bytes]:
+    return [b"%04d" % number for number in range(first, end)]
+
+
+def test_two_source_partitions_to_three_in_several_micro_batches_and_again(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in", 2), log.topic("out", 3)
+    log.write(source, numbers(0, 30), keys=numbers(0, 30))
+    log.write(source, numbers(30, 50), partition=1, keys=numbers(30, 50))
+    frame = stream(source, maxOffsetsPerTrigger="20").select("key", "value")
+    query = run_to_end(frame, sink, tmp_path / "ck", "s-several")
+    assert len(query.recentProgress) >= 3
+    assert log.values(sink) == numbers(0, 50)
+    log.write(source, numbers(50, 60))
+    run_to_end(frame, sink, tmp_path / "ck", "s-several")
+    assert log.values(sink) == numbers(0, 60)
+
+
+def test_killed_between_the_decision_and_sparks_commit_entry(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in"), log.topic("out")
+    log.write(source, numbers(0, 10))
+    frame = stream(source).selectExpr("value")
+    run_to_end(frame, sink, tmp_path / "ck", "s-replay")
+    for entry in (tmp_path / "ck" / "commits").glob("*"):
+        entry.unlink()
+    run_to_end(frame, sink, tmp_path / "ck", "s-replay")
+    assert log.values(sink) == numbers(0, 10)
+    log.write(source, numbers(10, 15))
+    run_to_end(frame, sink, tmp_path / "ck", "s-replay")
+    assert log.values(sink) == numbers(0, 15)
+
+
+def test_a_restored_checkpoint_with_other_ranges_differs(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in"), log.topic("out")
+    frame = stream(source).selectExpr("value")
+    log.write(source, numbers(0, 4))
+    run_to_end(frame, sink, tmp_path / "ck", "s-restored")
+    shutil.copytree(tmp_path / "ck", tmp_path / "saved")
+    log.write(source, numbers(4, 8))
+    run_to_end(frame, sink, tmp_path / "ck", "s-restored")
+    log.write(source, numbers(8, 12))
+    with pytest.raises(Exception, match="has decided up to 8"):
+        run_to_end(frame, sink, tmp_path / "saved", "s-restored")
+    assert log.values(sink) == numbers(0, 8)
+
+
+def test_a_lost_checkpoint_goes_on_at_the_decided_ends(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in", 2), log.topic("out")
+    log.write(source, numbers(0, 6))
+    run_to_end(stream(source).selectExpr("value"), sink, tmp_path / "ck", "s-lost")
+    log.write(source, numbers(6, 9))
+    log.write(source, numbers(9, 12), partition=1)
+    frame = stream(source, startingOffsets="sink:s-lost").selectExpr("value")
+    run_to_end(frame, sink, tmp_path / "other", "s-lost")
+    assert log.values(sink) == numbers(0, 12)
+
+
+def test_a_failed_task_is_tried_again(log, spark, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in"), log.topic("out", 2)
+    log.write(source, numbers(0, 500))
+    marker = tmp_path / "failed"
+
+    def once(batches):
+        for batch in batches:
+            yield batch
+            if not marker.exists():
+                marker.touch()
+                raise RuntimeError("once, on purpose")
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        frame = stream(source).select("value").mapInArrow(once, "value binary")
+        run_to_end(frame, sink, tmp_path / "ck", "s-retry")
+        assert marker.exists()
+        assert log.values(sink) == numbers(0, 500)
+        log.write(source, numbers(500, 510))
+        run_to_end(frame, sink, tmp_path / "ck", "s-retry")
+        assert log.values(sink) == numbers(0, 510)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@pytest.mark.parametrize("shuffle, says", [("repartition", "reads none"), ("coalesce", "reads 2")])
+def test_a_plan_with_a_shuffle_is_refused(log, stream, run_to_end, tmp_path, shuffle, says):
+    source, sink = log.topic("in", 2), log.topic("out")
+    log.write(source, numbers(0, 10))
+    log.write(source, numbers(10, 20), partition=1)
+    frame = stream(source).select("value")
+    frame = frame.repartition(3) if shuffle == "repartition" else frame.coalesce(1)
+    with pytest.raises(Exception, match=says):
+        run_to_end(frame, sink, tmp_path / "ck", f"s-{shuffle}")
+
+
+def test_other_rows_on_replay_are_refused(log, stream, run_to_end, tmp_path):
+    """The rows of an undecided micro-batch stand in the log; the changed query gives others."""
+    source, sink = log.topic("in"), log.topic("out")
+    log.write(source, numbers(0, 300))
+    failing = (
+        "CASE WHEN value = '0299' THEN CAST(raise_error('on purpose') AS BINARY) ELSE value END AS value"
+    )
+    frame = stream(source)
+    frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        with pytest.raises(Exception, match="on purpose"):
+            run_to_end(frame.selectExpr(failing), sink, tmp_path / "ck", "s-changed")
+        assert 0 < len(log.values(sink)) < 300
+        with pytest.raises(Exception, match="NonDeterministicReplay"):
+            changed = frame.selectExpr("CAST(reverse(CAST(value AS STRING)) AS BINARY) AS value")
+            run_to_end(changed, sink, tmp_path / "ck", "s-changed")
+        run_to_end(frame.selectExpr("value"), sink, tmp_path / "ck", "s-changed")
+        assert log.values(sink) == numbers(0, 300)
+    finally:
+        frame.sparkSession.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+def test_progress_reports_the_lag(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in"), log.topic("out")
+    log.write(source, numbers(0, 10))
+    query = run_to_end(
+        stream(source, maxOffsetsPerTrigger="4").select("value"), sink, tmp_path / "ck", "s-lag"
+    )
+    first = query.recentProgress[0].sources[0]
+    assert f'"{source}"' in str(first.latestOffset).replace("'", '"')
+    assert log.offset(TopicPartition(sink, 0), -1) == 10
+    assert Path(tmp_path / "ck" / "offsets").exists()
