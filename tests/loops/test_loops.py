@@ -11,6 +11,7 @@ ROUNDS = 5
 
 @pytest.mark.loops
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["server", "producer", pytest.param("driver", marks=pytest.mark.spark)])
 def test_every_row_is_stored_once_and_in_order(kind: str) -> None:
     results: list[RoundResult] = []

@@ -51,7 +51,7 @@ class JavaTool:
         return [str(self.java), *quick, quiet, "-cp", f"{self.jars}/*", main_class, *arguments]
 
     def run(
-        self, main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0
+        self, main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90.0
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end. The exit code is the caller's to judge; see :meth:`output`."""
         return subprocess.run(
@@ -64,7 +64,7 @@ class JavaTool:
         )
 
     def output(
-        self, main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0
+        self, main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90.0
     ) -> str:
         """What the program printed; an exit code other than 0 is an ``AssertionError`` with its messages."""
         done = self.run(main_class, *arguments, stdin=stdin, timeout_s=timeout_s)

@@ -22,9 +22,11 @@ from tests.peers.spark_job import ROWS
 from semel.local import LocalLog
 from semel.spark.java import java_home
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# Up to five JVMs start on what may be two cores.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
-JOB_TIMEOUT_S = 100.0
+JOB_TIMEOUT_S = 150.0
+DAEMON_TIMEOUT_S = 60.0
 WHOLE = [ROWS, ROWS, ROWS * (ROWS - 1) // 2]
 
 
@@ -119,7 +121,7 @@ def spark_daemon(log_path: Path, name: str, *arguments: str) -> Iterator[Path]:
 
 
 def await_line(log_path: Path, pattern: str) -> str:
-    give_up_s = time.monotonic() + 30
+    give_up_s = time.monotonic() + DAEMON_TIMEOUT_S
     while (found := re.search(pattern, log_path.read_text(errors="replace"))) is None:
         assert time.monotonic() < give_up_s, log_path.read_text(errors="replace")[-4_000:]
         time.sleep(0.05)
