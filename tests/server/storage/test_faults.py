@@ -142,6 +142,19 @@ def test_short_writes_are_gone_on_with(partition, disk, make_batch, monkeypatch)
     assert partition.read(1, 1000).length == make_batch(1)[1][0].size_bytes
 
 
+def test_a_snapshot_that_cannot_be_written_harms_nobody(partition, disk, make_batch, monkeypatch) -> None:
+    partition.append(*make_batch(1), NOW_MS)
+    partition.roll(NOW_MS)
+
+    def no_room(self: FaultyDisk, source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "disk full")
+
+    monkeypatch.setattr(FaultyDisk, "rename", no_room)
+    partition.sync()
+    assert partition.is_online
+    assert partition.high_watermark == 2
+
+
 def test_a_write_error_takes_the_partition_offline(partition, disk, make_batch) -> None:
     disk.write_error = errno.EIO
     assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -361,13 +361,14 @@ class Partition:
             for segment in segments:
                 if segment.end_offset > self._synced.offset or segment is segments[-1]:
                     segment.sync(with_indexes=segment is not segments[-1])
-            if snapshot is not None:
-                self._snapshots.write(snapshot)
         except OSError as error:
             self._go_offline(f"sync failed: {error}")
             return
-        if self._snapshot_due is snapshot:
-            self._snapshot_due = None
+        if snapshot is not None:
+            with suppress(OSError):  # without it the next start is slower, not wrong
+                self._snapshots.write(snapshot)
+            if self._snapshot_due is snapshot:
+                self._snapshot_due = None
         self._synced = _Synced(target, position)
         self._save_recovery_point()
 
