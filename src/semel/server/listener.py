@@ -140,5 +140,7 @@ class Listener:
             await asyncio.sleep(self.settings.log_retention_check_interval_ms / 1000)
             try:
                 self.broker.storage.maintain(self.wall_clock_ms())
+                # Where the page cache is trusted nothing else syncs, and a restart would scan all of it.
+                self.durability.request([one for one in self.broker.storage if one.needs_sync], None)
             except Exception:
                 log.exception("retention failed; the next round tries again")
