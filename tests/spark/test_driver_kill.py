@@ -1,0 +1,63 @@
+"""A driver that dies by kill -9 in the middle of a micro-batch, and its successor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from semel.types import TopicPartition
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.loops]
+
+DRIVER = Path(__file__).with_name("copying_driver.py")
+ROWS = [b"%04d" % number for number in range(1000)]
+
+
+@pytest.fixture
+def start_driver(log, tmp_path):
+    """``start_driver(source, sink, pause_s)``: in a process group of its own, gone when the test is over."""
+    started = []
+
+    def start(source: str, sink: str, pause_s: float) -> subprocess.Popen[bytes]:
+        arguments = [log.bootstrap, source, sink, str(tmp_path / "ck"), str(pause_s)]
+        driver = subprocess.Popen([sys.executable, str(DRIVER), *arguments], start_new_session=True)
+        started.append(driver)
+        return driver
+
+    yield start
+    for driver in started:
+        kill(driver)
+
+
+def kill(driver: subprocess.Popen[bytes]) -> None:
+    """The driver, its JVM and its Python workers, at once."""
+    try:
+        os.killpg(driver.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    driver.wait()
+
+
+def wait_for_rows(log, topic: str, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while log.offset(TopicPartition(topic, 0), -1) < count:
+        assert time.monotonic() < deadline, "the driver wrote nothing"
+        time.sleep(0.05)
+
+
+def test_every_row_once_after_kill_9_amid_a_micro_batch(log, start_driver):
+    source, sink = log.topic("in"), log.topic("out")
+    log.write(source, ROWS)
+    first = start_driver(source, sink, 1.0)
+    wait_for_rows(log, sink, 50)
+    kill(first)
+    stored = len(log.read(sink))
+    assert 0 < stored < len(ROWS)
+    assert start_driver(source, sink, 0.0).wait(timeout=100) == 0
+    assert log.values(sink) == ROWS
