@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.peers.apache_kafka import ApacheKafka
 
 import semel
 from semel.client.consumer import ConsumerRecord
@@ -156,3 +157,9 @@ def test_rows_sent_without_resume_are_refused_when_some_are_stored_behind_the_po
         for position, row in producer.resume(["1", "2"]):
             producer.send("out", row, position=position)
     assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"1", b"2"]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_the_same_holds_on_apache_kafka(apache_kafka: ApacheKafka, tmp_path: Path) -> None:
+    killed_and_resumed(apache_kafka.bootstrap, tmp_path / "identity", seed=3)

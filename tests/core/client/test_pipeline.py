@@ -1,0 +1,262 @@
+"""The producer's pipeline against a log in memory that judges sequences as a broker does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import (
+    Answer,
+    Answered,
+    Effects,
+    Event,
+    Granted,
+    LeadersKnown,
+    LogAnswered,
+    Lost,
+    SendProduce,
+    Tick,
+)
+from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
+from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.errors import ErrorCode
+from semel.record.batch import Record, decode_header, decode_records
+from semel.types import ProducerGrant, TopicPartition
+
+TP = TopicPartition("t", 0)
+GRANT = ProducerGrant(7, 0)
+SMALL = PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=1_000)
+
+
+class Bench:
+    """A pipeline with a clock that the test moves."""
+
+    def __init__(self, settings: PipelineSettings = SMALL) -> None:
+        self.pipeline = Pipeline(settings)
+        self.now_ms = 0
+        self.sends: list[SendProduce] = []
+        self.fates: dict[ProducerBatch, PartFate] = {}
+        self.asked_grants = 0
+        self.asked_log: list[ProducerGrant] = []
+        self.feed(Granted(GRANT))
+        self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
+
+    def feed(self, event: Event) -> Effects:
+        effects = self.pipeline.handle(event, self.now_ms)
+        self.sends += effects.sends
+        self.fates.update(effects.settled)
+        self.asked_grants += effects.ask_grant
+        self.asked_log += [grant for _, grant in effects.ask_log]
+        if effects.ask_leaders_of:
+            self.feed(LeadersKnown(frozenset(effects.ask_leaders_of), {TP: 1}))
+        return effects
+
+    def append(self, *values: str) -> list[ProducerBatch]:
+        batches = []
+        for value in values:
+            batch, _, _ = self.pipeline.append(TP, Record(0, 0, None, value.encode()), self.now_ms)
+            batches.append(batch)
+        self.feed(Tick())
+        return batches
+
+    def tick(self, after_ms: int = 2_000) -> None:
+        self.now_ms += after_ms
+        self.feed(Tick())
+
+    def answer(self, send: SendProduce, code: ErrorCode, base_offset: int = -1) -> None:
+        self.feed(Answered(send.request_id, {TP: Answer(code, base_offset)}))
+
+    def lose(self, send: SendProduce) -> None:
+        self.feed(Lost(send.request_id, sent=True, why="the connection broke"))
+
+    def take_sends(self) -> list[SendProduce]:
+        sends, self.sends = self.sends, []
+        return sends
+
+
+def sequences(sends: Iterable[SendProduce]) -> list[int]:
+    return [batch.base_sequence for send in sends for batch in send.batches]
+
+
+def long(letter: str) -> str:
+    return letter * 60
+
+
+def test_sequences_are_dense_and_at_most_five_are_in_flight() -> None:
+    bench = Bench()
+    bench.append(*(long(letter) for letter in "abcdefg"))
+    sends = bench.take_sends()
+    assert sequences(sends) == [0, 1, 2, 3, 4]
+    bench.answer(sends[0], ErrorCode.NONE, 0)
+    assert sequences(bench.take_sends()) == [5]
+
+
+def test_the_bytes_carry_grant_and_sequence_and_a_good_crc() -> None:
+    bench = Bench()
+    (batch,) = bench.append(long("a"))
+    assert batch.encoded is not None
+    header = decode_header(batch.encoded)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 0)
+    assert [row.value for row in decode_records(batch.encoded)] == [long("a").encode()]
+
+
+def test_order_is_kept_after_a_lost_connection() -> None:
+    bench = Bench()
+    bench.append(*(long(letter) for letter in "abcdef"))
+    sends = bench.take_sends()
+    bench.lose(sends[1])
+    bench.lose(sends[0])
+    bench.now_ms += 500
+    bench.feed(Tick())
+    assert bench.take_sends() == []  # answers for those behind are outstanding
+    for send in sends[2:]:
+        bench.answer(send, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.now_ms += 200
+    bench.feed(Tick())
+    assert sequences(bench.take_sends()) == [0, 1, 2, 3, 4]
+    assert bench.asked_log == []
+
+
+def test_a_duplicate_is_stored_without_an_offset() -> None:
+    bench = Bench()
+    (batch,) = bench.append(long("a"))
+    bench.answer(bench.take_sends()[0], ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    assert bench.fates[batch] == Stored(GRANT, 0, None, -1)
+
+
+def test_no_blind_epoch_the_log_decides_about_45() -> None:
+    bench = Bench()
+    (batch,) = bench.append(long("a"))
+    bench.answer(bench.take_sends()[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert bench.asked_log == [GRANT]
+    bench.feed(LogAnswered(TP, 0, 0))
+    assert bench.fates[batch] == Stored(GRANT, 0, None, -1)
+    assert bench.asked_grants == 0
+
+
+def test_45_from_a_log_that_has_a_newer_epoch_is_a_fence() -> None:
+    bench = Bench()
+    (batch,) = bench.append(long("a"))
+    bench.answer(bench.take_sends()[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.feed(LogAnswered(TP, 3, -1))
+    fate = bench.fates[batch]
+    assert isinstance(fate, Fenced) and fate.newer_epoch == 3
+
+
+def test_a_batch_refused_for_good_leaves_no_gap() -> None:
+    bench = Bench()
+    batches = bench.append(*(long(letter) for letter in "abc"))
+    first, second, third = bench.take_sends()
+    bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)  # one row: it cannot be split
+    bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert isinstance(bench.fates[batches[0]], Refused)
+    assert sequences(bench.take_sends()) == [0, 1]
+
+
+def test_sequences_are_not_closed_up_over_a_batch_whose_answer_was_lost() -> None:
+    """A delayed copy with the old sequence could be taken for the batch that has it now."""
+    bench = Bench()
+    batches = bench.append(*(long(letter) for letter in "abc"))
+    first, second, third = bench.take_sends()
+    bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.lose(second)
+    bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert isinstance(bench.fates[batches[1]], InDoubt)
+    assert bench.asked_grants == 1
+    bench.feed(Granted(ProducerGrant(8, 0)))
+    bench.tick(after_ms=200)
+    (again,) = bench.take_sends()
+    assert (again.batches[0].grant, again.batches[0].base_sequence) == (ProducerGrant(8, 0), 0)
+
+
+def test_a_too_large_batch_is_split_with_its_sequences_right() -> None:
+    bench = Bench(PipelineSettings(batch_bytes=10_000, linger_ms=0))
+    bench.append(*(long(letter) for letter in "abcd"))
+    (send,) = bench.take_sends()
+    bench.answer(send, ErrorCode.MESSAGE_TOO_LARGE)
+    halves = bench.take_sends()
+    assert sequences(halves) == [0, 2]
+    assert [batch.record_count for half in halves for batch in half.batches] == [2, 2]
+
+
+def test_a_batch_that_was_never_sent_expires_as_not_stored() -> None:
+    bench = Bench()
+    bench.pipeline.handle(LeadersKnown(frozenset({"t"}), {}), 0)
+    bench.append(*(long(letter) for letter in "abcdef"))
+    sends = bench.take_sends()
+    for send in sends:
+        bench.lose(send)
+    bench.tick()
+    kinds = [type(fate) for fate in bench.fates.values()]
+    assert kinds == [InDoubt] * 5 + [Refused]
+
+
+def test_a_strict_partition_stops_at_its_first_failure() -> None:
+    bench = Bench(PipelineSettings(batch_bytes=90, linger_ms=0, strict=True))
+    batches = bench.append(*(long(letter) for letter in "abc"))
+    first, second, third = bench.take_sends()
+    bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert [type(bench.fates[batch]) for batch in batches] == [Refused] * 3
+    assert bench.take_sends() == []
+
+
+def test_a_forgotten_producer_id_is_replaced_when_nothing_is_in_doubt() -> None:
+    bench = Bench()
+    bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID)
+    bench.answer(second, ErrorCode.UNKNOWN_PRODUCER_ID)
+    bench.feed(Granted(ProducerGrant(8, 0)))
+    assert sequences(bench.take_sends()) == [0, 1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(["store", "store and lose", "lose", "not leader"]), max_size=60),
+    st.integers(1, 25),
+)
+def test_every_row_is_stored_once_and_in_order_whatever_is_lost(faults: list[str], row_count: int) -> None:
+    """A broker with one connection: what it loses it loses before or after the append."""
+    bench = Bench(PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=10**9))
+    bench.append(*(f"{row:060d}" for row in range(row_count)))
+    log: list[int] = []
+    script = iter(faults)
+    for _ in range(2_000):
+        sends = bench.take_sends()
+        if not sends and bench.pipeline.unsettled_batches == 0:
+            break
+        for send in sends:
+            (batch,) = send.batches
+            fault = next(script, "store")
+            judged = (
+                judge(log, batch)
+                if fault in ("store", "store and lose")
+                else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+            if fault in ("lose", "store and lose"):
+                bench.lose(send)
+            else:
+                bench.answer(send, judged)
+        for _ in bench.asked_log:
+            bench.feed(LogAnswered(TP, 0, len(log) - 1))
+        bench.asked_log.clear()
+        bench.now_ms += 1_000
+        bench.feed(Tick())
+    assert log == list(range(row_count))
+    assert all(isinstance(fate, Stored) for fate in bench.fates.values())
+
+
+def judge(log: list[int], batch: ProducerBatch) -> ErrorCode:
+    assert batch.encoded is not None
+    if batch.base_sequence < len(log):
+        return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    if batch.base_sequence > len(log):
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    log += [int(row.value or b"") for row in decode_records(batch.encoded)]
+    return ErrorCode.NONE
