@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _POLL_TIMEOUT_S = 0.5
 _POLL_RECORDS_MAX = 5_000
+_CONSUMER_SETTINGS = ("partition_max_bytes", "max_bytes", "min_bytes", "client_id", "request_timeout_ms")
 
 
 def consume(
@@ -70,7 +71,9 @@ def consume(
     isolation = "read_uncommitted" if uncommitted else "read_committed"
     with open_cluster(bootstrap) as cluster:
         first, stop = _places(cluster, _partitions(cluster, topic, partition), wanted)
-    with Consumer(bootstrap, isolation=isolation, **client_settings(overrides)) as consumer:
+    with Consumer(
+        bootstrap, isolation=isolation, **client_settings(overrides, _CONSUMER_SETTINGS)
+    ) as consumer:
         consumer.assign(first)
         for number, record in enumerate(_records(consumer, first, stop), start=1):
             sys.stdout.buffer.write(shape(record))

@@ -63,6 +63,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return 0
+    except SystemExit as exit_request:  # the command library's own way out of a broken pipe
+        if not isinstance(exit_request.__context__, BrokenPipeError):
+            raise
+        _discard_stdout()
+        return 0
     except (SemelError, OSError) as error:
         note(f"semel: {_one_line(error)}")
         return EXIT_FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
@@ -41,12 +42,20 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def client_settings(overrides: Iterable[str] | None) -> dict[str, Any]:
-    """``-X linger.ms=20`` as the keyword that the client's classes take; they refuse unknown names."""
-    return {
-        name.replace(".", "_").replace("-", "_"): _plain(value)
-        for name, value in pairs(overrides or (), "-X").items()
-    }
+def client_settings(overrides: Iterable[str] | None, known: Iterable[str]) -> dict[str, Any]:
+    """``-X linger.ms=20`` as the keyword that a class of the client takes; an unknown name is refused."""
+    settings: dict[str, Any] = {}
+    names = sorted(known)
+    for name, value in pairs(overrides or (), "-X").items():
+        keyword = name.replace(".", "_").replace("-", "_")
+        if keyword not in names:
+            near = difflib.get_close_matches(keyword, names, n=1)
+            raise ConfigError(
+                f"-X: unknown setting {name!r}: "
+                + (f"did you mean {near[0]!r}?" if near else f"use {', '.join(names)}")
+            )
+        settings[keyword] = _plain(value)
+    return settings
 
 
 def _plain(text: str) -> int | bool | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
@@ -67,12 +68,13 @@ def produce(
     if key is not None and key_separator is not None:
         raise ConfigError("-k gives every record one key, -K takes it from the line: use one of them")
     from semel import Producer
+    from semel.client.sending import ProducerSettings
 
     header_list = [(name, value.encode()) for name, value in pairs(headers or (), "-H").items()]
     separator = None if key_separator is None else _unescape(key_separator).encode()
     fixed_key = None if key is None else key.encode()
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
-    settings = client_settings(overrides)
+    settings = client_settings(overrides, [item.name for item in fields(ProducerSettings)])
     outcome = _Outcome()
     with (
         Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,

@@ -1,0 +1,116 @@
+"""The audit from end to end, over topics of a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from semel.audit.checks import Place
+from semel.audit.identity import IdentityRule, IdentityUnreadable, KeyFrom
+from semel.audit.run import AuditPlan, audit
+from semel.client.blocking import Cluster
+from semel.errors import SemelError
+from semel.local import LocalLog
+from semel.record.batch import Record, encode_batch
+from semel.types import TopicPartition
+
+FLIGHT = IdentityRule.of("flight", None)
+
+
+@pytest.fixture
+def cluster(semel_server: LocalLog) -> Iterator[Cluster]:
+    with Cluster(semel_server.bootstrap) as cluster:
+        cluster.create_topics({"in": 2, "out": 2})
+        yield cluster
+
+
+def write(cluster: Cluster, topic: str, partition: int, flights: list[int], **batch: int) -> None:
+    records = [
+        Record(0, 0, b"UA", json.dumps({"flight": flight, "from": topic}).encode()) for flight in flights
+    ]
+    tp = TopicPartition(topic, partition)
+    assert not cluster.produce({tp: encode_batch(records, **batch)})[tp].error_code
+
+
+def plan(**changes: object) -> AuditPlan:
+    columns = {
+        "input_topic": "in",
+        "output_topic": "out",
+        "input_identity": FLIGHT,
+        "output_identity": FLIGHT,
+    }
+    return AuditPlan(**(columns | changes))  # type: ignore[arg-type]
+
+
+def test_a_faithful_copy_is_proven(cluster: Cluster) -> None:
+    for topic in ("in", "out"):
+        grant = cluster.init_producer_id()
+        write(cluster, topic, 1, [1, 2, 3], producer_id=grant.producer_id, producer_epoch=0, base_sequence=0)
+        write(cluster, topic, 1, [4], producer_id=grant.producer_id, producer_epoch=0, base_sequence=3)
+    report = audit(cluster, plan())
+    assert report.holds
+    assert report.as_lines()[-1] == "PROVEN: out holds every row of in exactly once, in order"
+    document = report.as_document()
+    assert (document["holds"], document["topics"][0]["rows"], document["findings"]) == (True, 4, [])
+    json.dumps(document)
+
+
+def test_every_offender_is_named(cluster: Cluster) -> None:
+    write(cluster, "in", 0, [1, 2, 3])
+    write(cluster, "out", 0, [1, 1, 9, 3])
+    report = audit(cluster, plan())
+    assert not report.holds
+    assert {f.check: f.row_count for f in report.result.findings} == {
+        "missing": 1,
+        "duplicated": 1,
+        "extra": 1,
+    }
+    assert report.names[Place(True, 0, 1)] == "2"
+    assert "  out-0 offset 2: 9" in report.as_lines()
+    assert report.as_lines()[-1].startswith("NOT PROVEN")
+
+
+def test_order_of_a_key_is_held(cluster: Cluster) -> None:
+    write(cluster, "in", 0, [1, 2, 3])
+    write(cluster, "out", 1, [1, 3, 2])
+    assert [finding.check for finding in audit(cluster, plan()).result.findings] == ["out_of_order"]
+    assert audit(cluster, plan(order=None)).holds
+
+
+def test_a_topic_alone_is_looked_through_for_repeats(cluster: Cluster) -> None:
+    write(cluster, "out", 0, [1, 2])
+    write(cluster, "out", 1, [2])
+    report = audit(cluster, plan(input_topic=None))
+    assert [finding.check for finding in report.result.findings] == ["duplicated"]
+
+
+def test_input_and_output_may_name_rows_differently(cluster: Cluster) -> None:
+    tp = TopicPartition("in", 0)
+    cluster.produce({tp: encode_batch([Record(0, 0, b"7", b"anything")])})
+    write(cluster, "out", 0, [7])
+    assert audit(cluster, plan(input_identity=IdentityRule(KeyFrom.KEY))).holds
+
+
+def test_a_fence_in_the_output_is_no_row(cluster: Cluster) -> None:
+    write(cluster, "in", 0, [1])
+    write(cluster, "out", 0, [1])
+    grant = cluster.init_producer_id()
+    cluster.write_fence({(grant.producer_id, 2): [TopicPartition("out", 0)]})
+    report = audit(cluster, plan())
+    assert report.holds
+    assert report.output.sequences.control_batches == 1
+
+
+def test_a_row_without_its_identity_is_named(cluster: Cluster) -> None:
+    write(cluster, "in", 0, [1])
+    with pytest.raises(
+        IdentityUnreadable, match=r"in-0 offset 0 has no identity: its value has no field 'x'"
+    ):
+        audit(cluster, plan(input_identity=IdentityRule.of("x", None)))
+
+
+def test_a_topic_that_is_not_there(cluster: Cluster) -> None:
+    with pytest.raises(SemelError, match="there is no topic 'nope'"):
+        audit(cluster, plan(output_topic="nope"))

@@ -1,0 +1,73 @@
+"""The command tree: exit codes, one-line errors, and what it must not import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from semel import __version__
+from semel.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["audit"], "semel audit: Missing option '--output'. Try: semel audit --help"),
+        (["nonsense"], "semel: No such command 'nonsense'. Try: semel --help"),
+        (
+            ["consume", "t", "-o", "x"],
+            "semel: 'x' is not an offset: write start, end, n, +n, -n, @time, @-10m or a:b",
+        ),
+        (["consume", "t", "-f", "%q"], "semel: %q is not a field of a record template: use"),
+        (
+            ["produce", "t", "-k", "a", "-K", ":"],
+            "semel: -k gives every record one key, -K takes it from the line",
+        ),
+        (["audit", "--output", "a", "--input", "a"], "semel: input and output are both 'a'"),
+        (["audit", "--output", "a", "--key-from", "value-json"], "semel: fields go with value-json"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith(line)
+
+
+def test_no_server_is_one_line_that_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topic", "list", "-b", "nonsense"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_version_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "--format", "json"]) == 0
+    assert f'"semel": "{__version__}"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["version"], ["serve", "--help"], ["audit", "--help"]])
+def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import sys\n"
+        "from semel.cli.main import run\n"
+        f"assert run({arguments!r}) == 0\n"
+        "heavy = {'pyarrow', 'numpy', 'pyspark', 'kio', 'semel.client', 'semel.server'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "semel.cli", "version"], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,59 @@
+"""``produce`` and ``consume``, there and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+LINES = b"UA1:late\nAA2:on time\nUA1:gone\n"
+
+
+def test_lines_come_back_in_order(semel) -> None:
+    semel("topic", "create", "t")
+    done = semel("produce", "t", "-K", ":", stdin=LINES)
+    assert (done.code, done.err) == (0, "delivered 3 records to topic t\n")
+    assert semel("consume", "t", "-e").out == "late\non time\ngone\n"
+    assert semel("consume", "t", "-o", "1:", "-f", r"%p:%o %k=%v\n").out == "0:1 AA2=on time\n0:2 UA1=gone\n"
+    assert semel("consume", "t", "-o", "-1:").out == "gone\n"
+    assert semel("consume", "t", "-o", "@-1h:end", "-n", "1").out == "late\n"
+    assert semel("consume", "t", "-o", "@2999-01-01:end").out == ""
+
+
+def test_headers_keys_and_nulls_as_json(semel) -> None:
+    semel("topic", "create", "t", "-p", "3")
+    semel("produce", "t", "-k", "K", "-H", "a=1", "-p", "2", "-Z", stdin=b"x\n\n")
+    lines = [json.loads(line) for line in semel("consume", "t", "-e", "--format", "json").out.splitlines()]
+    assert [(line["partition"], line["key"], line["value"]) for line in lines] == [
+        (2, "K", "x"),
+        (2, "K", None),
+    ]
+    assert lines[0]["headers"] == [{"name": "a", "value": "1"}]
+
+
+def test_bytes_that_are_no_text_survive(semel) -> None:
+    semel("topic", "create", "t")
+    semel("produce", "t", stdin=b"\xff\n")
+    assert json.loads(semel("consume", "t", "-e", "--format", "json").out)["value"] == {"base64": "/w=="}
+
+
+def test_an_identity_makes_a_second_run_send_only_what_is_new(semel, tmp_path: Path) -> None:
+    semel("topic", "create", "t")
+    identity = str(tmp_path / "id")
+    semel("produce", "t", "--identity", identity, stdin=b"a\nb\n")
+    done = semel("produce", "t", "--identity", identity, stdin=b"a\nb\nc\n")
+    assert done.err == "delivered 1 record to topic t\n"
+    assert semel("consume", "t", "-e").out == "a\nb\nc\n"
+
+
+def test_a_line_without_its_separator_is_named(semel) -> None:
+    semel("topic", "create", "t")
+    done = semel("produce", "t", "-K", ":", stdin=b"a:1\nb\n")
+    assert (done.code, done.err) == (2, "semel: line 2 has no key separator ':'\n")
+
+
+def test_an_unknown_partition_or_setting_is_refused(semel) -> None:
+    semel("topic", "create", "t")
+    assert "has 1 partitions, and none is 7" in semel("consume", "t", "-p", "7", "-e").err
+    done = semel("produce", "t", "-X", "lingerms=3", stdin=b"a\n")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "linger_ms" in done.err
