@@ -138,12 +138,6 @@ class ServerSettings:
     log_retention_check_interval_ms: int = _setting(
         "log.retention.check.interval.ms", 300_000, _integer(10), "time between two rounds of retention"
     )
-    log_cleanup_policy: str = _setting(
-        "log.cleanup.policy",
-        "delete",
-        _one_of("delete", "compact", "compact,delete", "delete,compact"),
-        "what happens to old data; a compacted topic is kept whole until semel can compact",
-    )
     log_message_timestamp_type: str = _setting(
         "log.message.timestamp.type",
         "CreateTime",
