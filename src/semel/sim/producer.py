@@ -45,6 +45,8 @@ DESCRIBE_PRODUCERS_VERSION: Final = 0
 ACKS_ALL: Final = -1
 ROW_GAP_MS_MAX: Final = 120
 THE_NODE: Final = 0
+VETERAN: Final = ProducerGrant(1 << 40, 0)  # has written nearly 2^31 rows before this history begins
+VETERAN_LAST_SEQUENCE: Final = 2**31 - 12
 
 
 class SimulatedProducer:
@@ -62,6 +64,8 @@ class SimulatedProducer:
         network: Network,
         trace: Trace,
         history: History,
+        *,
+        is_veteran: bool = False,
     ) -> None:
         self.name: Final = f"{name}.{life}"
         self.rows_left = rows
@@ -82,6 +86,8 @@ class SimulatedProducer:
                 delivery_timeout_ms=random.choice((8_000, 60_000, 600_000)),
             )
         )
+        if is_veteran:
+            self._continue_as_veteran()
         self._records: dict[ProducerBatch, list[SentRecord]] = {}
         self._numbers = dict.fromkeys(tps, 0)
         self._tick: Planned | None = None
@@ -103,6 +109,12 @@ class SimulatedProducer:
                     record.promise = Promise.UNKNOWN
                     unknown += 1
         self._trace.note(self.name, f"dies, {unknown} records open")
+
+    def _continue_as_veteran(self) -> None:
+        self._pipeline.grant = VETERAN
+        for tp in self._tps:
+            pipe = self._pipeline._pipe(tp)
+            pipe.grant, pipe.next_sequence = VETERAN, VETERAN_LAST_SEQUENCE + 1
 
     # -- rows -------------------------------------------------------------------------------------------
 

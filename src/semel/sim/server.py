@@ -15,7 +15,7 @@ from uuid import UUID
 from semel.config import ServerSettings
 from semel.core.log.config import LogConfig
 from semel.errors import StorageError
-from semel.record.batch import decode_header
+from semel.record.batch import Record, assign_offsets, decode_header, encode_batch
 from semel.server.broker import Broker
 from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
@@ -25,8 +25,9 @@ from semel.sim.checkers import Checker
 from semel.sim.consumer import logged_batches
 from semel.sim.disk import Disk, Mount, PowerCut
 from semel.sim.faults import Counts, Fault, FaultMix
-from semel.sim.history import History, LoggedBatch
+from semel.sim.history import History, LoggedBatch, Promise
 from semel.sim.network import Link, Network
+from semel.sim.producer import VETERAN, VETERAN_LAST_SEQUENCE
 from semel.sim.reference import PartitionLedger
 from semel.sim.scheduler import Event, Scheduler
 from semel.sim.shell import ServerShell
@@ -100,6 +101,23 @@ class SimulatedServer:
             self._topic, len(self.tps), now_ms=self._scheduler.now_ms, topic_id=UUID(int=0x5E3E1)
         )
         storage.close(now_ms=self._scheduler.now_ms)
+        for tp in self.tps:
+            self._write_past_of_veteran(tp)
+
+    def _write_past_of_veteran(self, tp: TopicPartition) -> None:
+        """One batch from long ago, so that its producer's sequences wrap in this history."""
+        value = f"past/{tp.partition}:0".encode()
+        self._history.sent(value, tp).promise = Promise.UNKNOWN
+        batch = encode_batch(
+            [Record(0, self._scheduler.now_ms, None, value)],
+            producer_id=VETERAN.producer_id,
+            producer_epoch=VETERAN.producer_epoch,
+            base_sequence=VETERAN_LAST_SEQUENCE,
+        )
+        assign_offsets(memoryview(batch), 0, 0)
+        file = self._disk.mount().open(DATA_DIR / str(tp) / f"{0:020}.log")
+        file.pwritev([batch], 0)
+        file.fdatasync()
 
     def start(self) -> None:
         """A new process: recover, show the checkers what was found, listen."""

@@ -23,6 +23,7 @@ from semel.sim.scheduler import Event, Scheduler
 from semel.types import TopicPartition
 from semel.wire.api import ApiKey
 from semel.wire.frames import (
+    INT16,
     INT32,
     LENGTH_BYTES,
     Buffer,
@@ -34,6 +35,8 @@ from semel.wire.frames import (
 ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
 SYNC_MS_MAX: Final = 4
+_API_KEY_AT: Final = slice(LENGTH_BYTES, LENGTH_BYTES + INT16.size)
+_NEVER_SYNC: Final = (INT16.pack(ApiKey.PRODUCE), INT16.pack(ApiKey.FETCH))
 SLOW_SYNC_MS: Final = (500, 20_000)
 
 
@@ -89,6 +92,7 @@ class ServerShell:
         self._dirty: dict[TopicPartition, Syncable] = {}
         self._waiting: list[Callable[[], None]] = []
         self._syncing = False
+        self._in_sync_thread = False
         self._held_back: deque[tuple[Link, bytes]] = deque()  # to be handled inside the next fsync
         self._parked: list[_Parked] = []
         mount.meanwhile = self._meanwhile
@@ -197,8 +201,10 @@ class ServerShell:
         return self._random.randint(1, SYNC_MS_MAX)
 
     def _round(self, dirty: dict[TopicPartition, Syncable], waiting: list[Callable[[], None]]) -> None:
+        self._in_sync_thread = True
         for partition in dirty.values():
             partition.sync()
+        self._in_sync_thread = False
         self._after_sync(list(dirty))
         for done in waiting:
             done()
@@ -207,14 +213,28 @@ class ServerShell:
             if answer is not None:
                 self._unpark(parked)
                 parked.answer_with(answer)
-        self._meanwhile()
+        while self._held_back:
+            self._take_held_back(1)
         self._syncing = False
         if self._dirty or self._waiting:
             self._start_round()
 
     def _meanwhile(self) -> None:
-        """What the event loop does while its sync thread waits for the disk."""
-        while self._held_back:
+        """What the event loop does while its sync thread waits for the disk.
+
+        It stops before a request that syncs by itself: in life that one waits for the thread.
+        """
+        if not self._in_sync_thread:
+            return  # the event loop itself waits for this sync
+        requests = 0
+        for _, data in self._held_back:
+            if data[_API_KEY_AT] not in _NEVER_SYNC:
+                break
+            requests += 1
+        self._take_held_back(requests)
+
+    def _take_held_back(self, requests: int) -> None:
+        for _ in range(requests):
             link, data = self._held_back.popleft()
             connection = self._connections.get(link)
             if connection is not None:

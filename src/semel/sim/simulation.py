@@ -112,7 +112,7 @@ class Simulation:
         for tp in self.server.tps:
             self.consumers.append(SimulatedConsumer(tp, self.scheduler, self.network, self.checkers))
         for number in range(self.random.randint(1, 4)):
-            self._start_producer(number, 0, self.random.randint(20, 120))
+            self._start_producer(number, 0, self.random.randint(20, 140))
         self._plan_faults()
         faults_for_ms = self.random.randint(*FAULTS_FOR_MS)
         self.scheduler.run(lambda: False, self.scheduler.now_ms + faults_for_ms)
@@ -161,6 +161,7 @@ class Simulation:
             self.network,
             self.trace,
             self.history,
+            is_veteran=number == 0 and life == 0,
         )
         self.producers.append(producer)
         interval_ms = self._mix_of_faults.producer_crash_interval_ms
