@@ -9,7 +9,12 @@ import pytest
 
 from semel.types import TopicPartition
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    # mapInArrow says so of pandas 3, which it runs with
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 
 def numbers(first: int, end: int) -> list[bytes]:
