@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,8 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, metavar="STATE")
     parser.add_argument("--seed", type=int, default=SEED_DEFAULT)
     arguments = parser.parse_args()
+    # A stop must end the children too: as an exception it runs every `finally` on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
     state: dict[str, object] = {"kind": arguments.kind, "seed": arguments.seed, "done": 0, "breaches": []}
     if arguments.resume is not None and arguments.resume.is_file():

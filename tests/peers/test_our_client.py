@@ -1,0 +1,77 @@
+"""Our client on both logs: what it says of Apache Kafka's answers is what it says of semel's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import semel
+from semel.errors import BrokerError, ProducerFenced
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+ROWS = 2_000
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    with semel.Consumer(bootstrap) as consumer:
+        consumer.assign({TopicPartition(topic, 0): "earliest"})
+        values: list[bytes | None] = []
+        while len(values) < count:
+            records = consumer.poll(30.0, 500)
+            assert records, f"nothing after {len(values)} records"
+            values += [record.value for record in records]
+        return values
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_deliveries_name_what_is_read_back(bootstrap: str, topic: str, codec: str) -> None:
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(topic, 1)
+    values = [b"%d " % row * 10 for row in range(ROWS)]
+    with semel.Producer(bootstrap, compression=codec) as producer:
+        sent = [producer.send(topic, value, partition=0) for value in values]
+        producer.flush(30)
+        reports = [delivery.result(0) for delivery in sent]
+    assert [report.offset for report in reports] == list(range(ROWS))
+    assert [report.sequence for report in reports] == list(range(ROWS))
+    assert len({(report.producer_id, report.producer_epoch) for report in reports}) == 1
+    assert read(bootstrap, topic, ROWS) == values
+
+
+def test_the_admin_sees_and_changes_topics(bootstrap: str, topic: str) -> None:
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(topic, 2, {"retention.ms": "86400000"})
+        with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
+            admin.create_topic(topic, 2)
+        assert topic in admin.list_topics()
+        assert sorted(admin.describe_topic(topic).partitions) == [0, 1]
+        assert admin.describe_configs(topic)["retention.ms"].value == "86400000"
+        partition = TopicPartition(topic, 0)
+        with semel.Producer(bootstrap) as producer:
+            for row in range(10):
+                producer.send(topic, b"%d" % row, partition=0)
+        admin.delete_records({partition: 4})
+        assert admin.list_offsets({partition: EARLIEST_TIMESTAMP})[partition].offset == 4
+        assert admin.list_offsets({partition: LATEST_TIMESTAMP})[partition].offset == 10
+        admin.delete_topic(topic)
+
+
+def test_a_second_run_drops_what_the_first_one_stored(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(topic, 1)
+    identity = {"identity": f"loader-{topic}", "identity_store": str(tmp_path / "loader.id")}
+    first = semel.Producer(bootstrap, **identity)
+    for position, row in first.resume(range(ROWS // 2)):
+        first.send(topic, b"%d" % row, partition=0, position=position)
+    first.flush(30)
+
+    with semel.Producer(bootstrap, compression="lz4", batch_bytes=1_000, **identity) as second:
+        for position, row in second.resume(range(ROWS)):
+            second.send(topic, b"%d" % row, partition=0, position=position)
+        second.flush(30)
+        # The first copy still runs, as a paused one would: the second one's epoch shuts it out.
+        with pytest.raises(ProducerFenced):
+            first.send(topic, b"late", partition=0).result(30)
+        first.close()
+    assert read(bootstrap, topic, ROWS) == [b"%d" % row for row in range(ROWS)]
