@@ -45,7 +45,7 @@ def kill(driver: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for_rows(log, topic: str, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 90
     while log.offset(TopicPartition(topic, 0), -1) < count:
         assert time.monotonic() < deadline, "the driver wrote nothing"
         time.sleep(0.05)
