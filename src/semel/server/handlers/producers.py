@@ -24,27 +24,50 @@ if TYPE_CHECKING:
     from semel.server.broker import Broker
 
 
-def handle_describe(broker: Broker, call: Call, request: Any) -> Fields:
+def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | FieldsAfterSync:
+    """What the logs know now; told once it is durable, for whoever asks takes "stored" as an acknowledgement."""
+    described = {
+        (topic.name, number): _describe(broker, topic.name, number)
+        for topic in request.topics
+        for number in topic.partition_indexes
+    }
+    found = {key: find_partition(broker, *key) for key in described}
+    logs = {key: log for key, log in found.items() if isinstance(log, Partition)}
+    waits_for = {key: log.log_end_offset for key, log in logs.items()}
+
+    def finish() -> Fields:
+        for key, log in logs.items():
+            if log.high_watermark < waits_for[key]:
+                described[key] = _not_described(
+                    key[1], ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline_reason)
+                )
+        return {
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": [described[topic.name, number] for number in topic.partition_indexes],
+                }
+                for topic in request.topics
+            ]
+        }
+
+    dirty = [log for key, log in logs.items() if log.high_watermark < waits_for[key]]
+    return FieldsAfterSync(dirty, finish) if dirty else finish()
+
+
+def _not_described(number: int, code: ErrorCode, reason: str) -> Fields:
     return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [_describe(broker, topic.name, number) for number in topic.partition_indexes],
-            }
-            for topic in request.topics
-        ]
+        "partition_index": number,
+        "error_code": code,
+        "error_message": reason,
+        "active_producers": [],
     }
 
 
 def _describe(broker: Broker, topic: str, number: int) -> Fields:
     found = find_partition(broker, topic, number)
     if isinstance(found, ErrorCode):
-        return {
-            "partition_index": number,
-            "error_code": found,
-            "error_message": f"{topic}-{number}: {found.name}",
-            "active_producers": [],
-        }
+        return _not_described(number, found, f"{topic}-{number}: {found.name}")
     return {
         "partition_index": number,
         "error_code": ErrorCode.NONE,
