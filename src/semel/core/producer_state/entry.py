@@ -44,10 +44,8 @@ class ProducerEntry(NamedTuple):
 
     def with_batch(self, producer_epoch: int, span: BatchSpan, timestamp_ms: int) -> ProducerEntry:
         """The entry after ``span`` was appended."""
-        if producer_epoch == self.producer_epoch:
-            window = (*self.window[1 - WINDOW_BATCHES_MAX :], span)
-        else:
-            window = (span,)
+        same_epoch = producer_epoch == self.producer_epoch
+        window = (*self.window[1 - WINDOW_BATCHES_MAX :], span) if same_epoch else (span,)
         return ProducerEntry(producer_epoch, self.coordinator_epoch, timestamp_ms, window)
 
     def with_marker(self, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int) -> ProducerEntry:
