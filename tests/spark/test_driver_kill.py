@@ -16,7 +16,9 @@ from semel.types import TopicPartition
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.loops]
 
 DRIVER = Path(__file__).with_name("copying_driver.py")
-ROWS = [b"%04d" % number for number in range(1000)]
+# Each row is larger than a twentieth of the buffers between Spark and its Python workers, so that rows reach
+# the log while their micro-batch is under way.
+ROWS = [b"%04d" % number + bytes(4000) for number in range(1000)]
 
 
 @pytest.fixture
@@ -53,8 +55,9 @@ def wait_for_rows(log, topic: str, count: int) -> None:
 
 def test_every_row_once_after_kill_9_amid_a_micro_batch(log, start_driver):
     source, sink = log.topic("in"), log.topic("out")
-    log.write(source, ROWS)
-    first = start_driver(source, sink, 1.0)
+    for start in range(0, len(ROWS), 100):
+        log.write(source, ROWS[start : start + 100])
+    first = start_driver(source, sink, 0.5)
     wait_for_rows(log, sink, 50)
     kill(first)
     stored = len(log.read(sink))
