@@ -15,7 +15,7 @@ from semel.server.storage.partition import Partition
 from semel.sim.disk import SimulatedFile
 from semel.sim.swarm import run_seeds
 
-SEEDS_MAX = 100
+SEEDS_MAX = 300
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
