@@ -6,7 +6,7 @@ into one outcome, and what the outcome asks for (sync, wait) is the caller's wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -15,15 +15,17 @@ from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, Refused, 
 from semel.errors import ErrorCode, StorageError
 from semel.server.counters import Counters
 from semel.server.handlers import HANDLERS
-from semel.server.outcome import Answer, Call, Disconnect, Outcome
+from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
+from semel.server.outcome import Answer, Call, Disconnect, Handled, Outcome
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
-from semel.wire import api_versions
+from semel.wire import api_versions, plain_produce
 from semel.wire.api import SERVED, ApiKey
-from semel.wire.frames import Buffer
+from semel.wire.frames import Buffer, decode_request_header
 
 # By number, as it comes off the wire; an API that is advertised but has no handler fails right here.
 _SERVED: Final = {int(api_key): (served, HANDLERS[api_key]) for api_key, served in SERVED.items()}
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 
 
 class Broker:
@@ -42,6 +44,26 @@ class Broker:
     def when_readable(self, told: Callable[[Iterable[TopicPartition]], None]) -> None:
         """``told`` hears of every partition of which more may be read."""
         self._readable = told
+
+    def handle_next(
+        self, frames: Sequence[memoryview], dialled: Address, now_ms: int, answer_bytes_max: int
+    ) -> Handled:
+        """Handle the first of the frames, with those behind it that can be handled together with it."""
+        arrived = []
+        for frame in frames:
+            plain = plain_produce.decode(frame)
+            if plain is None:
+                break
+            arrived.append(plain)
+        if arrived:
+            version, correlation_id, *_ = arrived[0][0]
+            outcome: Outcome = handle_plain_produce(self, arrived, now_ms)
+            return Handled(outcome, len(arrived), _PRODUCE, version, correlation_id)
+        header, body_at = decode_request_header(frames[0])
+        api_key, version, correlation_id, client_id = header
+        call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max)
+        outcome = self.handle(call, frames[0][body_at:])
+        return Handled(outcome, 1, api_key, version, correlation_id)
 
     def handle(self, call: Call, body: Buffer) -> Outcome:
         """One request's outcome. ``MalformedMessage`` when the body is not what its header announces."""

@@ -18,16 +18,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from semel.config import Address
-from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
+from semel.server.outcome import AfterSync, Answer, Disconnect, Handled, WhenReadable, framed
 from semel.server.parked import ParkedFetch
-from semel.wire.frames import (
-    INT32,
-    LENGTH_BYTES,
-    Buffer,
-    MalformedMessage,
-    decode_request_header,
-    encode_response_header,
-)
+from semel.wire.api import ApiKey
+from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, MalformedMessage
 
 if TYPE_CHECKING:
     from semel.server.listener import Listener
@@ -36,15 +30,18 @@ log = logging.getLogger(__name__)
 
 REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
+_REQUEST_BYTES_MIN: Final = 8  # API key, version, correlation id
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 _JOIN_BYTES_MAX: Final = 64 * 1024  # below this, copying parts together is cheaper than a vectored write
 
 
 class _Owed:
-    """One answer's place in the line."""
+    """A place in the line: the answer to one request, or to several that were handled together."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "requests")
 
-    def __init__(self) -> None:
+    def __init__(self, requests: int) -> None:
+        self.requests = requests
         self.parts: Sequence[Buffer] | None = None  # None: not known yet; empty: nothing is sent
 
 
@@ -61,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frame_view",
         "_good",
         "_listener",
+        "_open_requests",
         "_owed",
         "_parked",
         "_partial",
@@ -83,6 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled_bytes = 0
         self._backlog = b""  # bytes that were read but may not be handled yet
         self._owed: deque[_Owed] = deque()
+        self._open_requests = 0  # that they answer
         self._answer_bytes = 0  # of answers that are known and wait for an earlier one
         self._parked: set[ParkedFetch] = set()
         self._flush_scheduled = False
@@ -140,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._filled_bytes == len(self._frame):
                 frame = self._frame_view
                 self._frame = None
-                self._handle(frame)
+                self._handle((frame,))
                 self._listener.budget.give_back(len(frame))
                 self.frame_started_at_s = None
                 self._settle()
@@ -200,24 +199,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._partial:
             data = memoryview(bytearray(self._partial + bytes(data)))
             self._partial = b""
-        position, end = 0, len(data)
+        position = 0
         while not self._closing:
-            if end - position < LENGTH_BYTES:
-                self._partial = bytes(data[position:])
+            frames, position = self._cut(data, position)
+            if not frames:
+                self._keep(data[position:])
                 break
-            (length,) = INT32.unpack_from(data, position)
-            if not self._check_length(length):
-                return
-            start = position + LENGTH_BYTES
-            if self._is_held_up() or (end - start < length and not self._start_frame(data[start:], length)):
-                self._backlog = bytes(data[position:])
-                self._listener.held_up.add(self)
-                break
-            if self._frame is not None:
-                break
-            position = start + length
-            self._handle(data[start:position])
-            if self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES:
+            self._handle(frames)
+            if self._is_held_up() or self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES:
                 self._flush()
         if self._partial or self._frame is not None:
             self.frame_started_at_s = self.frame_started_at_s or self.active_at_s
@@ -225,10 +214,46 @@ class Connection(asyncio.BufferedProtocol):
             self.frame_started_at_s = None
         self._settle()
 
-    def _check_length(self, length: int) -> bool:
+    def _cut(self, data: memoryview, position: int) -> tuple[Sequence[memoryview], int]:
+        """The whole frames from ``position`` that may be handled now, and where they end.
+
+        A produce request brings those behind it along, because they are appended together; any other comes
+        alone, as its answer may be large, and so does a client's first, which decides what else may come.
+        """
+        frames: list[memoryview] = []
+        end = len(data)
+        room = 0 if self._is_held_up() else REQUESTS_OPEN_MAX - self._open_requests
+        while len(frames) < room and end - position >= LENGTH_BYTES:
+            (length,) = INT32.unpack_from(data, position)
+            start = position + LENGTH_BYTES
+            if end - start < length or not self._is_allowed(length):
+                break
+            position = start + length
+            frames.append(data[start:position])
+            if not self._good or data[start] or data[start + 1] != _PRODUCE:
+                break
+        return frames, position
+
+    def _keep(self, data: memoryview) -> None:
+        """What cannot be handled now: less than a frame, or held up."""
+        if len(data) < LENGTH_BYTES:
+            self._partial = bytes(data)
+            return
+        (length,) = INT32.unpack_from(data, 0)
+        if not self._check_length(length):
+            return
+        beginning = data[LENGTH_BYTES:]
+        if self._is_held_up() or len(beginning) >= length or not self._start_frame(beginning, length):
+            self._backlog = bytes(data)
+            self._listener.held_up.add(self)
+
+    def _is_allowed(self, length: int) -> bool:
         settings = self._listener.settings
         limit = settings.socket_request_max_bytes if self._good else settings.first_request_max_bytes
-        if 8 <= length <= limit:
+        return _REQUEST_BYTES_MIN <= length <= limit
+
+    def _check_length(self, length: int) -> bool:
+        if self._is_allowed(length):
             return True
         self.close(f"a request of {length} bytes" + ("" if self._good else " before the first good one"))
         return False
@@ -250,64 +275,66 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- requests
 
-    def _handle(self, frame: memoryview) -> None:
+    def _handle(self, frames: Sequence[memoryview]) -> None:
         listener = self._listener
-        try:
-            header, body_at = decode_request_header(frame)
-            call = Call(
-                header.api_key,
-                header.api_version,
-                header.client_id,
-                self.dialled,
-                listener.wall_clock_ms(),
-                listener.budget.answer_bytes_max(),
-            )
-            outcome = listener.broker.handle(call, frame[body_at:])
-        except MalformedMessage as error:
-            self.close(f"malformed request: {error}")
-            return
-        except Exception:
-            # A defect must not take the other connections down; the client may retry elsewhere or later.
-            log.exception("request of %s failed", self.peer_host)
-            self.close("internal error")
-            return
-        if not isinstance(outcome, Disconnect):
-            self._good = True
-        self._carry_out(outcome, header.api_key, header.api_version, header.correlation_id)
+        handled_to = 0
+        while handled_to < len(frames) and not self._closing:
+            try:
+                handled = listener.broker.handle_next(
+                    frames[handled_to:] if handled_to else frames,
+                    self.dialled,
+                    listener.wall_clock_ms(),
+                    listener.budget.answer_bytes_max(),
+                )
+            except MalformedMessage as error:
+                self.close(f"malformed request: {error}")
+                return
+            except Exception:
+                # A defect must not take the other connections down; the client may retry elsewhere or later.
+                log.exception("request of %s failed", self.peer_host)
+                self.close("internal error")
+                return
+            handled_to += handled.requests
+            if not isinstance(handled.outcome, Disconnect):
+                self._good = True
+            self._carry_out(handled)
 
-    def _carry_out(self, outcome: Outcome, api_key: int, api_version: int, correlation_id: int) -> None:
+    def _carry_out(self, handled: Handled) -> None:
+        outcome = handled.outcome
         match outcome:
             case Answer():
-                owed = _Owed()
-                self._owed.append(owed)
-                owed.parts = _framed(outcome, api_key, api_version, correlation_id)
+                self._owe(handled.requests).parts = framed(outcome, handled)
                 self._answer_bytes += outcome.size_bytes
             case AfterSync(partitions, finish, answer):
                 if finish is None:
                     self._listener.durability.request(partitions, None)
                     if answer is not None:
-                        self._carry_out(answer, api_key, api_version, correlation_id)
+                        self._carry_out(handled._replace(outcome=answer))
                     return
-                owed = _Owed()
-                self._owed.append(owed)
+                owed = self._owe(handled.requests)
                 ask = finish
 
                 def synced() -> None:
-                    self._answer_later(owed, _framed(ask(), api_key, api_version, correlation_id))
+                    self._answer_later(owed, framed(ask(), handled))
 
                 self._listener.durability.request(partitions, synced)
             case WhenReadable():
-                owed = _Owed()
-                self._owed.append(owed)
+                owed = self._owe(handled.requests)
 
                 def complete(answer: Answer) -> None:
                     self._parked.discard(parked)
-                    self._answer_later(owed, _framed(answer, api_key, api_version, correlation_id))
+                    self._answer_later(owed, framed(answer, handled))
 
                 parked = self._listener.parked.park(outcome, complete)
                 self._parked.add(parked)
             case Disconnect(reason):
                 self.close(reason)
+
+    def _owe(self, requests: int) -> _Owed:
+        owed = _Owed(requests)
+        self._owed.append(owed)
+        self._open_requests += requests
+        return owed
 
     # -- answers
 
@@ -328,7 +355,9 @@ class Connection(asyncio.BufferedProtocol):
         owed = self._owed
         ready: list[Buffer] = []
         while owed and owed[0].parts is not None:
-            ready.extend(owed.popleft().parts or ())
+            first = owed.popleft()
+            self._open_requests -= first.requests
+            ready.extend(first.parts or ())
         self._answer_bytes = sum(sum(map(len, one.parts)) for one in owed if one.parts is not None)
         if ready and not self._transport.is_closing():
             if len(ready) > 1 and sum(map(len, ready)) > _JOIN_BYTES_MAX:
@@ -341,7 +370,7 @@ class Connection(asyncio.BufferedProtocol):
     def _is_held_up(self) -> bool:
         return (
             self._write_paused
-            or len(self._owed) >= REQUESTS_OPEN_MAX
+            or self._open_requests >= REQUESTS_OPEN_MAX
             or self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES
         )
 
@@ -359,7 +388,3 @@ class Connection(asyncio.BufferedProtocol):
             budget.give_back(self._unsent_bytes - size_bytes)
         self._unsent_bytes = size_bytes
 
-
-def _framed(answer: Answer, api_key: int, api_version: int, correlation_id: int) -> Sequence[Buffer]:
-    head = encode_response_header(api_key, api_version, correlation_id)
-    return (INT32.pack(len(head) + answer.size_bytes) + head, *answer.parts)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from semel.config import Address
 from semel.server.durability import Syncable
 from semel.types import TopicPartition
-from semel.wire.frames import Buffer
+from semel.wire.frames import INT32, Buffer, encode_response_header
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What a handler may know of a request besides its body."""
+class Call(NamedTuple):
+    """What a handler may know of a request besides its body. A tuple: one is made for every request."""
 
     api_key: int
     api_version: int
@@ -33,6 +32,7 @@ class Answer:
     """A response body, in parts that go out one after another."""
 
     parts: Sequence[Buffer]
+    is_framed: bool = False  # the parts are whole answers, header and length included
 
     @property
     def size_bytes(self) -> int:
@@ -71,3 +71,21 @@ class Disconnect:
 
 
 Outcome: TypeAlias = Answer | AfterSync | WhenReadable | Disconnect
+
+
+class Handled(NamedTuple):
+    """The common outcome of the first ``requests`` of the frames; the rest is how to frame its answer."""
+
+    outcome: Outcome
+    requests: int
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+def framed(answer: Answer, handled: Handled) -> Sequence[Buffer]:
+    """The answer as it goes out."""
+    if answer.is_framed:
+        return answer.parts
+    head = encode_response_header(handled.api_key, handled.api_version, handled.correlation_id)
+    return (INT32.pack(len(head) + answer.size_bytes) + head, *answer.parts)

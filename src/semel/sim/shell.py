@@ -9,28 +9,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 from typing import Final
 
 from semel.config import Address
 from semel.server.broker import Broker
 from semel.server.durability import Syncable
-from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
+from semel.server.outcome import AfterSync, Answer, Disconnect, Handled, WhenReadable, framed
 from semel.sim.disk import Mount
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.network import Link
 from semel.sim.scheduler import Event, Scheduler
 from semel.types import TopicPartition
 from semel.wire.api import ApiKey
-from semel.wire.frames import (
-    INT16,
-    INT32,
-    LENGTH_BYTES,
-    Buffer,
-    MalformedMessage,
-    decode_request_header,
-    encode_response_header,
-)
+from semel.wire.frames import INT16, INT32, LENGTH_BYTES, MalformedMessage
 
 ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
@@ -116,27 +110,22 @@ class ServerShell:
     def _feed(self, link: Link, connection: _Connection, data: bytes) -> None:
         received = connection.received
         received += data
+        frames: deque[memoryview] = deque()
         while len(received) >= LENGTH_BYTES:
             end = LENGTH_BYTES + INT32.unpack_from(received)[0]
             if len(received) < end:
-                return
-            frame = memoryview(bytearray(received[LENGTH_BYTES:end]))
+                break
+            frames.append(memoryview(bytearray(received[LENGTH_BYTES:end])))
             del received[:end]
+        while frames and link in self._connections:
             try:
-                header, body_at = decode_request_header(frame)
-                call = Call(
-                    header.api_key,
-                    header.api_version,
-                    header.client_id,
-                    ADDRESS,
-                    self._scheduler.now_ms,
-                    ANSWER_BYTES_MAX,
-                )
-                outcome = self._broker.handle(call, frame[body_at:])
+                handled = self._broker.handle_next(frames, ADDRESS, self._scheduler.now_ms, ANSWER_BYTES_MAX)
             except MalformedMessage:
                 self._drop(link)
                 return
-            self._carry_out(link, connection, outcome, call, header.correlation_id)
+            for _ in range(handled.requests):
+                frames.popleft()
+            self._carry_out(link, connection, handled)
 
     def _drop(self, link: Link) -> None:
         self._connections.pop(link, None)
@@ -144,22 +133,21 @@ class ServerShell:
 
     # -- outcomes ---------------------------------------------------------------------------------------
 
-    def _carry_out(
-        self, link: Link, connection: _Connection, outcome: Outcome, call: Call, correlation_id: int
-    ) -> None:
+    def _carry_out(self, link: Link, connection: _Connection, handled: Handled) -> None:
+        outcome = handled.outcome
         if isinstance(outcome, Disconnect):
             self._drop(link)
             return
         if isinstance(outcome, AfterSync) and outcome.finish is None:
             self._sync_soon(outcome.partitions, None)
             if outcome.answer is not None:
-                self._carry_out(link, connection, outcome.answer, call, correlation_id)
+                self._carry_out(link, connection, handled._replace(outcome=outcome.answer))
             return
         owed = _Owed(is_write=isinstance(outcome, AfterSync))
         connection.owed.append(owed)
 
         def answer_with(answer: Answer) -> None:
-            owed.frame = _framed(answer, call, correlation_id)
+            owed.frame = b"".join(framed(answer, handled))
             self._flush(link, connection)
 
         match outcome:
@@ -234,8 +222,10 @@ class ServerShell:
         self._take_held_back(requests)
 
     def _take_held_back(self, requests: int) -> None:
-        for _ in range(requests):
-            link, data = self._held_back.popleft()
+        """What came on one connection meanwhile comes in one read."""
+        taken = [self._held_back.popleft() for _ in range(requests)]
+        for link, pieces in groupby(taken, itemgetter(0)):
+            data = b"".join(data for _, data in pieces)
             connection = self._connections.get(link)
             if connection is not None:
                 self._feed(link, connection, data)
@@ -255,8 +245,3 @@ class ServerShell:
         if parked.timer is not None:
             parked.timer.cancel()
 
-
-def _framed(answer: Answer, call: Call, correlation_id: int) -> bytes:
-    head = encode_response_header(ApiKey(call.api_key), call.api_version, correlation_id)
-    parts: list[Buffer] = [head, *answer.parts]
-    return INT32.pack(sum(map(len, parts))) + b"".join(parts)

@@ -3,6 +3,8 @@
 acks=-1 waits for the high watermark (in durable mode: an fdatasync that started after the append), acks=1
 and 0 wait for the write only, but a sync follows, because consumers see synced records only. A batch's fate
 is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others.
+
+The request's ``timeout_ms`` bounds nothing here: it limits the wait for other replicas, and there are none.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.record.batch import Compression, validate_batch
+from semel.record.batch import LOG_OVERHEAD_BYTES, Compression, validate_batch
 from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome
-from semel.server.storage.outcome import AppendOutcome
+from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
 from semel.wire import produce
 from semel.wire.frames import Buffer
@@ -79,28 +81,38 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 
 
 def _append(broker: Broker, call: Call, item: ProducePartition) -> tuple[Partition | None, AppendOutcome]:
-    partition = broker.storage.partition(item.topic, item.partition)
+    checked = check(broker, call.api_version, item.topic, item.partition, item.records)
+    if isinstance(checked, AppendOutcome):
+        return None, checked
+    partition, incoming = checked
+    return partition, partition.append_all([incoming], call.now_ms)[0]
+
+
+def check(
+    broker: Broker, api_version: int, topic: str, number: int, records: memoryview | None
+) -> tuple[Partition, Incoming] | AppendOutcome:
+    """The partition and what to append to it, or why nothing can be."""
+    partition = broker.storage.partition(topic, number)
     if partition is None:
-        reason = f"there is no partition {item.topic}-{item.partition}"
-        return None, AppendOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
-    if broker.is_internal(item.topic):
-        return None, AppendOutcome(
-            ErrorCode.INVALID_TOPIC, error_message=f"topic {item.topic!r} is the server's own"
+        reason = f"there is no partition {topic}-{number}"
+        return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
+    if broker.is_internal(topic):
+        return AppendOutcome(
+            ErrorCode.INVALID_TOPIC, error_message=f"topic {topic!r} is the server's own"
         )
-    records = item.records
     if not records:
-        return None, AppendOutcome(ErrorCode.INVALID_RECORD, error_message="no record batch")
+        return AppendOutcome(ErrorCode.INVALID_RECORD, error_message="no record batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] < 2:
         reason = "message formats older than 2 are not supported"
-        return None, AppendOutcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error_message=reason)
+        return AppendOutcome(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error_message=reason)
     try:
         header = validate_batch(records)
     except CorruptRecordBatch as error:
-        return None, AppendOutcome(ErrorCode.CORRUPT_MESSAGE, error_message=str(error))
-    if header.size_bytes != len(records):
+        return AppendOutcome(ErrorCode.CORRUPT_MESSAGE, error_message=str(error))
+    if header.batch_length + LOG_OVERHEAD_BYTES != len(records):
         reason = "a produce request carries exactly one record batch for each partition"
-        return None, AppendOutcome(ErrorCode.INVALID_RECORD, error_message=reason)
-    if call.api_version < _ZSTD_FROM and header.compression is Compression.ZSTD:
+        return AppendOutcome(ErrorCode.INVALID_RECORD, error_message=reason)
+    if api_version < _ZSTD_FROM and header.compression is Compression.ZSTD:
         reason = f"zstd needs Produce version {_ZSTD_FROM}"
-        return None, AppendOutcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=reason)
-    return partition, partition.append(records, [header], call.now_ms)
+        return AppendOutcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=reason)
+    return partition, Incoming(records, (header,))
