@@ -387,4 +387,3 @@ class Connection(asyncio.BufferedProtocol):
         else:
             budget.give_back(self._unsent_bytes - size_bytes)
         self._unsent_bytes = size_bytes
-

@@ -244,4 +244,3 @@ class ServerShell:
         self._parked.remove(parked)
         if parked.timer is not None:
             parked.timer.cancel()
-

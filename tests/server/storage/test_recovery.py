@@ -202,3 +202,13 @@ def test_a_trimmed_start_survives(fill, open_storage, crashed) -> None:
     assert partition.log_start_offset == 4
     assert values(partition) == list(range(4, 10))
     assert isinstance(partition.read(3, 10), OffsetOutOfRange)
+
+
+def test_who_wrote_what_was_trimmed_is_still_known(fill, open_storage, crashed, make_batch) -> None:
+    """A producer that sends its last batch again after a trim and a crash must hear that it was stored."""
+    live = fill(3, 0)
+    live.partition("t", 0).delete_records(3)
+    after = open_storage(crashed(live, "crashed")).partition("t", 0)
+    assert after.producers() == live.partition("t", 0).producers()
+    assert after.append(*make_batch(2), NOW_MS).base_offset == 2
+    assert after.log_end_offset == 3

@@ -97,9 +97,7 @@ def check(
         reason = f"there is no partition {topic}-{number}"
         return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
     if broker.is_internal(topic):
-        return AppendOutcome(
-            ErrorCode.INVALID_TOPIC, error_message=f"topic {topic!r} is the server's own"
-        )
+        return AppendOutcome(ErrorCode.INVALID_TOPIC, error_message=f"topic {topic!r} is the server's own")
     if not records:
         return AppendOutcome(ErrorCode.INVALID_RECORD, error_message="no record batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] < 2:

@@ -68,7 +68,7 @@ def open_log(
         empty = ProducerState(end_offset=log_start_offset)
         return OpenedLog(tuple(opening.segments), empty, verdict, 0, opening.scanned_bytes)
     snapshots.drop_above(opening.end_offset)
-    producers = _producers(tuple(opening.segments), snapshots, log_start_offset, now_ms)
+    producers = _producers(tuple(opening.segments), snapshots, now_ms)
     return OpenedLog(tuple(opening.segments), producers, verdict, opening.cut_bytes, opening.scanned_bytes)
 
 
@@ -215,15 +215,17 @@ def _segment_bases(file_system: FileSystem, folder: Path, log_start_offset: int)
     return bases
 
 
-def _producers(
-    segments: tuple[Segment, ...], snapshots: SnapshotFiles, log_start_offset: int, now_ms: int
-) -> ProducerState:
-    """The newest good snapshot with the tail of the log applied to it; else all of the log."""
+def _producers(segments: tuple[Segment, ...], snapshots: SnapshotFiles, now_ms: int) -> ProducerState:
+    """The newest good snapshot with the tail of the log applied to it; else all that the files hold.
+
+    That may begin below the log's start: records that were deleted are still known to be stored.
+    """
+    first_offset = segments[0].base_offset
     state = snapshots.load_newest(now_ms=now_ms)
-    if state is None and log_start_offset > 0:
+    if state is None and first_offset > 0:
         state = snapshots.load_kafkas_oldest(now_ms=now_ms)
     if state is None:
-        state = ProducerState(end_offset=log_start_offset)
+        state = ProducerState(end_offset=first_offset)
     for segment in segments:
         if segment.end_offset > state.end_offset:
             _replay(segment, state, now_ms)
