@@ -348,12 +348,12 @@ class Partition:
         Likewise a segment's size before its end: an append sets them the other way round, so that a size that
         is too large shows in an end that is not the target.
         """
+        snapshot = self._snapshot_due  # before the target: it must not know more than what is synced
         target, segments = self.log_end_offset, self._segments
         if self._offline_reason is not None or not segments:
             return
         size_bytes = segments[-1].size_bytes
         position = size_bytes if segments[-1].end_offset == target else None
-        snapshot = self._snapshot_due
         try:
             if self._folder_dirty:
                 self._folder_dirty = False  # before the sync: a name made meanwhile sets it again
@@ -365,10 +365,10 @@ class Partition:
             self._go_offline(f"sync failed: {error}")
             return
         if snapshot is not None:
-            with suppress(OSError):  # without it the next start is slower, not wrong
+            with suppress(OSError):  # it stays due; while the log is whole, a start without it is only slower
                 self._snapshots.write(snapshot)
-            if self._snapshot_due is snapshot:
-                self._snapshot_due = None
+                if self._snapshot_due is snapshot:
+                    self._snapshot_due = None
         self._synced = _Synced(target, position)
         self._save_recovery_point()
 
@@ -515,12 +515,20 @@ class Partition:
         return found[-1] if found else self.leader_epoch
 
     def _raise_log_start(self, target: int) -> None:
-        """The new start is durable before a file goes: a half-done removal must not look like a hole."""
+        """The new start is durable before a file goes: a half-done removal must not look like a hole.
+
+        So is what the file told of its producers: after a crash nothing else could say it.
+        """
         if target <= self.log_start_offset:
             return
+        gone = count_below([segment.facts for segment in self._segments], target)
+        if gone and self._snapshots.newest_end_offset() < self._segments[gone].base_offset:
+            self._snapshot_due = EncodedSnapshot.of(self._producers)
+            self.sync()
+            if self._snapshot_due is not None:
+                raise OSError(self._offline_reason or "no snapshot of the producers can be written")
         self.log_start_offset = target
         self._log_starts.raise_to(self.name, target)
-        gone = count_below([segment.facts for segment in self._segments], target)
         for segment in self._segments[:gone]:
             remove_segment_files(self._file_system, self._folder, segment.base_offset)
         self._segments = self._segments[gone:]
