@@ -96,7 +96,7 @@ def _decode_flexible(
         or not 1 < name_bytes < 0x80
         or records_bytes <= 1
         or start + records_bytes - 1 != end
-        or frame[end:] != _NO_TAGS
+        or frame[end:].tobytes() != _NO_TAGS
     ):
         return None
     topic = str(frame[at:name_end], "utf-8")
