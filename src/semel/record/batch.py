@@ -44,7 +44,10 @@ from semel.sequence import last_of
 from semel.types import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 
 __all__ = [
+    "CONTROL_BIT",
     "HEADER_BYTES",
+    "LOG_OVERHEAD_BYTES",
+    "TRANSACTIONAL_BIT",
     "BatchHeader",
     "Buffer",
     "Compression",
@@ -80,9 +83,10 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 _OFFSET_MAX: Final = 2**63 - 1
 
 _COMPRESSION_BITS: Final = 0b0000_0111
+_CODEC_MAX: Final = int(max(Compression))
 _LOG_APPEND_TIME_BIT: Final = 0b0000_1000
-_TRANSACTIONAL_BIT: Final = 0b0001_0000
-_CONTROL_BIT: Final = 0b0010_0000
+TRANSACTIONAL_BIT: Final = 0b0001_0000
+CONTROL_BIT: Final = 0b0010_0000
 _DELETE_HORIZON_BIT: Final = 0b0100_0000
 
 
@@ -137,11 +141,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL_BIT)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -167,20 +171,20 @@ def decode_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if available < HEADER_BYTES:
         raise CorruptRecordBatch(f"batch header needs {HEADER_BYTES} bytes, got {max(0, available)}")
     header = BatchHeader._make(_LAYOUT.unpack_from(buffer, position))
-    payload_bytes = header.batch_length + LOG_OVERHEAD_BYTES - HEADER_BYTES
+    base_offset, batch_length, _, _, _, attributes, last_offset_delta, *_, record_count = header
+    payload_bytes = batch_length + (LOG_OVERHEAD_BYTES - HEADER_BYTES)
     if payload_bytes < 0:
-        raise CorruptRecordBatch(f"batch length {header.batch_length} is less than a header's")
-    last_offset_delta, record_count = header.last_offset_delta, header.record_count
+        raise CorruptRecordBatch(f"batch length {batch_length} is less than a header's")
     if last_offset_delta < 0 or not 0 <= record_count <= last_offset_delta + 1:
         raise CorruptRecordBatch(
             f"batch claims {record_count} records and a last offset delta of {last_offset_delta}"
         )
-    if header.base_offset < 0 or header.base_offset > _OFFSET_MAX - last_offset_delta:
-        raise CorruptRecordBatch(f"batch has base offset {header.base_offset}")
-    codec = header.attributes & _COMPRESSION_BITS
-    if codec == Compression.NONE:
+    if base_offset < 0 or base_offset > _OFFSET_MAX - last_offset_delta:
+        raise CorruptRecordBatch(f"batch has base offset {base_offset}")
+    codec = attributes & _COMPRESSION_BITS
+    if codec == 0:
         check_record_count(record_count, payload_bytes)
-    elif codec > Compression.ZSTD:
+    elif codec > _CODEC_MAX:
         raise CorruptRecordBatch(f"batch has unknown compression {codec}")
     return header
 
@@ -193,7 +197,8 @@ def validate_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptRecordBatch(
             f"batch claims {header.size_bytes} bytes, {len(buffer) - position} are there"
         )
-    crc = crc32c(memoryview(buffer)[position + _CHECKED_AT : end])
+    window = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    crc = crc32c(window[position + _CHECKED_AT : end])
     if crc != header.crc:
         raise CorruptRecordBatch(f"batch CRC is {crc:#010x}, its header says {header.crc:#010x}")
     return header
@@ -321,8 +326,8 @@ def assemble_batch(
         0,  # the CRC, below
         compression
         | timestamp_type << 3
-        | (_TRANSACTIONAL_BIT if transactional else 0)
-        | (_CONTROL_BIT if control else 0),
+        | (TRANSACTIONAL_BIT if transactional else 0)
+        | (CONTROL_BIT if control else 0),
         last_offset_delta,
         base_timestamp,
         max_timestamp,

@@ -56,9 +56,9 @@ class Broker:
                 break
             arrived.append(plain)
         if arrived:
-            version, correlation_id, *_ = arrived[0][0]
             outcome: Outcome = handle_plain_produce(self, arrived, now_ms)
-            return Handled(outcome, len(arrived), _PRODUCE, version, correlation_id)
+            form, correlation_id, _ = arrived[0]
+            return Handled(outcome, len(arrived), _PRODUCE, form.version, correlation_id)
         header, body_at = decode_request_header(frames[0])
         api_key, version, correlation_id, client_id = header
         call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
+from semel.core.producer_state.verdict import APPEND
 from semel.server.storage.outcome import AppendOutcome
 
 SYNC_SECONDS_BOUNDS: Final = (
@@ -25,6 +27,8 @@ SYNC_SECONDS_BOUNDS: Final = (
     5.0,
 )
 
+_APPEND: Final = type(APPEND).__name__
+
 
 class Counters:
     """Totals since the start."""
@@ -43,6 +47,19 @@ class Counters:
             self.verdicts[type(outcome.verdict).__name__] += 1
         if outcome.error_code:
             self.errors[outcome.error_code.name] += 1
+
+    def count_produced(self, api_key: int, produced: Sequence[tuple[int, AppendOutcome]]) -> None:
+        """Produce requests of one batch each, by version and outcome: mostly all of one kind."""
+        version = produced[0][0]
+        appended = sum([each.verdict is APPEND and one == version for one, each in produced])
+        if appended:
+            self.requests[api_key, version] += appended
+            self.verdicts[_APPEND] += appended
+        if appended < len(produced):
+            for one, each in produced:
+                if each.verdict is not APPEND or one != version:
+                    self.requests[api_key, one] += 1
+                    self.count_append(each)
 
     def count_marker(self, outcome: AppendOutcome) -> None:
         self.verdicts["Refused marker" if outcome.error_code else "Marker"] += 1

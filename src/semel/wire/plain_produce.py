@@ -1,136 +1,149 @@
 """The produce request as nearly every client sends it: one batch for one partition, acks=all, no transaction.
 
 :func:`decode` takes the whole frame, header included, and gives None for whatever is not of this form, be it
-rarer or malformed: :mod:`semel.wire.produce` then reads it in full, and says what is wrong with it. The
-answer to a success is one ``pack``. Both agree with the full codec byte for byte.
+rarer or malformed: :mod:`semel.wire.produce` then reads it in full, and says what is wrong with it. Both
+agree byte for byte, in what they read and in what they answer.
+
+A producer's requests to one partition are alike but for correlation id and records, so what lies between is
+read once and remembered as a :class:`PlainForm`, with its answer made ready.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from semel.types import TopicPartition
+from semel.wire import produce
 from semel.wire.api import SERVED, ApiKey
+from semel.wire.frames import encode_response_header
+from semel.wire.produce import ProducedPartition
 
 _VERSION_MIN: Final = SERVED[ApiKey.PRODUCE].version_min
 _VERSION_MAX: Final = SERVED[ApiKey.PRODUCE].version_max
 _FLEXIBLE_FROM: Final = SERVED[ApiKey.PRODUCE].flexible_from
+_LOG_START_FROM: Final = 5
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
 _HEAD: Final = struct.Struct(">hhih")  # API key, version, correlation id, bytes of the client id
 _BODY: Final = struct.Struct(">hhiih")  # transactional id (-1), acks, timeout, topics, bytes of the name
-_ITEM: Final = struct.Struct(">iii")  # partitions, partition, bytes of records
+_ITEM: Final = struct.Struct(">ii")  # partitions, partition
 _FLEXIBLE_BODY: Final = struct.Struct(">BBhiBB")  # tags of the header, then as above
-_FLEXIBLE_ITEM: Final = struct.Struct(">Bi")  # partitions, partition
+_FLEXIBLE_ITEM: Final = struct.Struct(">Bi")
+_NAME_BYTES: Final = struct.Struct(">h")
+_NAME_BYTES_AT: Final = _BODY.size - _NAME_BYTES.size
+_RECORDS_BYTES: Final = struct.Struct(">i")
 _NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic, the request
 _ALL_ACKS: Final = -1
 _NULL: Final = -1
 _COMPACT_ONE: Final = 2
-_LENGTH_BYTES: Final = 4
-_FORMS_MAX: Final = 1024
+_FORMS_MAX: Final = 4096
+_PREFIX_BYTES_MAX: Final = 512
+_VARINT_BITS_MAX: Final = 28  # more would be more than a frame
+
+_HOLE: Final = b"\xfe" * 8  # where a number of the answer goes: never in a name, as it is not UTF-8
+_HOLE_NUMBER: Final = int.from_bytes(_HOLE, "big", signed=True)
 
 
-class PlainProduce(NamedTuple):
-    """All of such a request but its records: what its answer needs."""
+class PlainForm:
+    """What the requests of one client to one partition have in common, and their answer with holes in it."""
 
-    version: int
-    correlation_id: int
-    topic: str
-    partition: int
+    __slots__ = ("_after", "_before", "_has_log_start", "_layout", "_size_bytes", "partition", "version")
+
+    def __init__(self, version: int, partition: TopicPartition) -> None:
+        self.version: Final = version
+        self.partition: Final = partition
+        numbers = 3 if version >= _LOG_START_FROM else 2
+        hole = _HOLE_NUMBER
+        result = ProducedPartition(*partition, 0, hole, hole, hole)
+        whole = encode_response_header(_PRODUCE, version, 0) + produce.encode_response(version, [result])
+        before, self._after = whole.split(_HOLE * numbers)
+        self._before = before[4:]  # the correlation id
+        self._size_bytes = len(whole)
+        self._has_log_start = version >= _LOG_START_FROM
+        self._layout = struct.Struct(f">ii{len(self._before)}s{'q' * numbers}{len(self._after)}s")
+
+    def encode_success(
+        self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
+    ) -> bytes:
+        """The whole answer, length prefix and header included."""
+        size_bytes, before, after = self._size_bytes, self._before, self._after
+        if self._has_log_start:
+            return self._layout.pack(
+                size_bytes, correlation_id, before, base_offset, log_append_time_ms, log_start_offset, after
+            )
+        return self._layout.pack(size_bytes, correlation_id, before, base_offset, log_append_time_ms, after)
 
 
-def decode(frame: memoryview) -> tuple[PlainProduce, memoryview] | None:
-    """The request in ``frame`` (without its length prefix) if it is a plain one, and its records in place."""
+def decode(frame: memoryview) -> tuple[PlainForm, int, memoryview] | None:
+    """If the request in ``frame`` (without its length prefix) is a plain one: its form, its correlation id,
+    and its records in place.
+    """
     try:
         api_key, version, correlation_id, client_id_bytes = _HEAD.unpack_from(frame, 0)
-        if api_key != _PRODUCE or not _VERSION_MIN <= version <= _VERSION_MAX:
+        if api_key != _PRODUCE or client_id_bytes < _NULL:
             return None
         at = _HEAD.size + (client_id_bytes if client_id_bytes > 0 else 0)
         if version >= _FLEXIBLE_FROM:
-            return _decode_flexible(frame, at, version, correlation_id)
-        transactional_id, acks, _, topics, name_bytes = _BODY.unpack_from(frame, at)
-        at += _BODY.size
-        name_end = at + name_bytes
-        partitions, partition, records_bytes = _ITEM.unpack_from(frame, name_end)
-        start = name_end + _ITEM.size
-        if (
-            transactional_id != _NULL
-            or acks != _ALL_ACKS
-            or topics != 1
-            or partitions != 1
-            or name_bytes <= 0
-            or records_bytes <= 0
-            or start + records_bytes != len(frame)
-        ):
+            records_at = at + _FLEXIBLE_BODY.size + frame[at + _FLEXIBLE_BODY.size - 1] - 1
+            records_at += _FLEXIBLE_ITEM.size
+        else:
+            (name_bytes,) = _NAME_BYTES.unpack_from(frame, at + _NAME_BYTES_AT)
+            records_at = at + _BODY.size + name_bytes + _ITEM.size
+        if records_at - at > _PREFIX_BYTES_MAX:
             return None
-        topic = str(frame[at:name_end], "utf-8")
-        return PlainProduce(version, correlation_id, topic, partition), frame[start:]
-    except (struct.error, UnicodeDecodeError):
+        form = _form_of(version, bytes(frame[at:records_at]))
+        if form is None:
+            return None
+        if version >= _FLEXIBLE_FROM:
+            records = _compact_records(frame, records_at)
+        else:
+            start = records_at + _RECORDS_BYTES.size
+            (records_bytes,) = _RECORDS_BYTES.unpack_from(frame, records_at)
+            records = frame[start:] if 0 < records_bytes == len(frame) - start else None
+    except (struct.error, IndexError):
         return None
+    return None if records is None else (form, correlation_id, records)
 
 
-def _decode_flexible(
-    frame: memoryview, at: int, version: int, correlation_id: int
-) -> tuple[PlainProduce, memoryview] | None:
-    tags, transactional_id, acks, _, topics, name_bytes = _FLEXIBLE_BODY.unpack_from(frame, at)
-    at += _FLEXIBLE_BODY.size
-    name_end = at + name_bytes - 1
-    partitions, partition = _FLEXIBLE_ITEM.unpack_from(frame, name_end)
-    start = name_end + _FLEXIBLE_ITEM.size
+def _compact_records(frame: memoryview, at: int) -> memoryview | None:
     end = len(frame) - len(_NO_TAGS)
-    records_bytes = shift = 0
-    while start < end and shift < 35:
-        byte = frame[start]
-        start += 1
-        records_bytes |= (byte & 0x7F) << shift
+    size_bytes = shift = 0
+    while True:
+        byte = frame[at]
+        at += 1
+        size_bytes |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
         shift += 7
-    if (
-        tags
-        or transactional_id
-        or acks != _ALL_ACKS
-        or topics != _COMPACT_ONE
-        or partitions != _COMPACT_ONE
-        or not 1 < name_bytes < 0x80
-        or records_bytes <= 1
-        or start + records_bytes - 1 != end
-        or frame[end:].tobytes() != _NO_TAGS
-    ):
+        if shift > _VARINT_BITS_MAX:
+            return None
+    if size_bytes <= 1 or at + size_bytes - 1 != end or bytes(frame[end:]) != _NO_TAGS:
         return None
-    topic = str(frame[at:name_end], "utf-8")
-    return PlainProduce(version, correlation_id, topic, partition), frame[start:end]
-
-
-def encode_success(
-    request: PlainProduce, base_offset: int, log_append_time_ms: int, log_start_offset: int
-) -> bytes:
-    """The whole answer, length prefix and header included."""
-    version = request.version
-    name = request.topic.encode()
-    form, size_bytes = _success_form(version, len(name))
-    start = (size_bytes, request.correlation_id)
-    result = (request.partition, 0, base_offset, log_append_time_ms)
-    if version >= _FLEXIBLE_FROM:
-        return form.pack(*start, 0, 2, len(name) + 1, name, 2, *result, log_start_offset, 1, 0, 0, 0, 0, 0)
-    if version >= 8:
-        return form.pack(*start, 1, len(name), name, 1, *result, log_start_offset, 0, _NULL, 0)
-    if version >= 5:
-        return form.pack(*start, 1, len(name), name, 1, *result, log_start_offset, 0)
-    return form.pack(*start, 1, len(name), name, 1, *result, 0)
+    return frame[at:end]
 
 
 @lru_cache(maxsize=_FORMS_MAX)
-def _success_form(version: int, name_bytes: int) -> tuple[struct.Struct, int]:
-    """The layout of a success for a name of this length, and the bytes that follow the length prefix."""
-    if version >= _FLEXIBLE_FROM:
-        # Tags of the header; topics, name, partitions; result; record errors, message, two tags; throttle, tags.
-        form = struct.Struct(f">iibBB{name_bytes}sBihqqqBBBBiB")
-    elif version >= 8:
-        form = struct.Struct(f">iiih{name_bytes}siihqqqihi")
-    elif version >= 5:
-        form = struct.Struct(f">iiih{name_bytes}siihqqqi")
-    else:
-        form = struct.Struct(f">iiih{name_bytes}siihqqi")
-    return form, form.size - _LENGTH_BYTES
+def _form_of(version: int, prefix: bytes) -> PlainForm | None:
+    """What stands between client id and records; None when that is not of the plain form."""
+    if not _VERSION_MIN <= version <= _VERSION_MAX:
+        return None
+    try:
+        if version >= _FLEXIBLE_FROM:
+            tags, transactional_id, acks, _, topics, name_bytes = _FLEXIBLE_BODY.unpack_from(prefix, 0)
+            name_at, name_bytes = _FLEXIBLE_BODY.size, name_bytes - 1
+            partitions, partition = _FLEXIBLE_ITEM.unpack_from(prefix, name_at + name_bytes)
+            is_plain = not tags and not transactional_id and topics == partitions == _COMPACT_ONE
+            is_plain = is_plain and name_bytes < 0x7F  # its length is a varint of one byte
+        else:
+            transactional_id, acks, _, topics, name_bytes = _BODY.unpack_from(prefix, 0)
+            name_at = _BODY.size
+            partitions, partition = _ITEM.unpack_from(prefix, name_at + name_bytes)
+            is_plain = transactional_id == _NULL and topics == partitions == 1
+        if not is_plain or acks != _ALL_ACKS or name_bytes <= 0:
+            return None
+        topic = prefix[name_at : name_at + name_bytes].decode()
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return PlainForm(version, TopicPartition(topic, partition))

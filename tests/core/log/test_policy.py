@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from semel.core.log.config import LogConfig
-from semel.core.log.policy import SegmentFacts, count_below, count_expired, must_roll
+from semel.core.log.policy import SegmentFacts, count_below, count_expired, room_in
 
 CONFIG = LogConfig(segment_bytes=1000, segment_ms=500, retention_ms=100)
 SEGMENTS = [
@@ -12,9 +12,7 @@ SEGMENTS = [
 
 
 def rolls(active: SegmentFacts, *, incoming_bytes: int = 1, last_offset: int = 50, now_ms: int = 0) -> bool:
-    return must_roll(
-        active, incoming_bytes=incoming_bytes, incoming_last_offset=last_offset, config=CONFIG, now_ms=now_ms
-    )
+    return not room_in(active, CONFIG, now_ms).fits(incoming_bytes, last_offset)
 
 
 def test_a_segment_is_full_by_size_by_age_and_by_offsets() -> None:

@@ -130,6 +130,27 @@ def test_a_full_disk_fails_a_whole_group(partition, disk, make_batch) -> None:
     assert partition.append(*make_batch(1), NOW_MS).base_offset == 1
 
 
+def test_what_was_judged_by_batches_that_were_not_written_is_no_answer(partition, disk, make_batch) -> None:
+    """A duplicate of a batch that never reached the disk must not be called stored, nor its epoch known."""
+    raised = make_batch(0, producer_id=7, epoch=3)
+    asked = [
+        make_batch(1),
+        make_batch(1),
+        make_batch(5),
+        raised,
+        make_batch(2),
+        make_batch(9, producer_id=8, epoch=0),
+    ]
+    disk.room_bytes = 0
+    outcomes = partition.append_all([Incoming(*one) for one in asked], NOW_MS)
+    assert [outcome.error_code for outcome in outcomes] == [56, 56, 56, 56, 56, 59]
+    disk.room_bytes = None
+    outcomes = partition.append_all([Incoming(*one) for one in asked], NOW_MS)
+    assert [outcome.error_code for outcome in outcomes] == [0, 0, 45, 0, 47, 59]
+    assert [outcome.base_offset for outcome in outcomes[:2]] == [1, 1]
+    assert outcomes[1].sync_offset > partition.high_watermark, "a duplicate waits for its original's sync"
+
+
 def test_short_writes_are_gone_on_with(partition, disk, make_batch, monkeypatch) -> None:
     whole = OsFile.pwritev
 

@@ -21,17 +21,25 @@ class SegmentFacts(NamedTuple):
     max_timestamp_ms: int = NO_TIMESTAMP
 
 
-def must_roll(
-    active: SegmentFacts, *, incoming_bytes: int, incoming_last_offset: int, config: LogConfig, now_ms: int
-) -> bool:
-    """Whether a new segment must begin before ``incoming_bytes`` go in."""
+class Room(NamedTuple):
+    """What still fits into the active segment: asked once for many batches that are written together."""
+
+    size_bytes: int
+    last_offset_max: int
+
+    def fits(self, incoming_bytes: int, incoming_last_offset: int) -> bool:
+        """Whether these bytes may go in; else a new segment must begin before them."""
+        return incoming_bytes <= self.size_bytes and incoming_last_offset <= self.last_offset_max
+
+
+def room_in(active: SegmentFacts, config: LogConfig, now_ms: int) -> Room:
+    """An empty segment has room for anything: a batch must go somewhere."""
     if active.size_bytes == 0:
-        return False
-    return (
-        active.size_bytes + incoming_bytes > min(config.segment_bytes, POSITION_MAX)
-        or incoming_last_offset - active.base_offset > POSITION_MAX
-        or now_ms - active.created_ms >= config.segment_ms
-    )
+        return _UNLIMITED_ROOM
+    if now_ms - active.created_ms >= config.segment_ms:
+        return _NO_ROOM
+    segment_bytes = min(config.segment_bytes, POSITION_MAX)
+    return Room(segment_bytes - active.size_bytes, active.base_offset + POSITION_MAX)
 
 
 def is_expired(segment: SegmentFacts, *, config: LogConfig, now_ms: int) -> bool:
@@ -61,6 +69,10 @@ def count_expired(
 def count_below(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
     """How many segments from the oldest on lie wholly below ``log_start_offset``."""
     return sum(1 for after in segments[1:] if after.base_offset <= log_start_offset)
+
+
+_UNLIMITED_ROOM: Final = Room(2**63, 2**63)
+_NO_ROOM: Final = Room(-1, -1)
 
 
 def _age_mark_ms(segment: SegmentFacts) -> int:

@@ -47,16 +47,21 @@ class ProducerState:
             return APPEND
         return judge(self._entries.get(header.producer_id), header)
 
-    def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """A data batch was appended at ``base_offset``; what the judge said is not asked again."""
+    def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> ProducerEntry | None:
+        """A data batch was appended at ``base_offset``; what the judge said is not asked again.
+
+        Gives the producer's entry as it was before, for :meth:`restore`.
+        """
         last_offset = base_offset + header.last_offset_delta
         self.end_offset = last_offset + 1
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
-            return
+            return None
         span = BatchSpan(header.base_sequence, header.last_sequence, base_offset, last_offset)
-        entry = self._entries.get(producer_id, _NEW)
+        before = self._entries.get(producer_id)
+        entry = _NEW if before is None else before
         self._put(producer_id, entry.with_batch(header.producer_epoch, span, header.max_timestamp), now_ms)
+        return before
 
     def apply_marker(
         self, header: BatchHeader, base_offset: int, coordinator_epoch: int, now_ms: int
@@ -68,7 +73,7 @@ class ProducerState:
         self._put(header.producer_id, marked, now_ms)
 
     def restore(self, producer_id: int, entry: ProducerEntry | None) -> None:
-        """Undo an append whose write failed: put back what :meth:`get` said before it."""
+        """Undo an append whose write failed: put back the entry as it was before it."""
         if producer_id == NO_PRODUCER_ID:
             return
         if entry is None:
@@ -90,5 +95,6 @@ class ProducerState:
 
     def _put(self, producer_id: int, entry: ProducerEntry, now_ms: int) -> None:
         self._entries[producer_id] = entry
-        self._last_append_ms.pop(producer_id, None)  # to the end: the oldest append stays first
-        self._last_append_ms[producer_id] = now_ms
+        if self._last_append_ms.get(producer_id) != now_ms:
+            self._last_append_ms.pop(producer_id, None)  # to the end: the oldest append stays first
+            self._last_append_ms[producer_id] = now_ms

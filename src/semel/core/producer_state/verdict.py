@@ -97,9 +97,9 @@ def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
         return APPEND if base_sequence == 0 else OutOfOrderSequence(0, base_sequence)
 
     mark = entry.window[-1].last_sequence
-    ahead = distance(base_sequence, mark)
-    if ahead == 1:
+    if base_sequence == advance(mark, 1):
         return APPEND
+    ahead = distance(base_sequence, mark)
     if ahead > 1:
         return OutOfOrderSequence(advance(mark, 1), base_sequence)
     last_sequence = header.last_sequence

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.record.batch import LOG_OVERHEAD_BYTES, Compression, validate_batch
+from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
 from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome
 from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
+from semel.types import TopicPartition
 from semel.wire import produce
 from semel.wire.frames import Buffer
 from semel.wire.produce import ProducedPartition, ProducePartition
@@ -81,23 +82,31 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 
 
 def _append(broker: Broker, call: Call, item: ProducePartition) -> tuple[Partition | None, AppendOutcome]:
-    checked = check(broker, call.api_version, item.topic, item.partition, item.records)
-    if isinstance(checked, AppendOutcome):
-        return None, checked
-    partition, incoming = checked
-    return partition, partition.append_all([incoming], call.now_ms)[0]
+    partition = find_partition(broker, TopicPartition(item.topic, item.partition))
+    if isinstance(partition, AppendOutcome):
+        return None, partition
+    header = check_batch(call.api_version, item.records)
+    if isinstance(header, AppendOutcome):
+        return None, header
+    assert item.records is not None
+    return partition, partition.append_all([Incoming(item.records, (header,))], call.now_ms)[0]
 
 
-def check(
-    broker: Broker, api_version: int, topic: str, number: int, records: memoryview | None
-) -> tuple[Partition, Incoming] | AppendOutcome:
-    """The partition and what to append to it, or why nothing can be."""
-    partition = broker.storage.partition(topic, number)
+def find_partition(broker: Broker, name: TopicPartition) -> Partition | AppendOutcome:
+    """The partition, or why a client cannot write to it."""
+    partition = broker.storage.find(name)
     if partition is None:
-        reason = f"there is no partition {topic}-{number}"
+        reason = f"there is no partition {name}"
         return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=reason)
-    if broker.is_internal(topic):
-        return AppendOutcome(ErrorCode.INVALID_TOPIC, error_message=f"topic {topic!r} is the server's own")
+    if broker.is_internal(name.topic):
+        return AppendOutcome(
+            ErrorCode.INVALID_TOPIC, error_message=f"topic {name.topic!r} is the server's own"
+        )
+    return partition
+
+
+def check_batch(api_version: int, records: memoryview | None) -> BatchHeader | AppendOutcome:
+    """The header of the one batch in ``records``, or why it cannot be appended."""
     if not records:
         return AppendOutcome(ErrorCode.INVALID_RECORD, error_message="no record batch")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] < 2:
@@ -113,4 +122,4 @@ def check(
     if api_version < _ZSTD_FROM and header.compression is Compression.ZSTD:
         reason = f"zstd needs Produce version {_ZSTD_FROM}"
         return AppendOutcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=reason)
-    return partition, Incoming(records, (header,))
+    return header

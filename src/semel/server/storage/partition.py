@@ -29,11 +29,19 @@ from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, RECOVERY_POINT, folder_of
-from semel.core.log.policy import count_below, count_expired, is_expired, must_roll
+from semel.core.log.policy import Room, count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import ProducerState
-from semel.core.producer_state.verdict import APPEND, Append, Duplicate, error_code, explain, judge_marker
+from semel.core.producer_state.verdict import (
+    APPEND,
+    Append,
+    Duplicate,
+    Verdict,
+    error_code,
+    explain,
+    judge_marker,
+)
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets, decode_records
 from semel.record.control import decode_marker
@@ -63,47 +71,54 @@ class _Synced(NamedTuple):
     position: int | None
 
 
-class _Mark(NamedTuple):
-    """How far a group had come."""
-
-    batches: int
-    end_offset: int | None
-
-
-_NOTHING: Final = _Mark(0, None)
-
-
 class _Group:
     """Batches that are judged and wait for one common write; their producers' entries can be put back."""
 
-    __slots__ = ("_before", "buffers", "end_offset", "headers", "size_bytes", "slots")
+    __slots__ = (
+        "_before",
+        "_first_offset",
+        "buffers",
+        "end_offset",
+        "headers",
+        "room",
+        "size_bytes",
+        "slots",
+    )
 
-    def __init__(self, end_offset: int) -> None:
+    def __init__(self, end_offset: int, room: Room) -> None:
         self.buffers: list[memoryview] = []
         self.headers: list[BatchHeader] = []
         self.slots: list[int] = []  # whose outcome depends on the write
         self.size_bytes = 0
-        self.end_offset = end_offset
+        self._first_offset = self.end_offset = end_offset
+        self.room: Final = room  # of the segment that they go into
         self._before: list[ProducerEntry | None] = []
 
+    def fits(self, incoming: Incoming) -> bool:
+        records = sum([header.last_offset_delta + 1 for header in incoming.headers])
+        return self.room.fits(self.size_bytes + len(incoming.batches), self.end_offset + records - 1)
+
     def add(self, batch: memoryview, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
-        self._before.append(producers.get(header.producer_id))
+        self._before.append(producers.apply(header, self.end_offset, now_ms))
         self.buffers.append(batch)
         self.headers.append(header)
         self.size_bytes += len(batch)
-        producers.apply(header, self.end_offset, now_ms)
         self.end_offset += header.last_offset_delta + 1
 
-    def mark(self) -> _Mark:
-        return _Mark(len(self.buffers), self.end_offset)
+    def bears(self, verdict: Verdict, producer_id: int) -> bool:
+        """Whether a verdict rests on batches of this group, so that it falls with their write."""
+        if isinstance(verdict, Duplicate) and verdict.base_offset is not None:
+            return verdict.base_offset >= self._first_offset
+        return any(header.producer_id == producer_id for header in self.headers)
 
-    def take_back(self, mark: _Mark, producers: ProducerState) -> None:
-        """Forget what was added since ``mark``."""
-        while len(self.buffers) > mark.batches:
+    def take_back(self, batches: int, producers: ProducerState) -> None:
+        """Forget all but the first ``batches``."""
+        while len(self.buffers) > batches:
             self.size_bytes -= len(self.buffers.pop())
-            producers.restore(self.headers.pop().producer_id, self._before.pop())
-        if mark.end_offset is not None:
-            self.end_offset = producers.end_offset = mark.end_offset
+            header = self.headers.pop()
+            producers.restore(header.producer_id, self._before.pop())
+            self.end_offset -= header.last_offset_delta + 1
+            producers.end_offset = self.end_offset
 
 
 class Partition:
@@ -229,47 +244,44 @@ class Partition:
         if self._offline_reason is not None:
             return [self._storage_error(self._offline_reason)] * len(incoming)
         outcomes: list[AppendOutcome] = []
-        group = _Group(self.log_end_offset)
+        group = self._new_group(now_ms)
         for one in incoming:
-            try:
-                if self._is_full_for(group, one, now_ms):
+            if not group.fits(one):
+                try:
                     self._write_group(group, outcomes, now_ms)
-                    group = _Group(self.log_end_offset)
                     self.roll(now_ms)
-            except OSError as error:
-                outcomes.append(self._storage_error(str(error)))
-                continue
+                except OSError as error:
+                    outcomes.append(self._storage_error(str(error)))
+                    continue
+                finally:
+                    group = self._new_group(now_ms)
             outcomes.append(self._admit(one, group, len(outcomes), now_ms))
         self._write_group(group, outcomes, now_ms)
         return outcomes
 
+    def _new_group(self, now_ms: int) -> _Group:
+        return _Group(self.log_end_offset, room_in(self._segments[-1].facts, self.config, now_ms))
+
     def _admit(self, incoming: Incoming, group: _Group, slot: int, now_ms: int) -> AppendOutcome:
         """Judge one request's batches and add them to the group; a refusal of one is a refusal of all."""
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None
-        base_offset = group.end_offset
-        mark = group.mark()
-        position = 0
+        producers = self._producers
+        base_offset, batches_before = group.end_offset, len(group.buffers)
+        rest = incoming.batches
         for header in incoming.headers:
             refused = inadmissible(header, self.config)
             if refused is not None:
-                group.take_back(mark, self._producers)
+                group.take_back(batches_before, producers)
                 return self._outcome(refused.error_code, error_message=refused.reason)
-            verdict = self._producers.judge(header)
+            verdict = producers.judge(header)
             if verdict is not APPEND:
-                group.take_back(mark, self._producers)
-                code = error_code(verdict)
-                known = verdict.base_offset if isinstance(verdict, Duplicate) else None
-                return self._outcome(
-                    code,
-                    base_offset=NO_OFFSET if known is None else known,
-                    error_message=explain(verdict),
-                    verdict=verdict,
-                    sync_offset=group.end_offset if isinstance(verdict, Duplicate) else 0,
-                )
-            batch = incoming.batches[position : position + header.size_bytes]
-            position += header.size_bytes
+                group.take_back(batches_before, producers)
+                if group.bears(verdict, header.producer_id):
+                    group.slots.append(slot)
+                return self._refuse(verdict, group.end_offset)
+            batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
             assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
-            group.add(batch, header, self._producers, now_ms)
+            group.add(batch, header, producers, now_ms)
         group.slots.append(slot)
         return AppendOutcome(
             ErrorCode.NONE,
@@ -281,17 +293,16 @@ class Partition:
             APPEND,
         )
 
-    def _is_full_for(self, group: _Group, incoming: Incoming, now_ms: int) -> bool:
-        headers = incoming.headers
-        last_offset = group.end_offset + headers[0].last_offset_delta
-        if len(headers) > 1:
-            last_offset += sum(header.last_offset_delta + 1 for header in headers[1:])
-        return must_roll(
-            self._segments[-1].facts,
-            incoming_bytes=group.size_bytes + len(incoming.batches),
-            incoming_last_offset=last_offset,
-            config=self.config,
-            now_ms=now_ms,
+    def _refuse(self, verdict: Verdict, end_offset: int) -> AppendOutcome:
+        """A duplicate's answer waits for everything before ``end_offset``: its original may not be synced."""
+        is_duplicate = isinstance(verdict, Duplicate)
+        known = verdict.base_offset if isinstance(verdict, Duplicate) else None
+        return self._outcome(
+            error_code(verdict),
+            base_offset=NO_OFFSET if known is None else known,
+            error_message=explain(verdict),
+            verdict=verdict,
+            sync_offset=end_offset if is_duplicate else 0,
         )
 
     def _write_group(self, group: _Group, outcomes: list[AppendOutcome], now_ms: int) -> None:
@@ -301,8 +312,7 @@ class Partition:
         try:
             self._write(group.buffers)
         except OSError as error:
-            group.take_back(_NOTHING, self._producers)
-            self._producers.end_offset = self.log_end_offset
+            group.take_back(0, self._producers)
             for slot in group.slots:
                 outcomes[slot] = self._storage_error(str(error))
             return
@@ -326,7 +336,7 @@ class Partition:
         view = memoryview(marker)
         assign_offsets(view, base_offset, self.leader_epoch)
         try:
-            if self._is_full_for(_Group(base_offset), Incoming(view, [header]), now_ms):
+            if not self._new_group(now_ms).fits(Incoming(view, [header])):
                 self.roll(now_ms)
             self._write([view])
         except OSError as error:

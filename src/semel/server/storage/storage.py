@@ -107,6 +107,9 @@ class Storage:
     def partition(self, topic: str, number: int) -> Partition | None:
         return self._partitions.get(TopicPartition(topic, number))
 
+    def find(self, name: TopicPartition) -> Partition | None:
+        return self._partitions.get(name)
+
     @property
     def metadata_log(self) -> StateLog:
         """The log of topics and producer identities."""

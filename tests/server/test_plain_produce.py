@@ -1,0 +1,177 @@
+"""Requests that are handled together get, byte for byte, the answers that each would have got alone."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semel.config import Address, ServerSettings
+from semel.record.batch import Record, encode_batch
+from semel.server.broker import Broker
+from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Handled, framed
+from semel.server.storage.settings import StorageSettings
+from semel.server.storage.storage import Storage
+from semel.types import TopicPartition
+from semel.wire import produce
+from semel.wire.api import SERVED, ApiKey
+from semel.wire.frames import decode_request_header, encode_request_header
+from semel.wire.produce import ProducePartition, ProduceRequest
+
+NOW_MS = 1_700_000_000_000
+DIALLED = Address("127.0.0.1", 9092)
+SERVED_PRODUCE = SERVED[ApiKey.PRODUCE]
+INTERNAL = "__semel_metadata"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One produce request; ``sequence`` is near to what is due, so that most are right and some are not."""
+
+    version: int
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    sequence: int
+    count: int
+    acks: int
+    damage_at: int | None
+
+
+asked = st.builds(
+    Asked,
+    st.sampled_from([3, 4, 5, 7, 8, 9, 12]),
+    st.sampled_from(["t", "t", "t", "t", "u", INTERNAL, "nowhere"]),
+    st.sampled_from([0, 0, 1, 9]),
+    st.sampled_from([-1, 5, 5, 5, 6]),
+    st.sampled_from([0, 0, 0, 1]),
+    st.integers(0, 6),
+    st.integers(1, 3),
+    st.sampled_from([-1, -1, -1, -1, 1, 0, 5]),
+    st.none() | st.none() | st.none() | st.integers(0, 90),
+)
+
+
+def frame_of(request: Asked, correlation_id: int) -> bytearray:
+    idempotent = request.producer_id >= 0
+    batch = encode_batch(
+        [Record(0, NOW_MS, b"k", b"value")] * request.count,
+        producer_id=request.producer_id,
+        producer_epoch=request.epoch if idempotent else -1,
+        base_sequence=request.sequence if idempotent else -1,
+    )
+    if request.damage_at is not None:
+        batch[request.damage_at % len(batch)] ^= 0x10
+    item = ProducePartition(request.topic, request.partition, memoryview(batch))
+    body = produce.encode_request(request.version, ProduceRequest(None, request.acks, 1000, [item]))
+    head = encode_request_header(ApiKey.PRODUCE, request.version, correlation_id, "c")
+    return bytearray(b"".join((head, *body)))
+
+
+class Server:
+    """A broker on files of its own."""
+
+    def __init__(self, durable: bool) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.storage = Storage.open(
+            self.folder / "data", None, StorageSettings(durable=durable), now_ms=NOW_MS
+        )
+        self.broker = Broker(ServerSettings(), self.storage)
+        self.broker.create_topic("t", 2, {}, NOW_MS)
+        self.broker.create_topic("u", 1, {"segment.bytes": "1024", "max.message.bytes": "150"}, NOW_MS)
+
+    def answers_of(self, handled: Handled) -> bytes | str:
+        outcome = handled.outcome
+        if isinstance(outcome, AfterSync):
+            for partition in outcome.partitions:
+                partition.sync()
+            answer = outcome.answer if outcome.finish is None else outcome.finish()
+            outcome = Answer(()) if answer is None else answer
+            if outcome == Answer(()):
+                return b""
+        if isinstance(outcome, Disconnect):
+            return outcome.reason
+        assert isinstance(outcome, Answer)
+        return b"".join(bytes(part) for part in framed(outcome, handled))
+
+    def together(self, frames: Sequence[memoryview]) -> list[bytes | str]:
+        answers = []
+        while frames:
+            handled = self.broker.handle_next(frames, DIALLED, NOW_MS, 1 << 20)
+            frames = frames[handled.requests :]
+            answers.append(self.answers_of(handled))
+        return answers
+
+    def alone(self, frames: Sequence[memoryview]) -> list[bytes | str]:
+        """By the full codec and the general handler."""
+        answers = []
+        for frame in frames:
+            header, body_at = decode_request_header(frame)
+            call = Call(header.api_key, header.api_version, header.client_id, DIALLED, NOW_MS, 1 << 20)
+            outcome = self.broker.handle(call, frame[body_at:])
+            handled = Handled(outcome, 1, header.api_key, header.api_version, header.correlation_id)
+            answers.append(self.answers_of(handled))
+        return answers
+
+    def content(self) -> dict[TopicPartition, tuple[object, ...]]:
+        found = {}
+        for partition in self.storage:
+            log = b"".join(
+                path.read_bytes() for path in sorted(self._folder_of(partition.name).glob("*.log"))
+            )
+            found[partition.name] = partition.producers(), partition.segment_base_offsets, log
+        return found
+
+    def _folder_of(self, name: TopicPartition) -> Path:
+        return self.folder / "data" / str(name)
+
+    def close(self) -> None:
+        self.storage.close(now_ms=NOW_MS)
+        shutil.rmtree(self.folder)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(asked, min_size=1, max_size=8), max_size=4), st.booleans())
+def test_together_as_alone(reads: list[list[Asked]], durable: bool) -> None:
+    one, other = Server(durable), Server(durable)
+    try:
+        for requests in reads:
+            frames = [frame_of(request, number) for number, request in enumerate(requests)]
+            together = one.together([memoryview(bytearray(frame)) for frame in frames])
+            alone = other.alone([memoryview(bytearray(frame)) for frame in frames])
+            assert _joined(together) == _joined(alone)
+        internal = TopicPartition(INTERNAL, 0)
+        seen, expected = one.content(), other.content()
+        del seen[internal], expected[internal]  # holds random topic ids
+        assert seen == expected
+        assert one.broker.counters.requests == other.broker.counters.requests
+        assert one.broker.counters.verdicts == other.broker.counters.verdicts
+        assert one.broker.counters.errors == other.broker.counters.errors
+    finally:
+        one.close()
+        other.close()
+
+
+def _joined(answers: Sequence[bytes | str]) -> tuple[bytes, list[str]]:
+    """How many requests share one outcome is free; the bytes in order, and what closes, are not."""
+    return (
+        b"".join(answer for answer in answers if isinstance(answer, bytes)),
+        [answer for answer in answers if isinstance(answer, str)],
+    )
+
+
+def test_the_plain_form_is_taken(tmp_path: Path) -> None:
+    """Else the other test would compare the general handler with itself."""
+    server = Server(durable=True)
+    try:
+        right = Asked(7, "t", 0, 5, 0, 0, 1, -1, None)
+        frames = [memoryview(frame_of(right, number)) for number in range(3)]
+        assert server.broker.handle_next(frames, DIALLED, NOW_MS, 1 << 20).requests == 3
+    finally:
+        server.close()
