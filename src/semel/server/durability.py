@@ -1,8 +1,8 @@
-"""Group commit: one round of fdatasync serves every request that waits when it starts.
+"""Group commit: one fdatasync of a partition serves every request that waits for it when it starts.
 
 Invariants
-- A request is told only after a sync that STARTED after its append has ended: while a round runs, newcomers
-  collect for the next one.
+- A request is told only after syncs of all its partitions that STARTED after its append have ended: while a
+  partition's sync runs, newcomers collect for its next one. Partitions do not wait for each other.
 - A sync that failed leaves its partition offline (the storage's rule: the page cache can no longer be
   trusted); who waited for it is told like everybody else and finds that out from the partition.
 - The loop never blocks on a disk: syncs run in a few threads, one partition each.
@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 from typing import Final, Protocol
 
 from semel.types import TopicPartition
@@ -34,8 +36,32 @@ class Syncable(Protocol):
         """Make durable what was appended before the call; on failure the partition goes offline."""
 
 
+class _Waiter:
+    """Somebody who is told when the last of its partitions is synced."""
+
+    __slots__ = ("done", "partitions_left")
+
+    def __init__(self, done: Callable[[], None], partitions: int) -> None:
+        self.done = done
+        self.partitions_left = partitions
+
+
+class _Line:
+    """One partition's line: who waits for the sync that runs, and who for the next."""
+
+    __slots__ = ("is_due", "is_running", "next", "now", "partition", "seconds")
+
+    def __init__(self, partition: Syncable) -> None:
+        self.partition: Final = partition
+        self.is_due = False
+        self.is_running = False
+        self.now: list[_Waiter] = []
+        self.next: list[_Waiter] = []
+        self.seconds = 0.0  # that the last sync took
+
+
 class GroupCommit:
-    """The waiting line before the disk."""
+    """The waiting lines before the disk."""
 
     def __init__(
         self,
@@ -46,72 +72,106 @@ class GroupCommit:
         self._loop = loop
         self._on_durable = on_durable
         self._observe_seconds = observe_seconds
-        self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="semel-sync")
-        self._dirty: dict[Syncable, None] = {}
-        self._waiting: list[Callable[[], None]] = []
-        self._round: tuple[list[Syncable], list[Callable[[], None]]] = ([], [])
-        self._scheduled = False
-        self._running = 0  # syncs of the current round that have not ended
-        self._began_s = 0.0
+        self._lines: dict[Syncable, _Line] = {}  # those that are due or running
+        self._starting: list[_Line] = []
         self._idle = asyncio.Event()
         self._idle.set()
+        # A pool of futures would cost more than the syncs of small appends do.
+        self._threads: list[Thread] = []
+        self._to_sync: SimpleQueue[_Line | None] = SimpleQueue()
+        self._synced: deque[_Line] = deque()
+        self._will_tell = False
 
     def request(self, partitions: Iterable[Syncable], done: Callable[[], None] | None) -> None:
         """Sync ``partitions`` soon, then call ``done``."""
-        self._dirty.update(dict.fromkeys(partitions))
-        if done is not None:
-            self._waiting.append(done)
-        if not self._scheduled and not self._running:
-            # Not at once: what else arrives in this turn of the loop joins the round.
-            self._scheduled = True
-            self._idle.clear()
-            self._loop.call_soon(self._start)
+        asked = dict.fromkeys(partitions)
+        waiter = None if done is None else _Waiter(done, len(asked))
+        if not asked:
+            if waiter is not None:
+                self._loop.call_soon(_tell, waiter)
+            return
+        self._idle.clear()
+        for partition in asked:
+            line = self._lines.get(partition)
+            if line is None:
+                line = self._lines[partition] = _Line(partition)
+            if waiter is not None:
+                line.next.append(waiter)
+            if not line.is_due:
+                line.is_due = True
+                if not line.is_running:
+                    self._start_soon(line)
 
     async def drain(self) -> None:
         """Wait until nothing waits."""
         await self._idle.wait()
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True)
+        for _ in self._threads:
+            self._to_sync.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _start_soon(self, line: _Line) -> None:
+        """Not at once: what else arrives in this turn of the loop joins the sync."""
+        if not self._starting:
+            self._loop.call_soon(self._start)
+        self._starting.append(line)
 
     def _start(self) -> None:
-        self._scheduled = False
-        dirty, self._dirty = list(self._dirty), {}
-        waiting, self._waiting = self._waiting, []
-        self._round = dirty, waiting
-        self._began_s = time.perf_counter()
-        self._running = max(len(dirty), 1)
-        for partition in dirty:
-            self._threads.submit(self._sync, partition)
-        if not dirty:
-            self._ended()
+        starting, self._starting = self._starting, []
+        while len(self._threads) < min(SYNC_THREADS, len(self._lines)):
+            thread = Thread(target=self._work, name=f"semel-sync-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        for line in starting:
+            line.is_due, line.is_running = False, True
+            line.now, line.next = line.next, []
+            self._to_sync.put(line)
 
-    def _sync(self, partition: Syncable) -> None:
+    def _work(self) -> None:
         """In a thread."""
-        try:
-            partition.sync()
-        except Exception:
-            log.exception("syncing %s failed", partition.name)
-        self._loop.call_soon_threadsafe(self._ended)
-
-    def _ended(self) -> None:
-        """One sync of the round has ended; with the last one, tell everybody."""
-        self._running -= 1
-        if self._running:
-            return
-        (dirty, waiting), self._round = self._round, ([], [])
-        if dirty:
-            self._observe_seconds(time.perf_counter() - self._began_s)
-            self._on_durable([partition.name for partition in dirty])
-        for done in waiting:
+        while (line := self._to_sync.get()) is not None:
+            began_s = time.perf_counter()
             try:
-                done()
-            except Exception:  # the others must still be told
-                log.exception("an answer after a sync failed")
-        if self._scheduled:
-            return
-        if self._dirty or self._waiting:
-            self._scheduled = True
-            self._loop.call_soon(self._start)
-        else:
+                line.partition.sync()
+            except Exception:
+                log.exception("syncing %s failed", line.partition.name)
+            line.seconds = time.perf_counter() - began_s
+            self._synced.append(line)
+            if not self._will_tell:  # one call for all that end before it runs
+                self._will_tell = True
+                self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        """Some syncs have ended: tell who waited for them, and go on with who came meanwhile."""
+        self._will_tell = False  # before looking: a sync that ends from now on calls again
+        waiters: list[_Waiter] = []
+        durable: list[TopicPartition] = []
+        while self._synced:
+            line = self._synced.popleft()
+            line.is_running = False
+            self._observe_seconds(line.seconds)
+            durable.append(line.partition.name)
+            waiters += line.now
+            line.now = []
+            if line.is_due:
+                self._start_soon(line)
+            else:
+                del self._lines[line.partition]
+        self._on_durable(durable)
+        for waiter in waiters:
+            _tell(waiter)
+        if not self._lines:
             self._idle.set()
+
+
+def _tell(waiter: _Waiter) -> None:
+    waiter.partitions_left -= 1
+    if waiter.partitions_left > 0:
+        return
+    try:
+        waiter.done()
+    except Exception:  # the others must still be told
+        log.exception("an answer after a sync failed")

@@ -92,7 +92,7 @@ class BrokerCollector:
         names = [*map(str, SYNC_SECONDS_BOUNDS), "+Inf"]
         yield HistogramMetricFamily(
             "semel_fsync_seconds",
-            "Duration of one shared round of fdatasync",
+            "Duration of one shared sync of a partition",
             buckets=list(zip(names, totals, strict=True)),
             sum_value=counters.sync_seconds_sum,
         )

@@ -1,0 +1,206 @@
+"""Group commit over real partitions, on a disk whose syncs take as long as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Condition, Event
+
+import pytest
+
+from semel.record.batch import Record, decode_header, encode_batch
+from semel.server.durability import GroupCommit
+from semel.server.storage.filesystem import OsFile, OsFileSystem
+from semel.server.storage.partition import Partition
+from semel.server.storage.storage import Storage
+from semel.types import TopicPartition
+
+NOW_MS = 1_000_000
+LONG_S = 20.0
+
+
+class Disk(OsFileSystem):
+    """The real file system; a partition's syncs wait while it is held."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Event] = {}
+        self.begun: dict[str, int] = {}
+        self.fails = False
+        self.began = Condition()
+
+    def open(self, path: Path, *, create: bool = False) -> OsFile:
+        file = super().open(path, create=create)
+        if path.suffix != ".log":
+            return file
+        return SlowFile(file, self, path.parent.name)  # type: ignore[return-value]
+
+    def hold(self, partition: Partition) -> Event:
+        self.held[str(partition.name)] = Event()
+        return self.held[str(partition.name)]
+
+
+class SlowFile:
+    def __init__(self, file: OsFile, disk: Disk, name: str) -> None:
+        self.fileno, self.size, self.pread, self.truncate = file.fileno, file.size, file.pread, file.truncate
+        self.pwritev = file.pwritev
+        self._file, self._disk, self._name = file, disk, name
+
+    def fdatasync(self) -> None:
+        with self._disk.began:
+            self._disk.begun[self._name] = self._disk.begun.get(self._name, 0) + 1
+            self._disk.began.notify_all()
+        gate = self._disk.held.get(self._name)
+        assert gate is None or gate.wait(LONG_S)
+        if self._disk.fails:
+            raise OSError(errno.EIO, "sync failed")
+        self._file.fdatasync()
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def partitions(tmp_path: Path, disk: Disk) -> Iterator[list[Partition]]:
+    storage = Storage.open(tmp_path / "data", disk, now_ms=NOW_MS)
+    storage.create_topic("t", 6, now_ms=NOW_MS)
+    disk.begun.clear()
+    found = [storage.partition("t", number) for number in range(6)]
+    yield [partition for partition in found if partition is not None]
+    storage.close(now_ms=NOW_MS)
+
+
+def append(partition: Partition) -> int:
+    batch = encode_batch([Record(0, NOW_MS, b"k", b"v")])
+    return partition.append(memoryview(batch), [decode_header(batch)], NOW_MS).sync_offset
+
+
+class Told:
+    """What was told, and when what is asked for has been."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.durable: list[TopicPartition] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, name: str) -> None:
+        self.names.append(name)
+        self._changed.set()
+
+    async def until(self, name: str) -> None:
+        async with asyncio.timeout(LONG_S):
+            while name not in self.names:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+async def begun(disk: Disk, partition: Partition, count: int) -> None:
+    def wait() -> None:
+        with disk.began:
+            assert disk.began.wait_for(lambda: disk.begun.get(str(partition.name), 0) >= count, LONG_S)
+
+    await asyncio.to_thread(wait)
+
+
+def group_commit(told: Told) -> GroupCommit:
+    return GroupCommit(asyncio.get_running_loop(), told.durable.extend, lambda seconds: None)
+
+
+def test_a_request_waits_for_a_sync_that_started_after_it(disk: Disk, partitions: list[Partition]) -> None:
+    async def run() -> None:
+        told, partition = Told(), partitions[0]
+        group = group_commit(told)
+        gate = disk.hold(partition)
+        first = append(partition)
+        group.request([partition], lambda: told("first"))
+        await begun(disk, partition, 1)
+        second = append(partition)
+        group.request([partition], lambda: told("second"))
+        group.request([partition, partition], lambda: told("third"))
+        gate.set()
+        next_gate = disk.hold(partition)
+        await told.until("first")
+        assert told.names == ["first"]
+        assert first <= partition.high_watermark < second, "what came during the sync is not seen yet"
+        await begun(disk, partition, 2)
+        next_gate.set()
+        await told.until("third")
+        assert told.names == ["first", "second", "third"]
+        assert partition.high_watermark == second
+        assert disk.begun[str(partition.name)] == 2, "one sync for both"
+        assert told.durable == [partition.name, partition.name]
+        await group.drain()
+        group.close()
+
+    asyncio.run(run())
+
+
+def test_partitions_do_not_wait_for_each_other(disk: Disk, partitions: list[Partition]) -> None:
+    async def run() -> None:
+        told, slow, quick = Told(), partitions[0], partitions[1]
+        group = group_commit(told)
+        gate = disk.hold(slow)
+        append(slow), append(quick)
+        group.request([slow, quick], lambda: told("both"))
+        group.request([quick], lambda: told("quick"))
+        await told.until("quick")
+        append(quick)
+        group.request([quick], lambda: told("quick again"))
+        await told.until("quick again")
+        assert told.names == ["quick", "quick again"]
+        gate.set()
+        await told.until("both")
+        await group.drain()
+        group.close()
+
+    asyncio.run(run())
+
+
+def test_more_partitions_than_threads(partitions: list[Partition]) -> None:
+    async def run() -> None:
+        told = Told()
+        group = group_commit(told)
+        ends = [append(partition) for partition in partitions]
+        group.request(partitions, lambda: told("all"))
+        await told.until("all")
+        assert [partition.high_watermark for partition in partitions] == ends
+        group.close()
+
+    asyncio.run(run())
+
+
+def test_nobody_waits_but_readers(partitions: list[Partition]) -> None:
+    async def run() -> None:
+        told = Told()
+        group = group_commit(told)
+        end = append(partitions[0])
+        group.request(partitions[:1], None)
+        await group.drain()
+        assert partitions[0].high_watermark == end
+        assert told.durable == [partitions[0].name]
+        group.request([], lambda: told("nothing to sync"))
+        await told.until("nothing to sync")
+        group.close()
+
+    asyncio.run(run())
+
+
+def test_a_failed_sync_and_a_failing_answer_keep_nobody_waiting(
+    disk: Disk, partitions: list[Partition]
+) -> None:
+    async def run() -> None:
+        told, partition = Told(), partitions[0]
+        group = group_commit(told)
+        end = append(partition)
+        disk.fails = True
+        group.request([partition], lambda: told.until(1 / 0))  # type: ignore[arg-type]
+        group.request([partition], lambda: told("told"))
+        await told.until("told")
+        assert not partition.is_online
+        assert partition.high_watermark < end
+        group.close()
+
+    asyncio.run(run())
