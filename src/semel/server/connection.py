@@ -206,8 +206,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._keep(data[position:])
                 break
             self._handle(frames)
-            if self._is_held_up() or self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES:
+            if self._is_held_up():
                 self._flush()
+            if position == len(data):
+                break
         if self._partial or self._frame is not None:
             self.frame_started_at_s = self.frame_started_at_s or self.active_at_s
         else:
@@ -223,11 +225,13 @@ class Connection(asyncio.BufferedProtocol):
         frames: list[memoryview] = []
         end = len(data)
         room = 0 if self._is_held_up() else REQUESTS_OPEN_MAX - self._open_requests
-        while len(frames) < room and end - position >= LENGTH_BYTES:
+        length_max = self._length_max()
+        while room and end - position >= LENGTH_BYTES:
             (length,) = INT32.unpack_from(data, position)
             start = position + LENGTH_BYTES
-            if end - start < length or not self._is_allowed(length):
+            if not _REQUEST_BYTES_MIN <= length <= length_max or end - start < length:
                 break
+            room -= 1
             position = start + length
             frames.append(data[start:position])
             if not self._good or data[start] or data[start + 1] != _PRODUCE:
@@ -247,13 +251,12 @@ class Connection(asyncio.BufferedProtocol):
             self._backlog = bytes(data)
             self._listener.held_up.add(self)
 
-    def _is_allowed(self, length: int) -> bool:
+    def _length_max(self) -> int:
         settings = self._listener.settings
-        limit = settings.socket_request_max_bytes if self._good else settings.first_request_max_bytes
-        return _REQUEST_BYTES_MIN <= length <= limit
+        return settings.socket_request_max_bytes if self._good else settings.first_request_max_bytes
 
     def _check_length(self, length: int) -> bool:
-        if self._is_allowed(length):
+        if _REQUEST_BYTES_MIN <= length <= self._length_max():
             return True
         self.close(f"a request of {length} bytes" + ("" if self._good else " before the first good one"))
         return False
@@ -358,7 +361,10 @@ class Connection(asyncio.BufferedProtocol):
             first = owed.popleft()
             self._open_requests -= first.requests
             ready.extend(first.parts or ())
-        self._answer_bytes = sum(sum(map(len, one.parts)) for one in owed if one.parts is not None)
+        if owed:
+            self._answer_bytes = sum(sum(map(len, one.parts)) for one in owed if one.parts is not None)
+        else:
+            self._answer_bytes = 0
         if ready and not self._transport.is_closing():
             if len(ready) > 1 and sum(map(len, ready)) > _JOIN_BYTES_MAX:
                 self._transport.writelines(ready)

@@ -1,7 +1,7 @@
 """What handling a request comes to, as a value: the shell, or the simulator, carries it out.
 
 Invariant: nothing in an outcome refers to the request's bytes, which lie in a buffer that the shell uses
-again as soon as the handler has returned.
+again as soon as the handler has returned. Outcomes are tuples where one is made for nearly every request.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class Call(NamedTuple):
     answer_bytes_max: int  # what the shell is ready to hold for this client
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A response body, in parts that go out one after another."""
 
     parts: Sequence[Buffer]
@@ -39,8 +38,7 @@ class Answer:
         return sum(map(len, self.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class AfterSync:
+class AfterSync(NamedTuple):
     """Sync these partitions, then ask ``finish``: it looks at what became durable and what did not.
 
     ``finish`` is None when nobody waits for the answer, but consumers wait for the high watermark.

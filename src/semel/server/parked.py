@@ -45,6 +45,8 @@ class ParkedFetches:
 
     def wake(self, partitions: Iterable[TopicPartition]) -> None:
         """These have more to read. The looking is put off, so that many appends cost one look."""
+        if not self._by_partition:
+            return
         waited_for = self._by_partition.keys() & set(partitions)
         if waited_for:
             if not self._woken:
