@@ -2,7 +2,7 @@
 
 Invariants
 - Memory is bounded: reads land in one scratch buffer shared by all connections; only a frame that does not
-  arrive at once gets a buffer of its own, of its exact size, and counts against the server's budget.
+  arrive at once gets a buffer of its own, and counts against the server's budget.
 - Nothing is handled while the client does not read its answers, has too many open, or the budget is spent:
   then the connection stops reading, and TCP tells the client.
 - A frame with a length that cannot be, or that does not arrive in time, closes this connection and no other.
@@ -55,7 +55,6 @@ class Connection(asyncio.BufferedProtocol):
         "_filled_bytes",
         "_flush_scheduled",
         "_frame",
-        "_frame_view",
         "_good",
         "_listener",
         "_open_requests",
@@ -76,8 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._partial = b""  # the start of a frame of which not even the length is whole
-        self._frame: bytearray | None = None  # a frame that is arriving
-        self._frame_view = memoryview(b"")
+        self._frame: memoryview | None = None  # a frame that is arriving
         self._filled_bytes = 0
         self._backlog = b""  # bytes that were read but may not be handled yet
         self._owed: deque[_Owed] = deque()
@@ -127,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
-            return self._frame_view[self._filled_bytes :]
+            return self._frame[self._filled_bytes :]
         return self._listener.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -137,9 +135,9 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._filled_bytes += nbytes
             if self._filled_bytes == len(self._frame):
-                frame = self._frame_view
-                self._frame = None
+                frame, self._frame = self._frame, None
                 self._handle((frame,))
+                self._listener.frame_pool.give_back(frame)
                 self._listener.budget.give_back(len(frame))
                 self.frame_started_at_s = None
                 self._settle()
@@ -265,16 +263,16 @@ class Connection(asyncio.BufferedProtocol):
         """Give a frame that is still arriving its own buffer; False when the budget does not allow it."""
         if not self._listener.budget.take(length):
             return False
-        self._frame = bytearray(length)
-        self._frame_view = memoryview(self._frame)
-        self._frame_view[: len(beginning)] = beginning
+        self._frame = self._listener.frame_pool.take(length)
+        self._frame[: len(beginning)] = beginning
         self._filled_bytes = len(beginning)
         return True
 
     def _release_frame(self) -> None:
         if self._frame is not None:
-            self._listener.budget.give_back(len(self._frame))
-            self._frame = None
+            frame, self._frame = self._frame, None
+            self._listener.frame_pool.give_back(frame)
+            self._listener.budget.give_back(len(frame))
 
     # -- requests
 

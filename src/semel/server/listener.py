@@ -18,11 +18,13 @@ from semel.server.broker import Broker
 from semel.server.budget import Budget
 from semel.server.connection import Connection
 from semel.server.durability import GroupCommit
+from semel.server.frame_pool import FramePool
 from semel.server.parked import ParkedFetches
 
 log = logging.getLogger(__name__)
 
 SCRATCH_BYTES: Final = 256 * 1024
+FRAME_POOL_BYTES: Final = 16 * 1024 * 1024
 _BACKLOG: Final = 512
 _SWEEP_S: Final = 1.0
 
@@ -35,6 +37,7 @@ class Listener:
         self.broker: Final = broker
         self.loop: Final = loop
         self.scratch: Final = memoryview(bytearray(SCRATCH_BYTES))
+        self.frame_pool: Final = FramePool(FRAME_POOL_BYTES)
         self.budget: Final = Budget(settings.queued_max_request_bytes, self._on_release)
         self.parked: Final = ParkedFetches(loop)
         self.durability: Final = GroupCommit(loop, self.parked.wake, broker.counters.observe_sync_seconds)
