@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine, render, results
@@ -47,20 +49,19 @@ def measure(name: str, folder: Path | None, plan: Plan) -> Measurement:
     measured_at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"bench-{name}-") as scratch:
         section = SECTIONS[name](Bench(Path(scratch), plan, lambda line: tell(f"  {line}")))
-    return Measurement(section, plan.name, measured_at, time.monotonic() - started_s, load_before)
+    took_s = time.monotonic() - started_s
+    return Measurement(section, plan.name, machine.describe(), measured_at, took_s, load_before)
 
 
-def begin(arguments: argparse.Namespace, plan: Plan) -> tuple[Results, list[str]]:
+def begin(
+    plan: Plan, here: dict[str, str], earlier: Results | None, only: Sequence[str] = ()
+) -> tuple[Results, list[str]]:
     """What is there already, and the sections to measure."""
-    command = "make bench" if plan is FULL else "python -m bench --quick"
-    found = None if arguments.fresh else results.load()
-    here = machine.describe()
-    if arguments.only:
-        return found or Results(here, command), [name for name in SECTIONS if name in arguments.only]
-    if found is None or found.complete or found.machine != here or found.command != command:
-        return Results(here, command), list(SECTIONS)
-    tell(f"going on with a run that was ended early: {', '.join(found.measurements)} measured")
-    return found, [name for name in SECTIONS if name not in found.measurements]
+    if only:
+        return earlier or Results(here, plan.command), [name for name in SECTIONS if name in only]
+    if earlier is None or earlier.complete or (earlier.machine, earlier.command) != (here, plan.command):
+        return Results(here, plan.command), list(SECTIONS)
+    return earlier, [name for name in SECTIONS if name not in earlier.measurements]
 
 
 def main() -> None:
@@ -70,8 +71,12 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget a run that was ended early")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: temporary)")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     plan = QUICK if arguments.quick else FULL
-    found, names = begin(arguments, plan)
+    earlier = None if arguments.fresh else results.load()
+    found, names = begin(plan, machine.describe(), earlier, arguments.only or ())
+    if found.measurements:
+        tell(f"measured already: {', '.join(found.measurements)}")
     for name in names:
         found.measurements[name] = measure(name, arguments.folder, plan)
         found.complete = set(found.measurements) == set(SECTIONS)

@@ -43,10 +43,23 @@ def _java() -> str:
 
 
 def _commit() -> str:
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    """The commit, and whether anything was changed since: but for what a run itself writes."""
+    commit = _git("describe", "--always", "--exclude=*") or "unknown"
+    changed = _git(
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        ":!bench/RESULTS.md",
+        ":!bench/results.json",
     )
-    return done.stdout.strip() or "unknown"
+    return f"{commit}, changed" if changed else commit
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _jar_version(jars: Path | Missing, name: str) -> str:

@@ -10,6 +10,7 @@ class Plan:
     """``warm_up_s`` is spent on the same work before the first measurement, by each contender alike."""
 
     name: str
+    command: str
     rounds: int
     seconds: float
     warm_up_s: float
@@ -24,27 +25,29 @@ class Plan:
 
 QUICK = Plan(
     name="quick",
-    rounds=2,
-    seconds=2.0,
-    warm_up_s=4.0,
-    starts=2,
+    command="python -m bench --quick",
+    rounds=1,
+    seconds=1.0,
+    warm_up_s=2.0,
+    starts=1,
     ceiling_rounds=1,
-    filled_requests=2_000,
-    memory_requests=250,
+    filled_requests=1_000,
+    memory_requests=100,
     producer_rows=1_000_000,
     spark_rows=1_000_000,
-    tiny_batches=20,
+    tiny_batches=15,
 )
 FULL = Plan(
     name="full",
-    rounds=5,
-    seconds=5.0,
+    command="make bench",
+    rounds=3,
+    seconds=4.0,
     warm_up_s=15.0,
     starts=5,
-    ceiling_rounds=3,
+    ceiling_rounds=2,
     filled_requests=4_000,
-    memory_requests=1_000,
-    producer_rows=4_000_000,
-    spark_rows=4_000_000,
-    tiny_batches=60,
+    memory_requests=500,
+    producer_rows=3_000_000,
+    spark_rows=2_000_000,
+    tiny_batches=40,
 )

@@ -1,43 +1,58 @@
-"""``bench/RESULTS.md`` from what was measured."""
+"""``bench/RESULTS.md`` from what was measured, and from nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.figures import Spread, ratios
 from bench.results import Measurement, Results, Row, Section
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+NO_FIGURE = "–"
 
-_HOW = """\
+HOW = """\
 Every figure is the median of its rounds, with the least and the greatest in brackets. The contenders take turns,
-round by round, in alternating order; a ratio is the median of the rounds' ratios, and **above 1 is in semel's
-favour**. Before the first round each contender has done the same work for as long as the plan says ({warm_up}),
-so that the JVM is warm. Each round writes to a new topic of 4 partitions and deletes it afterwards."""
+round by round, who begins alternating; a ratio is the median of the rounds' ratios to the rival in the first
+column, and **above 1 is in semel's favour**. Before its first round each contender has done the same work for
+{warm_up}, so that the JVM is warm. What a round writes goes to a new topic of 4 partitions, checked for its number
+of records afterwards and deleted; dirty pages are flushed before the next round begins, so nobody pays for another.
+
+Apache Kafka is one KRaft node with the heap, collector and JVM options of its own start script and with its default
+settings, but for `log.segment.delete.delay.ms=0` (or the rounds would fill the disk) and what a section says. No
+contender compresses. All servers, generators and clients are on this machine, over loopback."""
 
 
 def page(results: Results, order: tuple[str, ...], warm_up: str) -> str:
     """The whole page, with the sections in ``order``."""
+    measured = {name: results.measurements[name] for name in order if name in results.measurements}
+    left_out = [name for name in order if name not in measured]
+    minutes = sum(each.took_s for each in measured.values()) / 60
     lines = [
         "# Side by side with Apache Kafka and Spark's Kafka connector",
         "",
         f"    {results.command}",
         "",
         *(f"- {name}: {value}" for name, value in results.machine.items()),
+        f"- took: {minutes:.1f} minutes" + (f"; not measured: {', '.join(left_out)}" if left_out else ""),
         "",
-        _HOW.format(warm_up=warm_up),
+        HOW.format(warm_up=warm_up),
     ]
-    for name in order:
-        if name in results.measurements:
-            lines += ["", *_measurement(name, results.measurements[name])]
-    left_out = [name for name in order if name not in results.measurements]
-    if left_out:
-        lines += ["", f"Not measured: {', '.join(left_out)}."]
+    for name, measurement in measured.items():
+        lines += ["", *_measurement(name, measurement, results.machine)]
     return "\n".join(lines) + "\n"
 
 
-def _measurement(name: str, measured: Measurement) -> list[str]:
+def _measurement(name: str, measured: Measurement, machine: Mapping[str, str]) -> list[str]:
     section = measured.section
+    circumstances = [
+        f"`--only {name}`",
+        f"{measured.plan} plan",
+        measured.measured_at,
+        f"{measured.took_s:.0f} s",
+        f"load average before it {measured.load_before:.1f}",
+        *(f"{part} {value}" for part, value in measured.machine.items() if machine.get(part) != value),
+    ]
     return [
         f"## {section.title}",
         "",
@@ -47,34 +62,45 @@ def _measurement(name: str, measured: Measurement) -> list[str]:
         "",
         *(f"- {note}" for note in section.notes),
         *([""] if section.notes else []),
-        f"`--only {name}`, {measured.plan} plan, {measured.measured_at}, {measured.took_s:.0f} s; "
-        f"load average before it {measured.load_before:.1f}.",
+        "; ".join(circumstances) + ".",
     ]
 
 
 def table(section: Section) -> list[str]:
-    """A section's rows in Markdown; a contender that has no figures in a row gets a dash."""
-    heads = ["work", *section.contenders, *(["ratio"] if section.ratio else [])]
+    """A section's rows in Markdown: the rival, ours each with its ratio, and what stands beside."""
+    heads = ["work"]
+    if section.rival:
+        heads.append(section.rival)
+    for name in section.ours:
+        heads += [name, "ratio"]
+    heads += section.beside
     lines = [_line(heads), "|" + "---|" * len(heads)]
     return lines + [_line(_cells(section, row)) for row in section.rows]
 
 
 def _cells(section: Section, row: Row) -> list[str]:
     cells = [row.work]
-    for contender in section.contenders:
-        values = row.samples.get(contender)
-        cells.append(f"{spread(Spread.of(values))} {row.unit}" if values else "–")
-    if section.ratio:
-        ours, theirs = (row.samples.get(contender) for contender in section.contenders[:2])
-        if ours and theirs:
-            cells.append(spread(ratios(ours, theirs, less_is_better=row.less_is_better)))
-        else:
-            cells.append("–")
-    return cells
+    if section.rival:
+        cells.append(_figures(row, section.rival))
+    for name in section.ours:
+        cells += [_figures(row, name), _ratio(row, name, section.rival)]
+    return cells + [_figures(row, name) for name in section.beside]
+
+
+def _figures(row: Row, contender: str) -> str:
+    values = row.samples.get(contender)
+    return f"{spread(Spread.of(values))} {row.unit}" if values else NO_FIGURE
+
+
+def _ratio(row: Row, ours: str, rival: str) -> str:
+    our_values, their_values = row.samples.get(ours), row.samples.get(rival)
+    if not our_values or not their_values:
+        return NO_FIGURE
+    return f"**{spread(ratios(our_values, their_values, less_is_better=row.less_is_better))}**"
 
 
 def spread(figures: Spread) -> str:
-    """``median (least–greatest)``; the median alone when there was one round."""
+    """``median (least–greatest)``; the median alone where all are the same."""
     middle = figure(figures.median)
     if figures.least == figures.greatest:
         return middle

@@ -26,14 +26,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rows with the same contenders. The ratio is that of the first to the second; others stand beside."""
+    """Rows with the same contenders. Each of ``ours`` has a ratio to the rival; what is beside has none."""
 
     title: str
     about: str
-    contenders: tuple[str, ...]
     rows: tuple[Row, ...]
+    rival: str = ""
+    ours: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    ratio: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Measurement:
 
     section: Section
     plan: str
+    machine: dict[str, str]
     measured_at: str
     took_s: float
     load_before: float  # what else ran: the machine's load average before the section
@@ -74,5 +76,5 @@ def load(path: Path = RECORD) -> Results | None:
 def _measurement(found: dict[str, Any]) -> Measurement:
     section = found.pop("section")
     rows = tuple(Row(**row) for row in section.pop("rows"))
-    contenders, notes = tuple(section.pop("contenders")), tuple(section.pop("notes"))
-    return Measurement(Section(**section, rows=rows, contenders=contenders, notes=notes), **found)
+    lists: dict[str, Any] = {name: tuple(section.pop(name)) for name in ("ours", "beside", "notes")}
+    return Measurement(Section(**section, **lists, rows=rows), **found)

@@ -6,6 +6,8 @@ Apache Kafka runs with the heap and the JVM options of its own start script.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +24,8 @@ from bench.pinning import SERVER_CPU, pin_process
 from semel.local import LocalLog
 
 SEMEL, KAFKA = "semel", "Apache Kafka"
-KAFKA_HEAP_MB = 1024
+PAGE_CACHE = "semel, page cache"  # where its default stands beside it
+KAFKA_HEAP_MB = 1024  # what kafka-server-start.sh sets
 KAFKA_JVM_OPTIONS = (
     "-server",
     "-XX:+UseG1GC",
@@ -47,7 +50,13 @@ class Server:
 
     @property
     def resident_mb(self) -> float:
+        """What it keeps in memory: its own pages and those of mapped files, but not the page cache."""
         return self._status("VmRSS") / 1024
+
+    @property
+    def anonymous_mb(self) -> float:
+        """Its own pages only: heap, stacks, compiled code; no jar, library or index file that it has mapped."""
+        return self._status("RssAnon") / 1024
 
     @property
     def resident_peak_mb(self) -> float:
@@ -89,7 +98,7 @@ Start = Callable[..., AbstractContextManager[Server]]
 
 
 @contextmanager
-def semel(folder: Path, *, durable: bool, alone: bool = True) -> Iterator[Server]:
+def semel(folder: Path, *, durable: bool, alone: bool = True, name: str = SEMEL) -> Iterator[Server]:
     """``alone``: on the servers' core; otherwise it shares all cores with its clients."""
     started_s = time.monotonic()
     with LocalLog(folder, durability="fsync" if durable else "page-cache") as log:
@@ -97,11 +106,13 @@ def semel(folder: Path, *, durable: bool, alone: bool = True) -> Iterator[Server
         assert log.process_id is not None
         if alone:
             pin_process(log.process_id, SERVER_CPU)
-        yield Server(SEMEL, log.bootstrap, log.process_id, ready_after_s)
+        yield Server(name, log.bootstrap, log.process_id, ready_after_s)
 
 
 @contextmanager
-def kafka(folder: Path, *, durable: bool, alone: bool = True) -> Iterator[Server]:
+def kafka(
+    folder: Path, *, durable: bool, alone: bool = True, name: str = KAFKA, heap_mb: int = KAFKA_HEAP_MB
+) -> Iterator[Server]:
     """One KRaft node; ``durable`` is Kafka's ``log.flush.interval.messages=1``."""
     java, jars = find_java(), find_kafka_jars()
     for part in (java, jars):
@@ -116,10 +127,23 @@ def kafka(folder: Path, *, durable: bool, alone: bool = True) -> Iterator[Server
         java,
         jars,
         folder,
-        heap_mb=KAFKA_HEAP_MB,
+        heap_mb=heap_mb,
         jvm_options=KAFKA_JVM_OPTIONS,
         settings=settings,
         cpu=SERVER_CPU if alone else None,
     )
-    with node:
-        yield Server(KAFKA, node.bootstrap, node.process_id, node.ready_after_s)
+    with node, _ended_with_us(node.process_id):
+        yield Server(name, node.bootstrap, node.process_id, node.ready_after_s)
+
+
+@contextmanager
+def _ended_with_us(process_id: int) -> Iterator[None]:
+    """Kill the process even if we are killed: a child of ours waits for the end of a pipe that we hold."""
+    watch = "import os, sys; sys.stdin.read() or os.kill(int(sys.argv[1]), 9)"
+    watcher = subprocess.Popen(
+        [sys.executable, "-c", watch, str(process_id)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        watcher.communicate(b"all is well")

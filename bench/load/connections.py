@@ -25,6 +25,7 @@ from semel.types import ProducerGrant
 PATIENCE_S: Final = 30.0  # an answer that takes longer than this is a hang
 _RECEIVE_BYTES: Final = 64 * 1024
 _NOTHING_SAMPLED: Final = -1
+_DROPPED: Final = bytearray(1024 * 1024)  # never written to: how much one call may drop
 
 
 class Connection:
@@ -101,10 +102,11 @@ class ProduceConnection(Connection):
                 return
 
     def receive(self) -> None:
-        count = self.sock.recv_into(self._received_view[self._left_bytes :])
+        left_bytes = self._left_bytes
+        count = self.sock.recv_into(self._received_view[left_bytes:] if left_bytes else self._received)
         if count == 0:
             raise ConnectionError("the server closed the connection")
-        filled = self._left_bytes + count
+        filled = left_bytes + count
         whole = filled // self._reply_bytes
         end = whole * self._reply_bytes
         for low_byte in (0, 1):
@@ -112,7 +114,8 @@ class ProduceConnection(Connection):
                 (error_code,) = INT16.unpack_from(self._received, self._error_at)
                 raise RuntimeError(f"produce was answered with an error ({error_code} in the first answer)")
         self._left_bytes = filled - end
-        self._received[: self._left_bytes] = self._received[end:filled]
+        if end != filled:
+            self._received[: self._left_bytes] = self._received[end:filled]
         self.payload_bytes += whole * self._batch_bytes
         self._now_answered(whole)
 
@@ -121,7 +124,8 @@ class FetchConnection(Connection):
     """Reads one partition from its start, over and over, one request at a time; all batches are alike.
 
     Only whole batches count: what else an answer brings is fetched again. Each answer has to begin with the
-    offset that was asked for.
+    offset that was asked for; of the records no more is looked at. The kernel drops the rest without a copy
+    (MSG_TRUNC), or the generator's copying would be what is measured.
     """
 
     def __init__(self, bootstrap: str, load: Load, number: int) -> None:
@@ -132,9 +136,10 @@ class FetchConnection(Connection):
         self._batch_bytes, self._batch_records = len(stored.encoded), stored.records
         self._request, self._offset_at = fetch_request(load.topic, number % load.partitions, load.fetch_bytes)
         self._records_at = len(fetch_reply_head(load.topic, 0, 0))
-        self._buffer = memoryview(bytearray(self._records_at + max(load.fetch_bytes, self._batch_bytes)))
+        self._head = memoryview(bytearray(self._records_at + 8))  # up to the first batch's base offset
         self._requests_max = load.requests or 2**62
-        self._filled = 0
+        self._received_bytes = 0
+        self._answer_bytes = len(self._head)
         self._sent = 0
         self._next_offset = 0
 
@@ -154,25 +159,33 @@ class FetchConnection(Connection):
         self._sent += 1
 
     def receive(self) -> None:
-        buffer = self._buffer
-        count = self.sock.recv_into(buffer[self._filled :])
+        head = self._head
+        if self._received_bytes < len(head):
+            count = self.sock.recv_into(head[self._received_bytes :])
+            if self._received_bytes + count >= 4:
+                self._answer_bytes = 4 + INT32.unpack_from(head)[0]
+        else:
+            missing_bytes = min(self._answer_bytes - self._received_bytes, len(_DROPPED))
+            count = self.sock.recv_into(_DROPPED, missing_bytes, socket.MSG_TRUNC)
         if count == 0:
             raise ConnectionError("the server closed the connection")
-        self._filled += count
-        if self._filled < 4 or self._filled < 4 + INT32.unpack_from(buffer)[0]:
-            return
-        error_code, high_watermark = struct.unpack_from(">hq", buffer, self._records_at - 26)
-        (records_bytes,) = INT32.unpack_from(buffer, self._records_at - 4)
+        self._received_bytes += count
+        if self._received_bytes >= self._answer_bytes:
+            self._received_bytes, self._answer_bytes = 0, len(head)
+            self._take_answer()
+
+    def _take_answer(self) -> None:
+        error_code, high_watermark = struct.unpack_from(">hq", self._head, self._records_at - 26)
+        (records_bytes,) = INT32.unpack_from(self._head, self._records_at - 4)
         whole = records_bytes // self._batch_bytes
         if error_code or not whole:
             raise RuntimeError(f"fetch was answered with error {error_code} and {records_bytes} bytes")
-        (base_offset,) = INT64.unpack_from(buffer, self._records_at)
+        (base_offset,) = INT64.unpack_from(self._head, self._records_at)
         if base_offset != self._next_offset:
             raise RuntimeError(f"asked for offset {self._next_offset}, got {base_offset}")
         self._next_offset += whole * self._batch_records
         if self._next_offset >= high_watermark:
             self._next_offset = 0
-        self._filled = 0
         self.payload_bytes += whole * self._batch_bytes
         self._now_answered(1)
 

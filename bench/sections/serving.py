@@ -1,19 +1,23 @@
-"""The servers alone: each on its own core, under the load generator. Ingest, requests, fetch."""
+"""The servers under the load generator, on different cores. Ingest, requests, fetch."""
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
 from bench.load import ONE_RECORD, Load, Measured
 from bench.load.generate import generate
 from bench.results import Row, Section
 from bench.sections import Bench
-from bench.servers import KAFKA, SEMEL, Server, kafka, semel
+from bench.servers import KAFKA, PAGE_CACHE, SEMEL, Server, kafka, semel
 
 PARTITIONS = 4
 KIB, MIB = 1024, 1024 * 1024
+STORED_TOPIC = "stored"
 MEGABYTE_BATCH = 1_000_000  # below message.max.bytes, which counts the header too
 
 
@@ -48,9 +52,12 @@ FETCH_1_MB = Work("fetch 1 MB, 4 x 1", _fetch(MIB))
 FETCH_64_KB = Work("fetch 64 KB, 4 x 1", _fetch(64 * KIB))
 WORKS = (INGEST_1_MB, INGEST_64_KB, ONE_RECORD_PIPELINED, ONE_RECORD_ALONE, FETCH_1_MB, FETCH_64_KB)
 
+_numbers = itertools.count()  # of topics: no name is used twice
+
 _ABOUT = (
-    "Each server has one core, the load generator another (`4 x 5`: 4 connections with 5 requests unanswered). "
-    "Records of 8 B keys and 100 B values, idempotent producers, acks=all. "
+    "The server under test has one core to itself, the load generator another (`4 x 5`: 4 connections with 5 "
+    "requests unanswered each). Records of 8 B keys and 100 B values, idempotent producers, acks=all; either server "
+    "is sent the same bytes. "
 )
 
 
@@ -68,6 +75,10 @@ def ingest(bench: Bench) -> Section:
         "Ingest, page cache",
         "Neither server syncs before it acknowledges.",
         (INGEST_1_MB, INGEST_64_KB),
+        {
+            KAFKA: kafka(bench.folder / "kafka", durable=False),
+            SEMEL: semel(bench.folder / "semel", durable=False),
+        },
     )
 
 
@@ -76,9 +87,11 @@ def durable(bench: Bench) -> Section:
         bench,
         "Ingest, durable",
         "Both sync before they acknowledge: semel by its default, Kafka by `log.flush.interval.messages=1`.",
-        (INGEST_1_MB, INGEST_64_KB, ONE_RECORD_PIPELINED, ONE_RECORD_ALONE),
-        semel_durable=True,
-        kafka_durable=True,
+        (INGEST_1_MB, INGEST_64_KB),
+        {
+            KAFKA: kafka(bench.folder / "kafka", durable=True),
+            SEMEL: semel(bench.folder / "semel", durable=True),
+        },
     )
 
 
@@ -86,9 +99,14 @@ def requests(bench: Bench) -> Section:
     return _side_by_side(
         bench,
         "Requests of one record",
-        "semel syncs before it acknowledges, Kafka does not: each by its default.",
+        f"*{SEMEL}* syncs before it acknowledges, Kafka does not: each by its default. *{PAGE_CACHE}* promises "
+        "what Kafka does.",
         (ONE_RECORD_PIPELINED, ONE_RECORD_ALONE),
-        semel_durable=True,
+        {
+            KAFKA: kafka(bench.folder / "kafka", durable=False),
+            SEMEL: semel(bench.folder / "semel", durable=True),
+            PAGE_CACHE: semel(bench.folder / "semel-page-cache", durable=False, name=PAGE_CACHE),
+        },
     )
 
 
@@ -96,8 +114,13 @@ def fetch(bench: Bench) -> Section:
     return _side_by_side(
         bench,
         "Fetch",
-        "One request at a time on each connection, from the page cache; the stored batches have 64 KB.",
+        "One request at a time on each connection, from the page cache; the stored batches have 64 KB. The "
+        "generator looks at the head of each answer and has the kernel drop the records.",
         (FETCH_1_MB, FETCH_64_KB),
+        {
+            KAFKA: kafka(bench.folder / "kafka", durable=False),
+            SEMEL: semel(bench.folder / "semel", durable=False),
+        },
     )
 
 
@@ -106,57 +129,64 @@ def _side_by_side(
     title: str,
     about: str,
     works: tuple[Work, ...],
-    *,
-    semel_durable: bool = False,
-    kafka_durable: bool = False,
+    contenders: Mapping[str, AbstractContextManager[Server]],
 ) -> Section:
+    """The first of the contenders is the rival of the others."""
     rows, notes = [], []
     with ExitStack() as stack:
-        servers = [
-            stack.enter_context(semel(bench.folder / "semel", durable=semel_durable)),
-            stack.enter_context(kafka(bench.folder / "kafka", durable=kafka_durable)),
-        ]
+        servers = [stack.enter_context(server) for server in contenders.values()]
         for work in works:
             watched = _take_turns(bench, servers, work)
             samples = {name: [work.figure(each.measured) for each in runs] for name, runs in watched.items()}
             rows.append(Row(work.name, work.unit, samples))
             notes.append(_note(work, watched))
-    return Section(title, _ABOUT + about, (SEMEL, KAFKA), tuple(rows), tuple(notes))
+    rival, *ours = contenders
+    return Section(title, _ABOUT + about, tuple(rows), rival, tuple(ours), notes=tuple(notes))
 
 
 def _take_turns(bench: Bench, servers: list[Server], work: Work) -> dict[str, list[Watched]]:
     """Warm up each server, then measure them round by round, who begins alternating."""
     plan = bench.plan
-    for server in servers:
-        with_topic(bench, server, replace(work.load, topic="warm-up", seconds=plan.warm_up_s))
     found = defaultdict(list)
+    attempt = written if work.load.mode == "produce" else _read
+    for server in servers:
+        if work.load.mode == "fetch":
+            _fill(bench, server, work.load)
+        attempt(server, replace(work.load, seconds=plan.warm_up_s))
     for number in range(plan.rounds):
         for server in servers if number % 2 == 0 else reversed(servers):
-            load = replace(work.load, topic=f"round-{number}", seconds=plan.seconds)
-            watched = with_topic(bench, server, load)
+            os.sync()  # nobody pays for what another has left to write
+            watched = attempt(server, replace(work.load, seconds=plan.seconds))
             found[server.name].append(watched)
-            figure = work.figure(watched.measured)
-            bench.tell(f"{work.name}: {server.name} {figure:,.0f} {work.unit}")
-    return found
+            bench.tell(f"{work.name}: {server.name} {work.figure(watched.measured):,.0f} {work.unit}")
+    for server in servers:
+        if work.load.mode == "fetch":
+            server.delete(STORED_TOPIC)
+    return {server.name: found[server.name] for server in servers}
 
 
-def with_topic(bench: Bench, server: Server, load: Load) -> Watched:
-    """Run a load on a topic of its own: made, filled when the load is to read, checked, and deleted."""
+def written(server: Server, load: Load) -> Watched:
+    """Run a load that writes on a topic of its own, and count what is stored."""
+    load = replace(load, topic=f"written-{next(_numbers)}")
     server.create(load.topic, load.partitions)
     try:
-        if load.mode == "fetch":
-            filling = replace(_produce(4, 5, load.batch_bytes), topic=load.topic)
-            generate(server.bootstrap, replace(filling, requests=bench.plan.filled_requests))
         watched = _watch(server, load)
-        if load.mode == "produce":
-            stored = sum(server.end_offsets(load.topic, load.partitions))
-            if stored != watched.measured.records:
-                raise RuntimeError(
-                    f"{server.name} acknowledged {watched.measured.records} records, has {stored}"
-                )
+        stored = sum(server.end_offsets(load.topic, load.partitions))
     finally:
         server.delete(load.topic)
+    if stored != watched.measured.records:
+        raise RuntimeError(f"{server.name} acknowledged {watched.measured.records} records, has {stored}")
     return watched
+
+
+def _fill(bench: Bench, server: Server, load: Load) -> None:
+    server.create(STORED_TOPIC, load.partitions)
+    filling = replace(_produce(4, 5, load.batch_bytes), topic=STORED_TOPIC)
+    generate(server.bootstrap, replace(filling, requests=bench.plan.filled_requests))
+
+
+def _read(server: Server, load: Load) -> Watched:
+    return _watch(server, replace(load, topic=STORED_TOPIC))
 
 
 def _watch(server: Server, load: Load) -> Watched:

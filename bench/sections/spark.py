@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ from tests.peers.parts import Missing, find_spark_connector_jars
 from bench.load import ONE_RECORD, Load
 from bench.load.frames import batch_of
 from bench.load.generate import generate
-from bench.results import Row, Section
+from bench.results import Section
 from bench.sections import Bench
 from bench.sections.turns import Attempt, Work, take_turns
 from bench.servers import Server, kafka, semel
@@ -24,13 +25,11 @@ from semel.types import ProducerGrant
 PARTITIONS = 4
 TIMEOUT_S = 300.0
 CONNECTOR = "Spark's connector, Apache Kafka"
-CONNECTOR_ON_SEMEL = "Spark's connector, semel"
 OURS = "semel"
 OURS_UNIX_SOCKETS = "semel, unix sockets"
 SPEED = "M rows/s"
 ROWS_TOPIC, TINY_TOPIC = "rows", "tiny"
 STORED_BATCH_BYTES = 65_536
-CONTENDERS = (OURS, CONNECTOR, OURS_UNIX_SOCKETS, CONNECTOR_ON_SEMEL)
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 
@@ -75,10 +74,10 @@ def spark(bench: Bench) -> Section:
             ("topic to topic, streaming", SPEED, {name: _copy(side, rows) for name, side in sides.items()}),
             ("tiny micro-batch", "ms", {name: _tiny(bench, side) for name, side in sides.items()}),
         ]
-        measured = []
-        for name, unit, by_contender in attempts:
-            row = take_turns(bench, Work(name, unit, by_contender, less_is_better=unit == "ms"))
-            measured += [row, _with_unix_sockets(row)]
+        measured = [
+            take_turns(bench, Work(name, unit, by_contender, less_is_better=unit == "ms"))
+            for name, unit, by_contender in attempts
+        ]
     return Section(
         "Spark, beside its own Kafka connector",
         f"`local[2]` with Spark's default settings, a driver for each contender, servers on the same cores; "
@@ -86,15 +85,10 @@ def spark(bench: Bench) -> Section:
         "syncs before it acknowledges; the connector's is at least once, on a Kafka that does not. Streaming "
         "figures are over the micro-batches of a query, without its start; a tiny micro-batch has 4 rows. "
         f"*Unix sockets*: `{UNIX_SOCKETS}=true`, which touches only Python workers, so the connector has one figure.",
-        CONTENDERS,
         tuple(measured),
+        CONNECTOR,
+        (OURS, OURS_UNIX_SOCKETS),
     )
-
-
-def _with_unix_sockets(row: Row) -> Row:
-    """The same figures once more, with the ratio of the other setting."""
-    samples = {OURS: row.samples[OURS_UNIX_SOCKETS], CONNECTOR: row.samples[CONNECTOR]}
-    return Row(f"{row.work}, unix sockets", row.unit, samples, row.less_is_better)
 
 
 def _sides(bench: Bench, stack: ExitStack) -> dict[str, Side]:
@@ -106,17 +100,16 @@ def _sides(bench: Bench, stack: ExitStack) -> dict[str, Side]:
     with_jars = {"spark.jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))}
 
     def start(name: str, data_format: str, server: Server, settings: dict[str, str]) -> Side:
-        folder = bench.folder / f"driver-{CONTENDERS.index(name)}"
+        folder = bench.folder / "-".join(("driver", *re.findall("[a-z]+", name.lower())))
         folder.mkdir()
         command = [sys.executable, "-m", "bench.spark_job", data_format, server.bootstrap]
         command.append(json.dumps(settings))
         return Side(stack.enter_context(worker(name, command, folder / "log")), server, folder)
 
     return {
-        OURS: start(OURS, "semel", ours, {UNIX_SOCKETS: "false"}),
         CONNECTOR: start(CONNECTOR, "kafka", theirs, with_jars),
+        OURS: start(OURS, "semel", ours, {UNIX_SOCKETS: "false"}),
         OURS_UNIX_SOCKETS: start(OURS_UNIX_SOCKETS, "semel", ours, {UNIX_SOCKETS: "true"}),
-        CONNECTOR_ON_SEMEL: start(CONNECTOR_ON_SEMEL, "kafka", ours, with_jars),
     }
 
 
