@@ -69,15 +69,16 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def create(self, topic: str, partitions: int) -> None:
-        future = self._admin().create_topics([NewTopic(topic, partitions, 1)])[topic]
-        future.result(_CLIENT_TIMEOUT_S)
+        admin = self._admin()  # its requests are dropped with it
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_CLIENT_TIMEOUT_S)
 
     def delete(self, topic: str) -> None:
-        self._admin().delete_topics([topic])[topic].result(_CLIENT_TIMEOUT_S)
+        admin = self._admin()
+        admin.delete_topics([topic])[topic].result(_CLIENT_TIMEOUT_S)
 
     def end_offsets(self, topic: str, partitions: int) -> list[int]:
         """The log end offset of each partition, as any consumer is told."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "bench"})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "bench", "log_level": 4})
         try:
             return [
                 consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_CLIENT_TIMEOUT_S)[1]
@@ -87,7 +88,7 @@ class Server:
             consumer.close()
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 4})
 
     def _status(self, name: str) -> int:
         status = Path(f"/proc/{self.process_id}/status").read_text()
