@@ -26,7 +26,7 @@ def ceiling(bench: Bench) -> Section:
         bench.tell(
             f"{work.name}: {samples[REACHED][-1]:,.0f} {work.unit}, generator busy {measured.busy:.0%}"
         )
-        rows.append(Row(work.name, work.unit, samples))
+        rows.append(Row(work.name, work.unit, dict(samples)))
     return Section(
         "The load generator's own ceiling",
         "The same loads against a socket on the servers' core that answers with prebuilt replies and looks at "

@@ -28,8 +28,8 @@ def memory(bench: Bench) -> Section:
     }
     samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     written_bytes = 0
-    for name, start in starts.items():
-        with start(bench.folder / name, durable=False) as server:
+    for number, (name, start) in enumerate(starts.items()):
+        with start(bench.folder / str(number), durable=False) as server:
             time.sleep(SETTLE_S)
             samples["idle"][name].append(server.resident_mb)
             idle_since_s, cpu_s = time.monotonic(), server.cpu_s
@@ -70,7 +70,8 @@ def ready(bench: Bench) -> Section:
     samples: dict[str, list[float]] = defaultdict(list)
     for number in range(bench.plan.starts):
         for name, start in starts if number % 2 == 0 else reversed(starts):
-            with start(bench.folder / f"{name}-{number}", durable=name == SEMEL, alone=False) as server:
+            folder = bench.folder / f"{number}-{'kafka' if name == KAFKA else 'semel'}"
+            with start(folder, durable=name == SEMEL, alone=False) as server:
                 samples[name].append(server.ready_after_s)
                 bench.tell(f"{name}: ready after {server.ready_after_s:.2f} s")
     return Section(
