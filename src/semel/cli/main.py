@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import typer
 
-from semel.cli import audit, consume, demo, produce, producer, serve, topic, version
+from semel.cli import audit, consume, demo, produce, producer, serve, sim, topic, version
 from semel.cli.output import note
 from semel.errors import ConfigError, ConnectionLost, SemelError
 
@@ -30,6 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain text: square brackets are ours, and paragraphs are wrapped
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
@@ -39,6 +40,7 @@ app.command("consume")(consume.consume)
 app.add_typer(producer.app, name="producer")
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
+app.command("sim")(sim.sim)
 app.command("version")(version.version)
 
 

@@ -42,8 +42,12 @@ def produce(
     headers: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="H=V", help="A header; may be repeated.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="To this one.")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Only so many lines.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, metavar="P", help="To this one.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Only so many lines.")
+    ] = None,
     empty_is_null: Annotated[
         bool, typer.Option("--null", "-Z", help="An empty key or value is null.")
     ] = False,
