@@ -90,7 +90,7 @@ def _partitions(cluster: Cluster, topic: str, only: list[int] | None) -> list[To
     unknown = sorted(set(only or ()) - set(described.partitions))
     if unknown:
         raise SemelError(
-            f"topic {topic!r} has {len(described.partitions)} partitions, and none is {unknown[0]}"
+            f"topic {topic!r} has no partition {unknown[0]}: they are 0 to {max(described.partitions)}"
         )
     return [TopicPartition(topic, number) for number in sorted(only or described.partitions)]
 

@@ -22,10 +22,11 @@ def demo(
     ] = None,
     without_spark: Annotated[bool, typer.Option("--no-spark", help="Leave the Spark part out.")] = False,
 ) -> None:
-    """Kill a producer, a Spark driver and the server, and prove that nothing shows.
+    """Kill every part of a pipeline; prove that nothing shows.
 
-    A year of flights, 336,776 rows, goes through them. Takes one to three minutes. Exit code 1 if one flight is
-    lost, doubled or out of order, or if a kill missed its moment.
+    A year of flights, 336,776 rows, goes through a producer, a server and a Spark driver that die by kill -9 in
+    the middle of their work. Takes one to three minutes. Exit code 1 if one flight is lost, doubled or out of
+    order, or if a kill missed its moment.
 
     Example: semel demo --report /tmp/demo.html
     """

@@ -80,9 +80,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse_usage(error: Any) -> int:
-    """A usage error in one line; a group without a command has printed its help already."""
-    message = _one_line(error.format_message() if hasattr(error, "format_message") else error)
-    if message and type(error).__name__ != "NoArgsIsHelpError":
+    """A usage error in one line; a group without a command shows its help."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        note(message)
+    elif message := _one_line(message):
         path = error.ctx.command_path if getattr(error, "ctx", None) else "semel"
         note(f"{path}: {message.rstrip('.')}. Try: {path} --help")
     return EXIT_USAGE

@@ -129,7 +129,7 @@ class Brokers:
             except TimeoutError:
                 failures.append(f"{name}: no connection within {self.connect_timeout_ms} ms")
             except OSError as error:
-                failures.append(f"{name}: {error.strerror or error}")
+                failures.append(f"{name}: {_reason(error)}")
             except ConnectionLost as error:
                 failures.append(str(error))
         raise ConnectionLost("; ".join(failures))
@@ -169,3 +169,10 @@ class Brokers:
         for connection in self._connections.values():
             connection.fail("the client is closed")
         await asyncio.sleep(0)  # lets the transports tell their protocols
+
+
+def _reason(error: OSError) -> str:
+    """The system's own words: asyncio's name the address once more, and not what is wrong with it."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return str(error.strerror or error)

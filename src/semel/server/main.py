@@ -89,7 +89,7 @@ async def _serve(settings: ServerSettings) -> int:
 
             metrics = await start_metrics(settings.metrics, listener)
     except OSError as error:
-        log.error("cannot listen: %s", error)
+        log.error("cannot listen: %s (choose another address with --listen HOST:PORT)", error)
         storage.close(now_ms=listener.wall_clock_ms())
         return 1
     warn_when_exposed(settings.listen)
