@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from semel.client.consumer import Consumer
     from semel.client.producer import Producer
     from semel.local import LocalLog
+    from semel.types import TopicPartition
 
-__all__ = ["Admin", "Consumer", "LocalLog", "Producer", "__version__", "aio", "errors"]
+__all__ = ["Admin", "Consumer", "LocalLog", "Producer", "TopicPartition", "__version__", "aio", "errors"]
 
 # Imported at first use: the server and the command line start without the client, and the other way round.
 _HOMES = {
@@ -22,6 +23,7 @@ _HOMES = {
     "Consumer": "semel.client.consumer",
     "Producer": "semel.client.producer",
     "LocalLog": "semel.local",
+    "TopicPartition": "semel.types",
     "aio": "",
     "errors": "",
 }
