@@ -106,6 +106,11 @@ class ProducerBatch:
         self.grant, self.base_sequence = grant, base_sequence
         stamp(self.encoded, grant, base_sequence)
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in its partition's line; parts of one batch follow each other."""
+        return self.order, self.first_row
+
     def split(self, compression: Compression) -> list[ProducerBatch]:
         """Two halves that together have this batch's sequences. Needs more than one row."""
         assert self.encoded is not None and self.record_count > 1
