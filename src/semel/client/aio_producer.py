@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from semel.client.delivery import Delivery, error_of
 from semel.client.sending import Headers, ProducerSettings, Sender
 from semel.client.tables import chunks_of
-from semel.core.client.resume import Position
+from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class AsyncProducer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.close(timeout=5.0 if kind is not None else None)
+        await self._close(5.0 if kind is not None else None, is_complete=kind is None)
 
     async def start(self) -> None:
         """Bind to the running loop; with an identity: fence, ask, count, save."""
@@ -47,8 +47,13 @@ class AsyncProducer:
     @property
     def position(self) -> Position:
         """The saved input position that :meth:`resume` starts behind."""
+        return None if (identity := self.identity) is None else identity.position
+
+    @property
+    def identity(self) -> SavedIdentity | None:
+        """The identity as it was saved last; after a flush, with all that was sent. None without one."""
         progress = self._sender.progress
-        return None if progress is None else progress.saved.position
+        return None if progress is None else progress.saved
 
     @property
     def rows_dropped(self) -> int:
@@ -72,7 +77,6 @@ class AsyncProducer:
         row = sender.row_of(value, key, timestamp_ms, headers)
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             await sender.learn_topic(topic)
         try:
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
@@ -89,11 +93,11 @@ class AsyncProducer:
         sender = self._sender
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             await sender.learn_topic(topic)
         for chunk in chunks_of(table):
             while not sender.try_append_chunk(topic, chunk):
                 await sender.engine.room_made()
+        sender.table_handed()
         return int(table.num_rows)
 
     def resume(
@@ -112,8 +116,11 @@ class AsyncProducer:
 
     async def close(self, timeout: float | None = None) -> None:
         """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
+        await self._close(timeout, is_complete=True)
+
+    async def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:
         if self._opened is not None:
-            await self._opened.close(timeout)
+            await self._opened.close(timeout_s, is_complete=is_complete)
 
     @property
     def _sender(self) -> Sender:

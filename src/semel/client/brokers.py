@@ -30,6 +30,8 @@ CLIENT_VERSION: Final[dict[ApiKey, int]] = {
     ApiKey.DELETE_TOPICS: 4,
     ApiKey.DELETE_RECORDS: 2,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,  # the newest for clients
+    ApiKey.END_TXN: 3,  # from 5 on the epoch rises with it (KIP-890)
     ApiKey.WRITE_TXN_MARKERS: 1,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.CREATE_PARTITIONS: 2,

@@ -27,6 +27,7 @@ from semel.core.client.events import (
     Lost,
     SendProduce,
     Tick,
+    Trouble,
 )
 from semel.core.client.fate import Fenced, PartFate, Parts, Stored
 from semel.core.client.pipeline import Pipeline, PipelineSettings
@@ -57,7 +58,6 @@ class ProducerEngine:
         self.loop = loop
         self.lock = threading.Lock()
         self.settled = threading.Condition(self.lock)  # notified whenever room was made
-        self.failure: SemelError | None = None
         self._on_stored, self._on_settled = on_stored, on_settled
         self._wakers: list[asyncio.Future[None]] = []
         self._tick_due = False
@@ -188,10 +188,9 @@ class ProducerEngine:
             try:
                 grant = await self.cluster.init_producer_id()
             except SemelError as error:
-                self.failure = error
+                self.handle(Trouble(str(error)))
                 await asyncio.sleep(_ASK_AGAIN_S)
                 continue
-            self.failure = None
             self.handle(Granted(grant))
             return
 
@@ -200,7 +199,7 @@ class ProducerEngine:
         try:
             leaders = await self.cluster.leaders(topics, allow_auto_topic_creation=True)
         except SemelError as error:
-            self.failure = error
+            self.handle(Trouble(str(error)))
         self.handle(LeadersKnown(topics, leaders))
 
     async def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
@@ -215,6 +214,7 @@ class ProducerEngine:
                 tp,
                 None if ours is None else ours.producer_epoch,
                 None if ours is None else ours.last_sequence,
+                grant,
             )
         )
 

@@ -11,7 +11,7 @@ from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport, error_of
 from semel.client.sending import Headers, ProducerSettings, Sender
 from semel.client.tables import chunks_of
-from semel.core.client.resume import Position
+from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import NotStored
 
 if TYPE_CHECKING:
@@ -47,13 +47,18 @@ class Producer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error, do not wait long for rows that may be the reason for it.
-        self.close(timeout=5.0 if kind is not None else None)
+        self._close(5.0 if kind is not None else None, is_complete=kind is None)
 
     @property
     def position(self) -> Position:
         """The saved input position that :meth:`resume` starts behind; None before the first."""
+        return None if (identity := self.identity) is None else identity.position
+
+    @property
+    def identity(self) -> SavedIdentity | None:
+        """The identity as it was saved last; after a flush, with all that was sent. None without one."""
         progress = self._sender.progress
-        return None if progress is None else progress.saved.position
+        return None if progress is None else progress.saved
 
     @property
     def rows_dropped(self) -> int:
@@ -81,7 +86,6 @@ class Producer:
         row = sender.row_of(value, key, timestamp_ms, headers)
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             self._background.run(sender.learn_topic(topic))
         delivery = sender.try_append(topic, row, partition)
         if delivery is not None:
@@ -109,10 +113,10 @@ class Producer:
         sender = self._sender
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             self._background.run(sender.learn_topic(topic))
         for chunk in chunks_of(table):
             self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk))
+        sender.table_handed()
         return int(table.num_rows)
 
     def resume(
@@ -142,4 +146,7 @@ class Producer:
 
     def close(self, timeout: float | None = None) -> None:
         """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
-        self._background.run(self._sender.close(timeout))
+        self._close(timeout, is_complete=True)
+
+    def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:
+        self._background.run(self._sender.close(timeout_s, is_complete=is_complete))

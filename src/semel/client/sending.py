@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from semel.client.cluster import Cluster
 from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine, monotonic_ms
-from semel.client.identity import IdentityFile, resume_identity
+from semel.client.identity import IdentityFile, IdentityKeeper, IdentityStore, IdentityValue
+from semel.client.resuming import begin_topic, resume_identity
 from semel.client.tables import encode_rows, partitions_of
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
-from semel.core.client.resume import Position
-from semel.errors import ConfigError, NotStored
+from semel.core.client.resume import Position, SavedIdentity
+from semel.errors import ConfigError, NotStored, SemelError
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
-from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+from semel.types import ProducerGrant, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +39,8 @@ ROW_BYTES_MAX: Final = 64 * 1024 * 1024
 class ProducerSettings:
     """Bounds and choices of a producer. Times in milliseconds, sizes in bytes."""
 
-    identity: str | None = None  # the identity's name; needs identity_store
-    identity_store: str | os.PathLike[str] | None = None
+    identity: str | SavedIdentity | None = None  # a value; or the name of the one in identity_store
+    identity_store: str | os.PathLike[str] | IdentityStore | None = None  # a file, or another place
     compression: str = "none"
     linger_ms: int = 5
     batch_bytes: int = 262_144
@@ -61,8 +62,10 @@ class ProducerSettings:
         if self.compression.upper() not in Compression.__members__:
             names = ", ".join(name.lower() for name in Compression.__members__)
             raise ConfigError(f"compression={self.compression!r}: one of {names}")
-        if self.identity is not None and self.identity_store is None:
+        if isinstance(self.identity, str) and self.identity_store is None:
             raise ConfigError("identity needs identity_store, the file that the identity is saved in")
+        if isinstance(self.identity, SavedIdentity) and self.identity_store is not None:
+            raise ConfigError("identity is a value: it is kept by the caller, not in an identity_store")
         for name in ("batch_bytes", "buffer_bytes", "delivery_timeout_ms", "request_timeout_ms"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: must be above 0")
@@ -76,8 +79,16 @@ class ProducerSettings:
             request_bytes_max=max(1_048_576, self.batch_bytes),
             delivery_timeout_ms=self.delivery_timeout_ms,
             retry_backoff_ms=self.retry_backoff_ms,
-            strict=self.identity_store is not None,
+            strict=self.identity is not None or self.identity_store is not None,
         )
+
+    def store(self) -> IdentityStore | None:
+        """Where the identity is kept; None without one."""
+        if isinstance(self.identity, SavedIdentity):
+            return IdentityValue(self.identity)
+        if isinstance(self.identity_store, str | os.PathLike):
+            return IdentityFile(self.identity_store)
+        return self.identity_store
 
 
 class Sender:
@@ -96,41 +107,41 @@ class Sender:
         )
         self.progress: Progress | None = None
         self.closed = False
-        self.save_failure: Exception | None = None
-        self._file = IdentityFile(settings.identity_store) if settings.identity_store is not None else None
-        self._saving: asyncio.Task[None] | None = None
+        self.save_failure: SemelError | None = None
+        store = settings.store()
+        self._keeper = None if store is None else IdentityKeeper(self.cluster, store)
+        self._saves: set[asyncio.Task[None]] = set()
+        self._is_resuming = False
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
         self._rows_without_key: dict[str, int] = {}
 
     async def open(self) -> None:
         """With an identity: fence, ask, count, save. Without one there is nothing to do yet."""
-        if self._file is None:
+        if self._keeper is None:
             return
-        saved = await resume_identity(self.cluster, self._file, self.settings.identity)
+        name = self.settings.identity if isinstance(self.settings.identity, str) else None
+        saved = await resume_identity(self.cluster, self._keeper, name)
         self.progress = Progress(saved, self.settings.save_interval_ms)
         self._must_resume = any(item.stored > item.handed for item in saved.partitions.values())
         self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
 
     async def learn_topic(self, topic: str) -> None:
         """Before a topic's first row: its partition count; saved at once when there is an identity."""
-        if self.progress is not None:
-            if self.progress.knows_topic(topic):
-                self._partition_counts[topic] = self.progress.partition_count(topic)
-                return
+        progress = self.progress
+        if progress is None:
             found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
-            tps = {TopicPartition(topic, partition): LATEST_TIMESTAMP for partition in found.partitions}
-            ends = await self.cluster.list_offsets(tps, "read_uncommitted")
-            if self._saving is not None:
-                await self._saving
-            with self.engine.lock:
-                fresh = self.progress.add_topic(topic, {tp.partition: end.offset for tp, end in ends.items()})
-            assert self._file is not None
-            await asyncio.to_thread(self._file.save, fresh)
-            self._partition_counts[topic] = len(ends)
+            self._partition_counts[topic] = len(found.partitions)
             return
-        found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
-        self._partition_counts[topic] = len(found.partitions)
+        assert self._keeper is not None
+        if not progress.knows_topic(topic):
+            topic_id, starts = await begin_topic(self.cluster, progress.saved, topic)
+            with self.engine.lock:
+                fresh = progress.add_topic(topic, topic_id, starts)
+            if any(start.stored for start in starts.values()) and not self._is_resuming:
+                self._must_resume = True
+            await self._keeper.save(fresh)
+        self._partition_counts[topic] = progress.partition_count(topic)
 
     def knows_topic(self, topic: str) -> bool:
         return topic in self._partition_counts
@@ -147,13 +158,20 @@ class Sender:
         return row
 
     def begin(self, position: Position) -> None:
-        """The caller hands the row at ``position``."""
-        if position is None:
-            return
+        """The caller hands the row, or the table, at ``position``."""
+        self.check_usable()
         if self.progress is None:
-            raise ConfigError("a position is of use only with identity_store, where it is saved")
+            if position is not None:
+                raise ConfigError("a position is of use only with an identity, with which it is saved")
+            return
         with self.engine.lock:
-            self.progress.at(position, monotonic_ms())
+            if position is not None:
+                self.progress.at(position, monotonic_ms())
+            elif not self.progress.has_position:
+                raise ConfigError(
+                    "a producer with an identity needs to know where in the input a row is: send(position=…)"
+                )
+            self.progress.begin()
 
     def try_append(self, topic: str, row: Record, partition: int | None) -> Delivery | None:
         """Buffer the row; None when the buffer is full."""
@@ -164,8 +182,11 @@ class Sender:
             if pipeline.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
                 return None
             tp = TopicPartition(topic, self._partition(topic, row.key, partition))
-            if self.progress is not None and not self.progress.hand(tp):
-                return Delivery(tp, None, 0, row.timestamp_ms)
+            if self.progress is not None:
+                must_go = self.progress.hand(tp)
+                self.progress.handed()
+                if not must_go:
+                    return Delivery(tp, None, 0, row.timestamp_ms)
             batch, place, wake = pipeline.append(tp, row, monotonic_ms())
             if wake:
                 engine.wake()
@@ -213,11 +234,17 @@ class Sender:
             return self.progress.handed_to_topic(topic)
         return self._rows_without_key.get(topic, 0)
 
+    def table_handed(self) -> None:
+        """All of the table's rows are in the buffer, or were dropped as stored."""
+        if self.progress is not None:
+            with self.engine.lock:
+                self.progress.handed()
+
     def check_usable(self) -> None:
-        if self.closed:
-            raise NotStored("the producer is closed; nothing was sent")
         if os.getpid() != self.process_id:
             raise ConfigError("this producer was made before a fork; make a new one in the child process")
+        if self.closed:
+            raise NotStored("the producer is closed; nothing was sent")
         if self.engine.pipeline.fenced is not None:
             raise error_of(self.engine.pipeline.fenced, "a row")
         if self.engine.pipeline.failed is not None:
@@ -251,10 +278,8 @@ class Sender:
     ) -> Iterator[tuple[Position, _Row]]:
         """The rows after the saved position, with positions."""
         if self.progress is None:
-            raise ConfigError(
-                "resume() needs identity_store: without a saved identity nothing can be resumed"
-            )
-        self._must_resume = False
+            raise ConfigError("resume() needs an identity: without a saved one nothing can be resumed")
+        self._is_resuming, self._must_resume = True, False
         return self._rows_after(rows, self.progress.saved.position)
 
     def _rows_after(
@@ -276,53 +301,56 @@ class Sender:
 
     async def save_position(self) -> None:
         """After a flush: the position is where the caller is. Durable on return."""
-        if self.progress is None:
-            return
-        if self._saving is not None:
-            await self._saving
+        if self.progress is None or self._keeper is None or self.engine.pipeline.fenced is not None:
+            return  # a fenced copy leaves the store to the newer one
         with self.engine.lock:
             self.progress.mark(monotonic_ms())
             due = self.progress.to_save()
-        if due is not None:
-            assert self._file is not None
-            await asyncio.to_thread(self._file.save, due)
+        if due is None:
+            await self._keeper.finished()
+        else:
+            await self._keeper.save(due)
+        if self.save_failure is not None:
+            raise self.save_failure
 
     def _stored(self, tp: TopicPartition, fate: Stored, record_count: int) -> None:
         if self.progress is not None:
             self.progress.stored(tp, fate, record_count)
 
     def _save_if_due(self) -> None:
-        if self.progress is None or self._file is None or self._saving is not None:
+        if self.progress is None or self._keeper is None or self._keeper.is_saving:
             return
         with self.engine.lock:
             due = self.progress.to_save()
         if due is not None:
-            file = self._file
+            task = self.engine.loop.create_task(self._save(due))
+            self._saves.add(task)
+            task.add_done_callback(self._saves.discard)
 
-            async def save() -> None:
-                try:
-                    await asyncio.to_thread(file.save, due)
-                except Exception as error:
-                    self.save_failure = error
-                finally:
-                    self._saving = None
+    async def _save(self, due: SavedIdentity) -> None:
+        assert self._keeper is not None
+        try:
+            await self._keeper.save(due)
+        except SemelError as error:
+            self.save_failure = error
 
-            self._saving = self.engine.loop.create_task(save())
-
-    async def close(self, timeout_s: float | None) -> None:
-        """Flush within the time given, then end everything."""
+    async def close(self, timeout_s: float | None, *, is_complete: bool = True) -> None:
+        """Flush within the time given, then end everything. Not complete: the caller broke off at its row."""
         if self.closed:
             return
         try:
             async with asyncio.timeout(timeout_s):
                 await self.engine.flushed()
-                await self.save_position()
+                if is_complete:
+                    await self.save_position()
         except TimeoutError:
             pass
         finally:
             self.closed = True
             await self.engine.stop("the producer was closed before it was acknowledged")
             await self.cluster.close()
+            if self._keeper is not None:
+                await self._keeper.finished()
 
 
 def _as_bytes(value: Any, what: str) -> bytes | None:
