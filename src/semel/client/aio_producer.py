@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from semel.client.delivery import Delivery, error_of
+from semel.client.delivery import Delivery
 from semel.client.sending import Headers, ProducerSettings, Sender
 from semel.client.tables import chunks_of
 from semel.core.client.resume import Position, SavedIdentity
@@ -106,13 +106,13 @@ class AsyncProducer:
         """The rows behind the saved position, as ``(position, row)``; send each with its position."""
         return self._sender.rows_after(rows)
 
-    async def flush(self) -> None:
-        """Until every row is acknowledged, and with an identity the position is saved."""
-        await self._sender.engine.flushed()
-        await self._sender.save_position()
-        pipeline = self._sender.engine.pipeline
-        if (failed := pipeline.fenced or pipeline.failed) is not None:
-            raise error_of(failed, "a row")
+    async def flush(self, timeout: float | None = None) -> None:
+        """Until every row is acknowledged, and with an identity the position is saved.
+
+        Raises TimeoutError after ``timeout`` seconds (the rows stay on their way), and the error of rows that
+        failed, unless awaiting one has told it already.
+        """
+        await self._sender.flush_within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""

@@ -441,10 +441,10 @@ class Cluster:
     ) -> None:
         """Begin a transaction, or widen it. PRODUCER_FENCED: the coordinator knows a newer epoch."""
         fields = {
-            "transactional_id": transactional_id,
-            "producer_id": grant.producer_id,
-            "producer_epoch": grant.producer_epoch,
-            "topics": [
+            "v3_and_below_transactional_id": transactional_id,
+            "v3_and_below_producer_id": grant.producer_id,
+            "v3_and_below_producer_epoch": grant.producer_epoch,
+            "v3_and_below_topics": [
                 {"name": name, "partitions": [tp.partition for tp in of_topic]}
                 for name, of_topic in _by_topic(tps).items()
             ],
@@ -452,7 +452,7 @@ class Cluster:
 
         async def ask() -> None:
             answer = await self._ask_transaction(transactional_id, ApiKey.ADD_PARTITIONS_TO_TXN, fields)
-            for topic in answer.results_by_topic:
+            for topic in answer.results_by_topic_v3_and_below:
                 for item in topic.results_by_partition:
                     _check_read(item.partition_error_code, f"take {topic.name}-{item.partition_index} in")
 

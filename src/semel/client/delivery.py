@@ -75,6 +75,8 @@ class Delivery:
             first, fate = fate.of_row(row)
             row -= first
         if not isinstance(fate, Stored):
+            assert self._batch is not None
+            self._batch.told = True
             raise error_of(fate, f"row for {tp}")
         grant = fate.grant
         return DeliveryReport(
@@ -96,7 +98,7 @@ def error_of(fate: Refused | InDoubt | Fenced, what: str) -> SemelError:
         case InDoubt(code, why):
             return CannotKnow(
                 f"{what} may or may not be stored: {why} [{code.name}]; "
-                "resume with the same identity to find out, do not send it again blindly"
+                "resume with the same identity, or read the topic, to find out; never send it again blindly"
             )
         case Fenced(_, grant, newer_epoch, maybe_stored):
             ours = (

@@ -8,6 +8,8 @@ over a newer one, and never cut short because a caller stopped waiting.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import os
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +18,8 @@ from semel.client.cluster import Cluster
 from semel.core.client.resume import SavedIdentity, Unreadable, decode_identity, decode_text, encode_identity
 from semel.errors import ConfigError, SemelError, StorageError
 from semel.types import TopicPartition
+
+_save_numbers = itertools.count()
 
 
 class IdentityStore(Protocol):
@@ -52,12 +56,16 @@ class IdentityFile:
         except OSError as error:
             raise StorageError(f"cannot read the identity in {self.path}: {error}") from error
         if isinstance(found, Unreadable):
-            raise StorageError(f"cannot use the identity in {self.path}: {found.why}")
+            raise StorageError(
+                f"cannot use the identity in {self.path}: {found.why}; bring back a copy of it, however old, "
+                f"or start a new identity from a known position"
+            )
         return found
 
     def write(self, saved: SavedIdentity) -> None:
         """Replace the file; returns once that is durable."""
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        # A name of its own: a fenced copy in this process may still be writing.
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}-{next(_save_numbers)}.new")
         try:
             with beside.open("wb") as file:
                 file.write(encode_identity(saved))
@@ -70,6 +78,8 @@ class IdentityFile:
             finally:
                 os.close(folder)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise StorageError(f"cannot save the identity in {self.path}: {error}") from error
 
 
@@ -132,36 +142,46 @@ class CommittedIdentity:
 
 
 class IdentityKeeper:
-    """Saves one identity at a time, in the order asked for."""
+    """Saves one identity at a time, in the order asked for. After a failure the producer must not go on."""
 
     def __init__(self, cluster: Cluster, store: IdentityStore) -> None:
         self._cluster, self.store = cluster, store
+        self.failure: SemelError | None = None
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def load(self) -> SavedIdentity | None:
         return await self.store.load(self._cluster)
 
-    async def save(self, saved: SavedIdentity) -> None:
-        """Durable on return; goes on to its end even if nobody waits any more."""
+    def start(self, saved: SavedIdentity) -> None:
+        """Save in the background; a failure shows in ``failure``."""
         task = asyncio.get_running_loop().create_task(self._save(saved))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        await asyncio.shield(task)
+
+    async def save(self, saved: SavedIdentity) -> None:
+        """Durable on return; goes on to its end even if nobody waits any more."""
+        self.start(saved)
+        await self.finished()
 
     @property
     def is_saving(self) -> bool:
         return bool(self._tasks)
 
     async def finished(self) -> None:
-        """Until no save is under way. Their errors went to who asked."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Until no save is under way; raises the first failure there ever was."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self.failure is not None:
+            raise self.failure
 
     async def _save(self, saved: SavedIdentity) -> None:
         async with self._turn:
+            if self.failure is not None:
+                return
             try:
                 await self.store.save(self._cluster, saved)
-            except SemelError:
-                raise
+            except SemelError as error:
+                self.failure = error
             except Exception as error:
-                raise StorageError(f"cannot save the identity in {self.store}: {error}") from error
+                self.failure = StorageError(f"cannot save the identity in {self.store}: {error}")

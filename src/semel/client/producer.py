@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from semel.client.background import shared_loop
-from semel.client.delivery import Delivery, DeliveryReport, error_of
+from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.sending import Headers, ProducerSettings, Sender
 from semel.client.tables import chunks_of
 from semel.core.client.resume import Position, SavedIdentity
@@ -21,6 +24,24 @@ __all__ = ["Delivery", "DeliveryReport", "Producer"]
 
 _Row = TypeVar("_Row")
 _T = TypeVar("_T")
+
+_AT_EXIT_S: Final = 5.0
+_open_senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """A program that ends without close() still sends what it was told to send, or says that it could not."""
+    failures = []
+    for sender in list(_open_senders):
+        if not sender.closed and sender.process_id == os.getpid():
+            try:
+                shared_loop().run(sender.close(_AT_EXIT_S, is_complete=False))
+                sender.tell_failures()
+            except Exception as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 class Producer:
@@ -35,6 +56,7 @@ class Producer:
         chosen = ProducerSettings(**settings)
         self._background = shared_loop()
         self._sender = Sender(bootstrap, chosen, self._background.loop)
+        _open_senders.add(self._sender)
         self._max_block_s = chosen.max_block_ms / 1000
         try:
             self._background.run(self._sender.open())
@@ -133,19 +155,16 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Until every row is acknowledged, and with an identity the position is saved.
 
-        Raises TimeoutError after ``timeout`` seconds, and the error of a producer that cannot go on.
+        Raises TimeoutError after ``timeout`` seconds (the rows stay on their way), and the error of rows that
+        failed, unless a ``result()`` has told it already. With an identity, call it between two positions.
         """
-        self._background.run(self._flush(), timeout)
-
-    async def _flush(self) -> None:
-        await self._sender.engine.flushed()
-        await self._sender.save_position()
-        pipeline = self._sender.engine.pipeline
-        if (failed := pipeline.fenced or pipeline.failed) is not None:
-            raise error_of(failed, "a row")
+        self._background.run(self._sender.flush_within(timeout))
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
+        """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt.
+
+        Raises the error of rows that failed, unless a ``result()`` has told it already.
+        """
         self._close(timeout, is_complete=True)
 
     def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:

@@ -21,7 +21,7 @@ from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position, SavedIdentity
-from semel.errors import ConfigError, NotStored, SemelError
+from semel.errors import ConfigError, NotStored
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 Headers = Sequence[tuple[str, bytes | None]]
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
+TIMESTAMP_MS_MAX: Final = 2**63 // 1_000 - 1  # as microseconds, which tables hold, still 64 bits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,10 +108,9 @@ class Sender:
         )
         self.progress: Progress | None = None
         self.closed = False
-        self.save_failure: SemelError | None = None
         store = settings.store()
         self._keeper = None if store is None else IdentityKeeper(self.cluster, store)
-        self._saves: set[asyncio.Task[None]] = set()
+        self._learning = asyncio.Lock()
         self._is_resuming = False
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
@@ -134,14 +134,16 @@ class Sender:
             self._partition_counts[topic] = len(found.partitions)
             return
         assert self._keeper is not None
-        if not progress.knows_topic(topic):
-            topic_id, starts = await begin_topic(self.cluster, progress.saved, topic)
-            with self.engine.lock:
-                fresh = progress.add_topic(topic, topic_id, starts)
-            if any(start.stored for start in starts.values()) and not self._is_resuming:
-                self._must_resume = True
-            await self._keeper.save(fresh)
-        self._partition_counts[topic] = progress.partition_count(topic)
+        async with self._learning:
+            if not progress.knows_topic(topic):
+                topic_id, starts = await begin_topic(self.cluster, progress.saved, topic)
+                with self.engine.lock:
+                    fresh = progress.add_topic(topic, topic_id, starts)
+                if any(start.stored for start in starts.values()) and not self._is_resuming:
+                    self._must_resume = True
+                self._keeper.start(fresh)
+            await self._keeper.finished()  # also when an interrupted call began the save
+            self._partition_counts[topic] = progress.partition_count(topic)
 
     def knows_topic(self, topic: str) -> bool:
         return topic in self._partition_counts
@@ -152,7 +154,10 @@ class Sender:
     def row_of(self, value: Any, key: Any, timestamp_ms: int | None, headers: Headers) -> Record:
         """The row as it goes out; refuses what no log could hold."""
         stamp_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        row = Record(0, stamp_ms, _as_bytes(key, "key"), _as_bytes(value, "value"), tuple(headers))
+        if not isinstance(stamp_ms, int) or not 0 <= stamp_ms <= TIMESTAMP_MS_MAX:
+            raise ConfigError(f"timestamp_ms={timestamp_ms!r}: milliseconds since 1970, 0 or above")
+        named = tuple(map(_header, headers)) if headers else ()
+        row = Record(0, stamp_ms, _as_bytes(key, "key"), _as_bytes(value, "value"), named)
         if estimated_bytes(row) > min(ROW_BYTES_MAX, self.settings.buffer_bytes):
             raise NotStored(f"a row of {estimated_bytes(row)} bytes is larger than the producer's buffer")
         return row
@@ -249,8 +254,10 @@ class Sender:
             raise error_of(self.engine.pipeline.fenced, "a row")
         if self.engine.pipeline.failed is not None:
             raise error_of(self.engine.pipeline.failed, "an earlier row")
-        if self.save_failure is not None:
-            raise self.save_failure
+        if self._keeper is not None and self._keeper.failure is not None:
+            raise self._keeper.failure
+        if self.engine.broken is not None:
+            raise RuntimeError("the producer broke, by a fault of its own") from self.engine.broken
         if self._must_resume:
             raise ConfigError(
                 "rows behind the saved position are stored already: send what resume() gives, so that they "
@@ -306,12 +313,9 @@ class Sender:
         with self.engine.lock:
             self.progress.mark(monotonic_ms())
             due = self.progress.to_save()
-        if due is None:
-            await self._keeper.finished()
-        else:
-            await self._keeper.save(due)
-        if self.save_failure is not None:
-            raise self.save_failure
+        if due is not None:
+            self._keeper.start(due)
+        await self._keeper.finished()
 
     def _stored(self, tp: TopicPartition, fate: Stored, record_count: int) -> None:
         if self.progress is not None:
@@ -323,19 +327,39 @@ class Sender:
         with self.engine.lock:
             due = self.progress.to_save()
         if due is not None:
-            task = self.engine.loop.create_task(self._save(due))
-            self._saves.add(task)
-            task.add_done_callback(self._saves.discard)
+            self._keeper.start(due)
 
-    async def _save(self, due: SavedIdentity) -> None:
-        assert self._keeper is not None
+    async def flush(self) -> None:
+        """Until every row is settled and the position saved; raises what nobody was told yet."""
+        await self.engine.flushed()
+        self.tell_failures()
+        if (failed := self.engine.pipeline.fenced or self.engine.pipeline.failed) is not None:
+            raise error_of(failed, "a row")
+        if not self.closed:
+            await self.save_position()
+
+    async def flush_within(self, timeout_s: float | None) -> None:
         try:
-            await self._keeper.save(due)
-        except SemelError as error:
-            self.save_failure = error
+            async with asyncio.timeout(timeout_s):
+                await self.flush()
+        except TimeoutError:
+            waiting = self.engine.pipeline.unsettled_batches
+            raise TimeoutError(f"{waiting} batches are unacknowledged after {timeout_s} s") from None
+
+    def tell_failures(self) -> None:
+        """Raise for rows that failed, unless somebody has asked for the result of one of their batch."""
+        untold = self.engine.take_untold()
+        if untold:
+            batch, fate = untold[0]
+            count = sum(failed.record_count for failed, _ in untold)
+            raise error_of(fate, f"the first of {count} rows that failed, for {batch.tp},")
 
     async def close(self, timeout_s: float | None, *, is_complete: bool = True) -> None:
-        """Flush within the time given, then end everything. Not complete: the caller broke off at its row."""
+        """Flush within the time given, then end everything, and raise for rows that failed unseen.
+
+        Not complete: the caller broke off with an error of its own, perhaps between two sends for one
+        position, which is then not saved.
+        """
         if self.closed:
             return
         try:
@@ -349,8 +373,17 @@ class Sender:
             self.closed = True
             await self.engine.stop("the producer was closed before it was acknowledged")
             await self.cluster.close()
-            if self._keeper is not None:
-                await self._keeper.finished()
+        if self._keeper is not None and is_complete:
+            await self._keeper.finished()
+        if is_complete:
+            self.tell_failures()
+
+
+def _header(header: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    name, content = header
+    if not isinstance(name, str):
+        raise ConfigError(f"a header's name is a str, not {type(name).__name__}")
+    return name, _as_bytes(content, f"header {name!r}")
 
 
 def _as_bytes(value: Any, what: str) -> bytes | None:

@@ -51,6 +51,7 @@ class ProducerBatch:
         "rows",
         "settled",
         "size_bytes",
+        "told",
         "tp",
         "whole",
     )
@@ -71,6 +72,7 @@ class ProducerBatch:
         self.first_row = 0  # of a part: where it starts in the whole
         self.whole: ProducerBatch | None = None  # of a part: the batch that was too large
         self.settled: Future[Fate] = Future()
+        self.told = False  # somebody was given the error of one of its rows
 
     @classmethod
     def of_encoded(
