@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from semel.client.delivery import Delivery
 from semel.client.sending import Headers, ProducerSettings, Sender
-from semel.client.tables import chunks_of
+from semel.client.tables import TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Row = TypeVar("_Row")
+_T = TypeVar("_T")
 
 
 class AsyncProducer:
@@ -78,27 +80,34 @@ class AsyncProducer:
         sender.begin(position)
         if not sender.knows_topic(topic):
             await sender.learn_topic(topic)
+        delivery = await self._when_there_is_room(partial(sender.try_append, topic, row, partition))
+        assert delivery is not None
+        return delivery
+
+    async def _when_there_is_room(self, attempt: Callable[[], _T]) -> _T:
+        if done := attempt():
+            return done
         try:
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
-                while (delivery := sender.try_append(topic, row, partition)) is None:
-                    await sender.engine.room_made()
+                while not (done := attempt()):
+                    await self._sender.engine.room_made()
         except TimeoutError:
             raise NotStored(
                 f"the producer's buffer stayed full for {self._settings.max_block_ms} ms"
             ) from None
-        return delivery
+        return done
 
-    async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
-        """Send a table's rows; how many were handed."""
+    async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
+        """Send a table's rows; ``await`` the answer until all are stored."""
         sender = self._sender
         sender.begin(position)
         if not sender.knows_topic(topic):
             await sender.learn_topic(topic)
-        for chunk in chunks_of(table):
-            while not sender.try_append_chunk(topic, chunk):
-                await sender.engine.room_made()
+        delivery = TableDelivery(table.num_rows)
+        for chunk in sender.chunks_of(topic, table):
+            await self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk, delivery))
         sender.table_handed()
-        return int(table.num_rows)
+        return delivery
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]

@@ -61,11 +61,7 @@ class Delivery:
     async def _wait(self) -> DeliveryReport:
         if self._batch is None:
             return self._report(None)
-        return self._report(await self._settled(self._batch))
-
-    @staticmethod
-    async def _settled(batch: ProducerBatch) -> Fate:
-        return await asyncio.shield(asyncio.wrap_future(batch.settled))
+        return self._report(await settled_fate(self._batch))
 
     def _report(self, fate: Fate | None) -> DeliveryReport:
         row, tp = self._row, self._tp
@@ -88,6 +84,11 @@ class Delivery:
             NO_PRODUCER_EPOCH if grant is None else grant.producer_epoch,
             advance(fate.base_sequence, row),
         )
+
+
+async def settled_fate(batch: ProducerBatch) -> Fate:
+    """Await a batch's fate; a waiter that gives up takes nothing with it."""
+    return await asyncio.shield(asyncio.wrap_future(batch.settled))
 
 
 def error_of(fate: Refused | InDoubt | Fenced, what: str) -> SemelError:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.sending import Headers, ProducerSettings, Sender
-from semel.client.tables import chunks_of
+from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import NotStored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Delivery", "DeliveryReport", "Producer"]
+__all__ = ["Delivery", "DeliveryReport", "Producer", "StoredRange", "TableDelivery"]
 
 _Row = TypeVar("_Row")
 _T = TypeVar("_T")
@@ -127,19 +127,21 @@ class Producer:
                 engine.settled.wait(min(0.1, max(0.0, give_up_s - time.monotonic())))
         return done
 
-    def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
-        """Send a table's rows: columns ``value`` (``key``, ``timestamp``, ``headers``); how many were handed.
+    def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
+        """Send a table's rows: columns ``value`` (``key``, ``timestamp``, ``headers``).
 
-        Rows with equal keys keep their order. Wait for them with :meth:`flush`.
+        Rows with equal keys keep their order. ``.result()`` of the answer waits until all are stored and says
+        where.
         """
         sender = self._sender
         sender.begin(position)
         if not sender.knows_topic(topic):
             self._background.run(sender.learn_topic(topic))
-        for chunk in chunks_of(table):
-            self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk))
+        delivery = TableDelivery(table.num_rows)
+        for chunk in sender.chunks_of(topic, table):
+            self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk, delivery))
         sender.table_handed()
-        return int(table.num_rows)
+        return delivery
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]

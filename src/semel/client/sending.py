@@ -14,7 +14,7 @@ from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine, monotonic_ms
 from semel.client.identity import IdentityFile, IdentityKeeper, IdentityStore, IdentityValue
 from semel.client.resuming import begin_topic, resume_identity
-from semel.client.tables import encode_rows, partitions_of
+from semel.client.tables import TABLE_BATCH_BYTES, TableDelivery, chunks_of, encode_rows, partitions_of
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
@@ -197,7 +197,12 @@ class Sender:
                 engine.wake()
             return Delivery(tp, batch, place, row.timestamp_ms)
 
-    def try_append_chunk(self, topic: str, chunk: pa.Table) -> bool:
+    def chunks_of(self, topic: str, table: pa.Table) -> Iterator[pa.Table]:
+        """The table in pieces for :meth:`try_append_chunk`."""
+        settings = self.settings
+        return chunks_of(table, self._partition_counts[topic], settings.batch_bytes, settings.buffer_bytes)
+
+    def try_append_chunk(self, topic: str, chunk: pa.Table, delivery: TableDelivery) -> bool:
         """Buffer a piece of a table; False when the buffer has no room for it."""
         import numpy as np
 
@@ -208,6 +213,8 @@ class Sender:
             if buffered_bytes and buffered_bytes + chunk.nbytes > self.settings.buffer_bytes:
                 return False
             before = self._rows_before(topic)
+            if self.progress is None:
+                self._rows_without_key[topic] = before + chunk.num_rows
         partitions = partitions_of(chunk, count, before, ROWS_A_TURN)
         now_ms = time.time_ns() // 1_000_000
         for partition in range(count):
@@ -215,23 +222,25 @@ class Sender:
             tp = TopicPartition(topic, partition)
             if self.progress is not None:
                 with engine.lock:
-                    rows = rows[self.progress.hand_many(tp, len(rows)) :]
+                    dropped = self.progress.hand_many(tp, len(rows))
+                delivery.already_stored += dropped
+                rows = rows[dropped:]
             if not len(rows):
                 continue
+            # Without the lock: what is in flight goes on meanwhile.
             encoded = encode_rows(
                 chunk,
                 rows,
                 now_ms=now_ms,
                 compression=Compression[self.settings.compression.upper()],
-                batch_bytes_max=self.settings.batch_bytes,
+                batch_bytes_max=max(self.settings.batch_bytes, TABLE_BATCH_BYTES),
             )
             with engine.lock:
+                self.check_usable()
                 for batch in encoded:
                     record_count = decode_header(batch).record_count
-                    engine.pipeline.append_encoded(tp, batch, record_count, monotonic_ms())
+                    delivery.took(engine.pipeline.append_encoded(tp, batch, record_count, monotonic_ms()))
                 engine.wake()
-        if self.progress is None:
-            self._rows_without_key[topic] = before + chunk.num_rows
         return True
 
     def _rows_before(self, topic: str) -> int:
