@@ -63,6 +63,11 @@ def test_min_partitions_splits_the_larger_ones():
     assert [piece.source_range.split_count for piece in pieces] == [4, 4, 4, 4, 1]
 
 
+def test_max_records_splits_what_is_larger():
+    pieces = split({A: 0, B: 0}, {A: 25, B: 10}, None, 10)
+    assert [(piece.read_from, piece.read_end) for piece in pieces] == [(0, 8), (8, 16), (16, 25), (0, 10)]
+
+
 def test_losses_name_what_is_gone():
     found = losses({A: 3, B: 10, C: 0}, {A: 5, B: 0}, {A: 9, B: 4})
     assert found == [Loss(A, 3, 5), Loss(B, 4, 10), Loss(C, 0, 1)]

@@ -48,9 +48,13 @@ def limit(
 
 
 def split(
-    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], partitions_min: int | None
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    partitions_min: int | None,
+    records_max: int | None = None,
 ) -> list[ReadRange]:
-    """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size."""
+    """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size, or
+    when one would have more than ``records_max`` offsets."""
     sizes = {tp: end[tp] - start.get(tp, 0) for tp in sorted(end) if end[tp] > start.get(tp, 0)}
     idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in sizes)
     total = sum(sizes.values())
@@ -60,6 +64,8 @@ def split(
         pieces = 1
         if partitions_min is not None and partitions_min > len(sizes):
             pieces = max(1, min(size, round(size * partitions_min / total)))
+        if records_max is not None:
+            pieces = max(pieces, -(-size // records_max))
         for index in range(pieces):
             source_range = SourceRange(tp, first, end[tp], index, pieces, idle if not ranges else ())
             ranges.append(
