@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import typer
 
-from semel.cli import audit, consume, demo, produce, producer, serve, sim, topic, version
+from semel.cli import audit, consume, demo, produce, producer, serve, sim, sink, topic, version
 from semel.cli.output import note
 from semel.errors import ConfigError, ConnectionLost, SemelError
 
@@ -38,6 +38,7 @@ app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(producer.app, name="producer")
+app.add_typer(sink.app, name="sink")
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("sim")(sim.sim)

@@ -49,7 +49,7 @@ def begin_run(options: SinkOptions, log: SinkLog, only_writers_of: str = "") -> 
     refusal = run.check_provable(history, found, starts, log_starts, compacted)
     if refusal is not None:
         allow(refusal)
-    have = _scan(log.cluster, history, starts, ends)
+    have = scan(log.cluster, history, starts, ends)
     begun = allow(run.begin(history, sink_epoch, found, starts, have))
     log.append(begun, grant, sequence=1)
     log.read(history)
@@ -129,7 +129,7 @@ def listed(
     return {tp: entry.offset for tp, entry in answer.items()}
 
 
-def _scan(
+def scan(
     cluster: Cluster,
     history: SinkHistory,
     starts: Mapping[TopicPartition, int],
