@@ -222,8 +222,7 @@ class SemelReader(RangeReading, DataSourceReader):
         partitions = offsets.partitions()
         start = offsets.resolve(self.options.start, partitions, is_start=True)
         end = offsets.resolve(self.options.end, partitions, is_start=False)
-        start = _without_lost(offsets, start, self.options.fail_on_data_loss)
-        return [RangePartition(piece) for piece in _split(self.options, start, end)]
+        return _ranges(offsets, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task."""
@@ -301,8 +300,7 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         begun, ends = from_json(start), from_json(end)
         begun |= offsets.earliest(offsets.existing([tp for tp in ends if tp not in begun]))
         ends = {tp: end for tp, end in ends.items() if tp in begun}
-        begun = _without_lost(offsets, {tp: begun[tp] for tp in ends}, self.options.fail_on_data_loss)
-        return [RangePartition(piece) for piece in _split(self.options, begun, ends)]
+        return _ranges(offsets, begun, ends)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task; first it tells a semel sink of the same task what it reads."""
@@ -321,22 +319,19 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
             _LOG.warning("group %s was not told: %s", self.options.commit_group, failed)
 
 
-def _split(options: SourceOptions, start: Offsets, end: Offsets) -> list[ReadRange]:
-    return split(start, end, options.partitions_min, options.records_per_partition_max)
-
-
-def _without_lost(offsets: SourceOffsets, start: Offsets, fail_on_data_loss: bool) -> Offsets:
+def _ranges(offsets: SourceOffsets, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+    """What the tasks read, once it is known what is left of it."""
+    options = offsets.options
+    start = {tp: start[tp] for tp in end}
     there = offsets.existing(start)
     log_start = offsets.earliest(there)
     lost = losses(start, log_start, offsets.latest(there))
-    for loss in lost:
-        if fail_on_data_loss:
-            raise data_loss(loss.source, loss.lost_from, loss.lost_end)
-    after = {}
-    for loss in lost:
-        began_anew = loss.lost_end == start[loss.source] and loss.source in log_start
-        after[loss.source] = log_start[loss.source] if began_anew else loss.lost_end
-    return start | after
+    if lost and options.fail_on_data_loss:
+        raise data_loss(lost[0].source, lost[0].lost_from, lost[0].lost_end)
+    # A topic that is gone has nothing left; one that was made anew, all that it has.
+    left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
+    pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from)
+    return [RangePartition(piece) for piece in pieces]
 
 
 def _for_each(named: Offsets, partitions: Sequence[TopicPartition], what: str) -> Offsets:
