@@ -6,6 +6,7 @@ taken over and finished. No Spark: the planner, the tasks and the commit are cal
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 
@@ -24,8 +25,10 @@ from semel.spark.stream_sink import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
+pytestmark = pytest.mark.slow
+
 CHANGES = ("produce", "begin_produce", "init_producer_id", "write_fence")
-REQUESTS_MAX = 60
+REQUESTS = 22  # that change something, in the three micro-batches below
 
 
 class Died(BaseException):
@@ -151,25 +154,42 @@ def stored(log, topics) -> list[bytes]:
 
 
 @pytest.mark.parametrize("answered", [False, True])
-@pytest.mark.parametrize("step", range(REQUESTS_MAX))
+@pytest.mark.parametrize("step", range(REQUESTS))
 def test_killed_at_any_request(log, topics, work, step, answered):
     """Spark replays the micro-batch that it has no commit entry of, whether it was decided or not."""
     hooks = (nothing, die) if answered else (die, nothing)
     mortal = Driver(log.bootstrap, f"killed-{topics[0]}", MortalCluster(log.bootstrap, step, *hooks))
     done = 0
-    try:
+    with contextlib.suppress(Died):
         for done, pieces in enumerate(work):
             mortal.micro_batch(done, *pieces)
-    except Died:
-        pass
-    else:
-        assert mortal.connection in {key[1] for key in connections._CLUSTERS}
-        done = len(work) - 1
     run_all(Driver(log.bootstrap, f"killed-{topics[0]}"), work, done)
     assert stored(log, topics) == expected(work)
 
 
-@pytest.mark.parametrize("step", range(REQUESTS_MAX))
+def test_there_is_no_further_request(log, topics, work):
+    cluster = MortalCluster(log.bootstrap, REQUESTS, die, die)
+    run_all(Driver(log.bootstrap, f"whole-{topics[0]}", cluster), work)
+    assert cluster.left == 0
+
+
+@pytest.mark.parametrize("step", range(REQUESTS))
+def test_killed_and_its_successor_killed(log, topics, work, step):
+    done = 0
+    for at in (step, step * 7 % REQUESTS, step * 5 % REQUESTS):
+        cluster = MortalCluster(log.bootstrap, at, nothing, die)
+        driver = Driver(log.bootstrap, f"again-{topics[0]}", cluster)
+        try:
+            while done < len(work):
+                driver.micro_batch(done, *work[done])
+                done += 1
+        except Died:
+            stream_sink._RUNS.clear()
+    run_all(Driver(log.bootstrap, f"again-{topics[0]}"), work, done)
+    assert stored(log, topics) == expected(work)
+
+
+@pytest.mark.parametrize("step", range(REQUESTS))
 def test_paused_at_any_request_while_another_driver_takes_over(log, topics, work, step):
     """The one that was paused stops by itself, or finds all of its work done; it changes nothing."""
     sink_id = f"paused-{topics[0]}"
