@@ -19,6 +19,15 @@ LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 RECOVERY_POINT: Final = "recovery-point"
 
+_PARTITION_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, RECOVERY_POINT})
+_OFFSET_SUFFIXES: Final = (
+    LOG_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    KAFKA_SNAPSHOT_SUFFIX,
+    SNAPSHOT_SUFFIX,
+)
+
 LOCK: Final = ".lock"
 FOLDER_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = "clean-shutdown"
@@ -50,6 +59,12 @@ def offset_of(name: str, suffix: str) -> int | None:
     ):
         return None
     return int(digits)
+
+
+def is_partition_file(name: str) -> bool:
+    """Whether a partition's folder may hold a file of this name."""
+    name = name.removesuffix(DRAFT_SUFFIX)
+    return name in _PARTITION_FILES or any(offset_of(name, suffix) is not None for suffix in _OFFSET_SUFFIXES)
 
 
 def folder_of(partition: TopicPartition) -> str:
