@@ -65,7 +65,7 @@ def broker(tmp_path: Path, disk: Disk) -> Iterator[Broker]:
 
 
 def ask(broker: Broker, api_key: ApiKey, version: int, body: Buffer) -> Outcome:
-    call = Call(int(api_key), version, "test", Address("127.0.0.1", 9092), NOW_MS, 10**7)
+    call = Call(int(api_key), version, "test", Address("127.0.0.1", 9092), NOW_MS, lambda: 10**7)
     return broker.handle(call, body)
 
 

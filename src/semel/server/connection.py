@@ -260,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
                 header.client_id,
                 self.dialled,
                 listener.wall_clock_ms(),
-                listener.budget.answer_bytes_max(),
+                listener.budget.answer_bytes_max,
             )
             outcome = listener.broker.handle(call, frame[body_at:])
         except MalformedMessage as error:

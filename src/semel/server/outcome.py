@@ -25,7 +25,7 @@ class Call:
     client_id: str | None
     dialled: Address  # the server's own address on this connection
     now_ms: int  # wall clock: it ends up in the log
-    answer_bytes_max: int  # what the shell is ready to hold for this client
+    answer_bytes_max: Callable[[], int]  # what the shell is ready to hold for this client, when asked
 
 
 @dataclass(frozen=True, slots=True)

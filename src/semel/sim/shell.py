@@ -130,7 +130,7 @@ class ServerShell:
                     header.client_id,
                     ADDRESS,
                     self._scheduler.now_ms,
-                    ANSWER_BYTES_MAX,
+                    lambda: ANSWER_BYTES_MAX,
                 )
                 outcome = self._broker.handle(call, frame[body_at:])
             except MalformedMessage:
