@@ -6,18 +6,20 @@ on; ids are never created. Topic ids are stable from creation to deletion (KIP-5
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
 
-_ZERO_ID: Final = UUID(int=0)
+CREATED_PER_REQUEST_MAX: Final = 16  # each costs a few syncs, and everybody else waits meanwhile
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields:
@@ -25,11 +27,10 @@ def handle(broker: Broker, call: Call, request: Any) -> Fields:
     if wanted is None or (call.api_version == 0 and not wanted):
         topics = [_describe(broker, topic) for topic in broker.storage.topics]
     else:
-        may_create = bool(field_of(request, "allow_auto_topic_creation", True))
-        topics = [
-            _find(broker, call, item.name, field_of(item, "topic_id"), may_create=may_create)
-            for item in wanted
-        ]
+        may_create = broker.settings.auto_create_topics_enable and bool(
+            field_of(request, "allow_auto_topic_creation", True)
+        )
+        topics = _find_all(broker, call, wanted, may_create=may_create)
     address = broker.advertised(call)
     broker_id = broker.settings.broker_id
     return {
@@ -62,7 +63,24 @@ def handle_describe_cluster(broker: Broker, call: Call, request: Any) -> Fields:
     }
 
 
-def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, *, may_create: bool) -> Fields:
+def _find_all(broker: Broker, call: Call, wanted: Iterable[Any], *, may_create: bool) -> list[Fields]:
+    found = []
+    count_before = len(broker.storage.topics)
+    for item in once(wanted, lambda item: (item.name, field_of(item, "topic_id"))):
+        if not may_create:
+            if_missing: ErrorCode | None = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif len(broker.storage.topics) - count_before >= CREATED_PER_REQUEST_MAX:
+            if_missing = ErrorCode.LEADER_NOT_AVAILABLE  # as Kafka says of a topic in the making: ask again
+        else:
+            if_missing = None
+        found.append(_find(broker, call, item.name, field_of(item, "topic_id"), if_missing))
+    return found
+
+
+def _find(
+    broker: Broker, call: Call, name: str | None, topic_id: UUID | None, if_missing: ErrorCode | None
+) -> Fields:
+    """The topic, which is created ``if_missing`` is no error."""
     topics = broker.storage.topics
     if name is None:
         by_id = None if topic_id is None else topics.by_id(topic_id)
@@ -70,13 +88,13 @@ def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, *
             return _missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return _describe(broker, by_id)
     topic = topics.get(name)
-    if topic is None and may_create and broker.settings.auto_create_topics_enable:
+    if topic is None and if_missing is None:
         created = broker.create_topic(name, broker.settings.num_partitions, {}, call.now_ms)
         if isinstance(created, Refused):
             return _missing(name, None, created.error_code)
         topic = created
     if topic is None:
-        return _missing(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _missing(name, None, if_missing or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return _describe(broker, topic)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
 
@@ -99,7 +101,7 @@ def _delete(broker: Broker, call: Call, name: str | None, topic_id: Any) -> Fiel
 
 def handle_create_partitions(broker: Broker, call: Call, request: Any) -> Fields:
     results = []
-    for item in request.topics:
+    for item in once(request.topics, attrgetter("name")):
         result = broker.add_partitions(
             item.name, item.count, call.now_ms, validate_only=request.validate_only
         )
