@@ -34,10 +34,17 @@ from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import ProducerState
 from semel.core.producer_state.verdict import APPEND, Append, Duplicate, error_code, explain, judge_marker
-from semel.errors import ErrorCode
+from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets, decode_records
 from semel.record.control import decode_marker
-from semel.server.storage.filesystem import File, FileSystem, read_file, replace_file, write_whole
+from semel.server.storage.filesystem import (
+    File,
+    FileSystem,
+    read_file,
+    replace_file,
+    write_file,
+    write_whole,
+)
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.opening import open_log, remove_segment_files
 from semel.server.storage.outcome import (
@@ -49,11 +56,12 @@ from semel.server.storage.outcome import (
     Slice,
     TimestampOffset,
 )
-from semel.server.storage.segment import Segment, TornWrite
+from semel.server.storage.segment import BatchPlace, Segment, TornWrite
 from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
 from semel.types import NO_TIMESTAMP, TopicPartition
 
 _RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
+_SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
 
 
 class _Synced(NamedTuple):
@@ -420,15 +428,26 @@ class Partition:
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record below the high watermark that is at least as new."""
         for segment in self._segments:
-            place = segment.first_at_or_after(timestamp_ms, self.log_start_offset)
-            if place is None:
-                continue
-            if place.base_offset >= self.high_watermark:
-                return None
-            for record in decode_records(segment.file.pread(place.size_bytes, place.position)):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
-                    leader_epoch = self._leader_epoch_at(record.offset)
-                    return TimestampOffset(record.offset, record.timestamp_ms, leader_epoch)
+            for place in segment.at_or_after(timestamp_ms, self.log_start_offset):
+                if place.base_offset >= self.high_watermark:
+                    return None
+                found = self._first_record(segment, place, timestamp_ms)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_record(self, segment: Segment, place: BatchPlace, timestamp_ms: int) -> TimestampOffset | None:
+        batch = segment.file.pread(place.size_bytes, place.position)
+        try:
+            records = decode_records(batch, decompressed_bytes_max=_SEARCHED_BYTES_MAX)
+        except CorruptRecordBatch:  # the producer's doing, or too large: its start is early enough
+            offset, newest_ms = max(place.base_offset, self.log_start_offset), place.max_timestamp_ms
+            return TimestampOffset(offset, newest_ms, self._leader_epoch_at(offset))
+        for record in records:
+            if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
+                return TimestampOffset(
+                    record.offset, record.timestamp_ms, self._leader_epoch_at(record.offset)
+                )
         return None
 
     def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:

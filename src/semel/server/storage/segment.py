@@ -199,10 +199,10 @@ class Segment:
             end = place.position + place.size_bytes
         return end
 
-    def first_at_or_after(self, timestamp_ms: int, from_offset: int) -> BatchPlace | None:
-        """The first batch that ends at or after ``from_offset`` with a record as new as ``timestamp_ms``."""
+    def at_or_after(self, timestamp_ms: int, from_offset: int) -> Iterator[BatchPlace]:
+        """The batches that end at or after ``from_offset`` and claim a record as new as ``timestamp_ms``."""
         if self.max_timestamp_ms < timestamp_ms:
-            return None
+            return
         older_to = floor_by_time(self.time_index.entry_at, self.time_index.count, timestamp_ms)
         from_relative = max(older_to, from_offset - self.base_offset)
         start = floor_position(self.index.entry_at, self.index.count, from_relative)
