@@ -239,3 +239,41 @@ def test_offsets_of_a_topic_that_was_deleted_by_a_crash_go_with_it(open_storage,
     after = open_storage(crashed(storage, "crashed"))
     after.create_topic("t", now_ms=NOW_MS)
     assert after.groups.get("g", name) is None
+
+
+def test_large_records_do_not_keep_a_state_log_from_being_compacted(open_storage, monkeypatch) -> None:
+    monkeypatch.setattr("semel.server.storage.state_log.COMPACT_BYTES_MIN", 20_000)
+    storage = open_storage()
+    offsets = [(TopicPartition("t", n), 5, 0, "m" * 4096) for n in range(700)]
+    for _ in range(3):
+        assert storage.commit_offsets(CommitOffsets("g", offsets), now_ms=NOW_MS).error_message is None
+    grown = storage.group_log.partition.size_bytes
+    storage.maintain(NOW_MS)
+    assert storage.group_log.partition.size_bytes < grown / 2
+
+
+def test_only_what_the_server_hid_is_emptied(open_storage) -> None:
+    storage = open_storage()
+    theirs = storage.data_dir / "holiday-delete"
+    theirs.mkdir()
+    (theirs / "photo").write_bytes(b"mine")
+    storage.close(now_ms=NOW_MS)
+    open_storage()
+    assert (theirs / "photo").read_bytes() == b"mine"
+
+
+def test_a_folder_that_ignores_case_costs_no_topic_its_records(open_storage, monkeypatch) -> None:
+    """As on macOS, where the folders of T and t are one."""
+    from semel.server.storage.filesystem import OsFileSystem
+
+    storage = open_storage()
+    storage.create_topic("t", now_ms=NOW_MS)
+    monkeypatch.setattr(
+        OsFileSystem,
+        "exists",
+        lambda self, path: path.name.lower() in {one.name.lower() for one in path.parent.iterdir()},
+    )
+    refused = storage.create_topic("T", now_ms=NOW_MS)
+    assert isinstance(refused, Refused)
+    assert refused.error_code is ErrorCode.INVALID_TOPIC
+    assert (storage.data_dir / "t-0").is_dir()
