@@ -68,7 +68,7 @@ def open_log(
         empty = ProducerState(end_offset=log_start_offset)
         return OpenedLog(tuple(opening.segments), empty, verdict, 0, opening.scanned_bytes)
     snapshots.drop_above(opening.end_offset)
-    producers = _producers(tuple(opening.segments), snapshots, log_start_offset, now_ms)
+    producers = _producers(tuple(opening.segments), snapshots, now_ms)
     return OpenedLog(tuple(opening.segments), producers, verdict, opening.cut_bytes, opening.scanned_bytes)
 
 
@@ -206,24 +206,30 @@ def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int
             file_system.unlink(path)
 
 
-def _segment_bases(file_system: FileSystem, folder: Path, log_start_offset: int) -> list[int]:
-    """The segments' base offsets; those wholly below the log's start are removed, their unlink was lost."""
+def _segment_bases(file_system: FileSystem, folder: Path, not_needed_below: int) -> list[int]:
+    """The segments' base offsets; those that nobody needs are removed, for their unlink was lost.
+
+    Needed is also what lies below the log's start, as long as no snapshot speaks for its producers.
+    """
     found = (offset_of(name, LOG_SUFFIX) for name in file_system.listdir(folder))
     bases = sorted(offset for offset in found if offset is not None)
-    while len(bases) > 1 and bases[1] <= log_start_offset:
+    while len(bases) > 1 and bases[1] <= not_needed_below:
         remove_segment_files(file_system, folder, bases.pop(0))
     return bases
 
 
-def _producers(
-    segments: tuple[Segment, ...], snapshots: SnapshotFiles, log_start_offset: int, now_ms: int
-) -> ProducerState:
-    """The newest good snapshot with the tail of the log applied to it; else all of the log."""
+def _producers(segments: tuple[Segment, ...], snapshots: SnapshotFiles, now_ms: int) -> ProducerState:
+    """The newest good snapshot with the tail of the log applied to it; else all of the log.
+
+    All that is in the files counts, also what lies below the log's start: who wrote what was trimmed has
+    still written it.
+    """
+    first_offset = segments[0].base_offset
     state = snapshots.load_newest(now_ms=now_ms)
-    if state is None and log_start_offset > 0:
+    if state is None and first_offset > 0:
         state = snapshots.load_kafkas_oldest(now_ms=now_ms)
     if state is None:
-        state = ProducerState(end_offset=log_start_offset)
+        state = ProducerState(end_offset=first_offset)
     for segment in segments:
         if segment.end_offset > state.end_offset:
             _replay(segment, state, now_ms)

@@ -157,6 +157,7 @@ class Partition:
         self._segments: tuple[Segment, ...] = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
+        self._snapshot_offset = self._snapshots.newest_offset()  # up to where one on the disk speaks
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
@@ -373,10 +374,11 @@ class Partition:
             self._go_offline(f"sync failed: {error}")
             return
         if snapshot is not None:
-            with suppress(OSError):  # without it the next start is slower, not wrong
+            with suppress(OSError):  # it stays due; without it the next start is slower, not wrong
                 self._snapshots.write(snapshot)
-            if self._snapshot_due is snapshot:
-                self._snapshot_due = None
+                self._snapshot_offset = snapshot.end_offset
+                if self._snapshot_due is snapshot:
+                    self._snapshot_due = None
         self._synced = _Synced(target, position)
         self._save_recovery_point()
 
@@ -479,9 +481,8 @@ class Partition:
                 self.roll(now_ms)  # an idle log must not keep its last records for ever
             facts = [segment.facts for segment in self._segments]
         count = count_expired(facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms)
-        if count:
-            with suppress(OSError):  # it comes round again
-                self._raise_log_start(self._segments[count].base_offset)
+        with suppress(OSError):  # it comes round again
+            self._raise_log_start(self._segments[count].base_offset)
         return count
 
     def expire_producers(self, before_ms: int) -> int:
@@ -534,17 +535,34 @@ class Partition:
         return found[-1] if found else self.leader_epoch
 
     def _raise_log_start(self, target: int) -> None:
-        """The new start is durable before a file goes: a half-done removal must not look like a hole."""
-        if target <= self.log_start_offset:
+        """The new start is durable before a file goes: a half-done removal must not look like a hole.
+
+        And what lies above it is durable before the new start is.
+        """
+        if target > self.log_start_offset:
+            if target > self._synced.offset:
+                self.sync()
+            if self._offline_reason is not None:
+                raise OSError(self._offline_reason)
+            self._log_starts.raise_to(self.name, target)
+            self.log_start_offset = target
+        gone = count_below([segment.facts for segment in self._segments], self.log_start_offset)
+        if not gone:
             return
-        self.log_start_offset = target
-        self._log_starts.raise_to(self.name, target)
-        gone = count_below([segment.facts for segment in self._segments], target)
+        self._outlive(self._segments[gone].base_offset)
         for segment in self._segments[:gone]:
             remove_segment_files(self._file_system, self._folder, segment.base_offset)
         self._segments = self._segments[gone:]
         self._bases = self._bases[gone:]
         self._folder_dirty = True
+
+    def _outlive(self, base_offset: int) -> None:
+        """What is known of the producers must not go with the batches below ``base_offset``."""
+        if self._snapshot_offset < base_offset:
+            self._snapshot_due = EncodedSnapshot.of(self._producers)
+            self.sync()
+        if self._snapshot_offset < base_offset:
+            raise OSError(self._offline_reason or "the producer snapshot could not be written")
 
     def _begin_epoch(self) -> None:
         epochs = epochs_of.assign(self._epochs, self.leader_epoch, self.log_end_offset)

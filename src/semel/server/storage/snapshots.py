@@ -51,6 +51,10 @@ class SnapshotFiles:
             for end_offset in self._offsets(suffix)[:-_KEPT]:
                 self._file_system.unlink(self._folder / file_name(end_offset, suffix))
 
+    def newest_offset(self) -> int:
+        """Up to where the newest of semel's snapshots speaks; 0 when there is none."""
+        return max(self._offsets(SNAPSHOT_SUFFIX), default=0)
+
     def load_newest(self, *, now_ms: int) -> ProducerState | None:
         """The state of the newest of semel's snapshots that can be read."""
         for end_offset in reversed(self._offsets(SNAPSHOT_SUFFIX)):
