@@ -114,7 +114,8 @@ class _Opening:
         for segment in scanned:
             self._write_again(segment, recovery_point)
         for segment in self.segments[:-1]:
-            segment.complete()
+            segment.flush_indexes()
+            segment.freeze()
         if scanned or isinstance(verdict, Cut):
             self.file_system.fsync_dir(self.folder)
         return verdict

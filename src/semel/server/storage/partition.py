@@ -386,7 +386,7 @@ class Partition:
         """Sync and leave everything so that the next start need not scan; whether that worked."""
         if self._offline_reason is None and self._segments:
             try:
-                self._segments[-1].complete()
+                self._segments[-1].flush_indexes()
                 self._segments[-1].sync(with_indexes=True)
             except OSError as error:
                 self._go_offline(f"closing failed: {error}")
@@ -494,14 +494,26 @@ class Partition:
         active = self._segments[-1]
         if active.size_bytes == 0:
             return
-        fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
-        active.complete()
+        active.flush_indexes()
         self._folder_dirty = True
+        try:
+            fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
+        except OSError:
+            self._remove_half_made(self.log_end_offset)
+            raise
+        active.freeze()
         self._snapshot_due = EncodedSnapshot.of(self._producers)
         self._segments = (*self._segments, fresh)
         self._bases.append(fresh.base_offset)
 
     # Within
+
+    def _remove_half_made(self, base_offset: int) -> None:
+        """A stray file would tell the next start that the segment before it is complete."""
+        try:
+            remove_segment_files(self._file_system, self._folder, base_offset)
+        except OSError as error:
+            self._go_offline(f"a half-made segment could not be removed: {error}")
 
     def _write(self, buffers: Sequence[memoryview]) -> None:
         """``OSError``: nothing of it is in the log. Unless the disk is only full: offline."""

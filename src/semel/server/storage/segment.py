@@ -131,11 +131,16 @@ class Segment:
         self.end_offset = last_offset + 1  # before the size: see Partition.sync
         self.size_bytes += size_bytes
 
-    def complete(self) -> None:
-        """The segment will not grow any more: its indexes go to their files."""
+    def flush_indexes(self) -> None:
+        """Bring the index files up to date. ``OSError``: the segment may grow on as before."""
         self._index_time()
-        self.index.complete()
-        self.time_index.complete()
+        self.index.flush()
+        self.time_index.flush()
+
+    def freeze(self) -> None:
+        """The segment will not grow any more, and its indexes are in their files."""
+        self.index.freeze()
+        self.time_index.freeze()
 
     def sync(self, *, with_indexes: bool) -> None:
         self.file.fdatasync()
@@ -208,8 +213,7 @@ class Segment:
         start = floor_position(self.index.entry_at, self.index.count, from_relative)
         for place in self.walk(start, self.size_bytes):
             if place.max_timestamp_ms >= timestamp_ms and place.last_offset >= from_offset:
-                return place
-        return None
+                yield place
 
 
 def _after(buffers: Sequence[memoryview], written: int) -> list[memoryview]:
