@@ -399,10 +399,15 @@ class Partition:
         return clean
 
     def abandon(self, reason: str) -> None:
-        """The partition is deleted: it answers nothing any more, and lets go of its files."""
+        """The partition is deleted: it answers nothing any more, and lets go of its files.
+
+        A sync that is under way ends first: it writes into the folder by name, and the name may soon be that
+        of another topic's partition.
+        """
         self._go_offline(reason)
-        self._segments = ()
-        self._bases = []
+        with self._sync_lock:
+            self._segments = ()
+            self._bases = []
 
     # Reading
 
