@@ -60,7 +60,7 @@ def test_what_a_crash_left_of_a_topic_that_was_never_made_goes(open_storage) -> 
     orphan = storage.data_dir / "half-made-0"
     orphan.mkdir()
     (orphan / "00000000000000000000.log").write_bytes(b"")
-    hidden = storage.data_dir / "t-0.0123-delete"
+    hidden = storage.data_dir / ("t-0." + "0123" * 8 + "-delete")
     hidden.mkdir()
     (hidden / "x").write_bytes(b"")
     other = storage.data_dir / "notes"

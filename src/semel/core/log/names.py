@@ -12,7 +12,7 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 KAFKA_SNAPSHOT_SUFFIX: Final = ".snapshot"
 SNAPSHOT_SUFFIX: Final = ".producers"
-DELETED_FOLDER_SUFFIX: Final = "-delete"
+_DELETED_FOLDER_SUFFIX: Final = "-delete"
 DRAFT_SUFFIX: Final = ".tmp"
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
@@ -40,6 +40,7 @@ INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, GROUP_OFFSETS_TOPIC})
 TOPIC_NAME_LENGTH_MAX: Final = 249
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _FOLDER_NAME = re.compile(r"(.+)-(0|[1-9]\d{0,9})")
+_HIDDEN_FOLDER_NAME = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETED_FOLDER_SUFFIX}")
 _OFFSET_DIGITS: Final = 20
 
 
@@ -70,6 +71,16 @@ def is_partition_file(name: str) -> bool:
 def folder_of(partition: TopicPartition) -> str:
     """The folder of a partition."""
     return f"{partition.topic}-{partition.partition}"
+
+
+def hidden_folder(folder: str, unique: str) -> str:
+    """The name that a deleted partition's folder gets until it is empty; ``unique``: 32 hex digits."""
+    return f"{folder[:200]}.{unique}{_DELETED_FOLDER_SUFFIX}"
+
+
+def is_hidden_folder(name: str) -> bool:
+    """Whether :func:`hidden_folder` made this name."""
+    return _HIDDEN_FOLDER_NAME.fullmatch(name) is not None
 
 
 def partition_of(folder: str) -> TopicPartition | None:

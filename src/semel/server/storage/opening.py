@@ -53,13 +53,15 @@ def open_log(
     clean: bool,
     now_ms: int,
 ) -> OpenedLog:
-    """Open all segments of ``folder``, of which everything below ``recovery_point`` was synced once."""
+    """Open all segments of ``folder``, of which everything below ``recovery_point`` was synced once.
+
+    The name of a first segment that is made here is durable only once ``folder`` has been synced.
+    """
     opening = _Opening(file_system, folder, config, now_ms)
-    bases = _segment_bases(file_system, folder, log_start_offset)
+    bases = _segment_bases(file_system, folder, min(log_start_offset, snapshots.newest_offset()))
     if not bases:
         bases = [log_start_offset]
         Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
-        file_system.fsync_dir(folder)
     trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
     verdict = opening.open_all(
         bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point

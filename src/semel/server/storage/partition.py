@@ -139,7 +139,7 @@ class Partition:
         self._snapshots = SnapshotFiles(file_system, self._folder)
         self._sync_lock = Lock()
         self._snapshot_due: EncodedSnapshot | None = None
-        self._folder_dirty = False
+        self._folder_dirty = True  # its names, or some of them, may not be durable yet
         self._offline_reason: str | None = None
 
         recovery_point = self._load_recovery_point()
@@ -585,8 +585,11 @@ class Partition:
         epochs = epochs_of.assign(self._epochs, self.leader_epoch, self.log_end_offset)
         if epochs != self._epochs or not self._epochs:
             self._epochs = epochs
-            checkpoint = epochs_of.encode_checkpoint(epochs)
-            replace_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT, checkpoint)
+            # The first one says nothing that its absence does not say: it need not be durable.
+            put = replace_file if epochs[-1].leader_epoch > 0 else write_file
+            put(
+                self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT, epochs_of.encode_checkpoint(epochs)
+            )
 
     def _load_epochs(self) -> LeaderEpochs:
         content = read_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT)

@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,19 +23,26 @@ from semel.core.identity import IdBlock, Identities, InitProducer
 from semel.core.log.config import LogConfig
 from semel.core.log.names import (
     CLEAN_SHUTDOWN,
-    DELETED_FOLDER_SUFFIX,
     FOLDER_PROPERTIES,
     GROUP_OFFSETS_TOPIC,
     LOCK,
     METADATA_TOPIC,
     PARTITION_METADATA,
     folder_of,
+    hidden_folder,
+    is_hidden_folder,
     is_partition_file,
     partition_of,
 )
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
 from semel.errors import ErrorCode, StorageError
-from semel.server.storage.filesystem import FileSystem, OsFileSystem, read_file, replace_file
+from semel.server.storage.filesystem import (
+    FileSystem,
+    OsFileSystem,
+    read_file,
+    replace_file,
+    write_file,
+)
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
@@ -188,8 +195,9 @@ class Storage:
                 partition.abandon("the topic was deleted")
         with suppress(StorageError):  # else the next start does it
             self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
-        for one in names:
-            self._remove_folder(folder_of(one))
+        with suppress(OSError):  # likewise
+            self._log_starts.forget(names)
+            self._remove_folders(names)
         return topic
 
     def add_partitions(self, name: str, partition_count: int, *, now_ms: int) -> Topic | Refused:
@@ -307,37 +315,54 @@ class Storage:
         if len(self._partitions) + topic.partition_count - first_number > self.settings.partitions_max:
             limit = f"the server's bound of {self.settings.partitions_max} partitions"
             return Refused(ErrorCode.POLICY_VIOLATION, f"{topic.name!r} would pass {limit}")
-        topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
         names = [TopicPartition(topic.name, n) for n in range(first_number, topic.partition_count)]
+        collides = self._collision(topic.name)
+        if collides is not None and names and self._file_system.exists(self.data_dir / folder_of(names[0])):
+            reason = f"this disk cannot tell {topic.name!r} from topic {collides!r}"
+            return Refused(ErrorCode.INVALID_TOPIC, reason)
+        topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+        metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
         made: dict[TopicPartition, Partition] = {}
         try:
+            self._remove_folders(names)  # of a topic that had this name before
+            self._log_starts.forget(names)
             for name in names:
                 folder = self.data_dir / folder_of(name)
-                if self._file_system.exists(folder):  # of a topic that had this name before
-                    self._empty(self._hide(folder.name))
-                self._log_starts.forget(name)
                 self._file_system.mkdir(folder)
-                metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
-                replace_file(self._file_system, folder / PARTITION_METADATA, metadata)
+                write_file(self._file_system, folder / PARTITION_METADATA, metadata)
                 made[name] = self._opened(name, topic.config, now_ms)
             self._file_system.fsync_dir(self.data_dir)
         except OSError as error:
             made.clear()  # lets go of the files that are open
-            for name in names:
-                if self._file_system.exists(self.data_dir / folder_of(name)):
-                    self._remove_folder(folder_of(name))
+            with suppress(OSError):
+                self._remove_folders(names)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"no partitions for {topic.name!r}: {error}")
         return made
 
-    def _remove_folder(self, folder: str) -> None:
-        """Take the folder out of sight in one step, then empty it; the next start takes the rest."""
-        with suppress(OSError):
-            self._empty(self._hide(folder))
+    def _collision(self, name: str) -> str | None:
+        """A topic whose name differs from ``name`` by case only; some file systems take them for the same."""
+        folded = name.casefold()
+        known = (one.name for one in self.topics)
+        return next((one for one in known if one.casefold() == folded and one != name), None)
 
-    def _hide(self, folder: str) -> Path:
-        hidden = self.data_dir / f"{folder[:200]}.{uuid4().hex}{DELETED_FOLDER_SUFFIX}"
+    def _remove_folders(self, names: Iterable[TopicPartition]) -> None:
+        """Take the partitions' folders out of sight, each in one step, then empty them.
+
+        What cannot be emptied now is emptied by the next start.
+        """
+        hidden = [self._hide(folder_of(one)) for one in names]
+        gone = [folder for folder in hidden if folder is not None]
+        if gone:
+            self._file_system.fsync_dir(self.data_dir)
+        for folder in gone:
+            with suppress(OSError):
+                self._empty(folder)
+
+    def _hide(self, folder: str) -> Path | None:
+        if not self._file_system.exists(self.data_dir / folder):
+            return None
+        hidden = self.data_dir / hidden_folder(folder, uuid4().hex)
         self._file_system.rename(self.data_dir / folder, hidden)
-        self._file_system.fsync_dir(self.data_dir)
         return hidden
 
     def _empty(self, folder: Path) -> None:
@@ -348,7 +373,7 @@ class Storage:
     def _remove_orphans(self) -> None:
         """Remove what a topic that was never made, or is deleted, has left; what is nobody's stays."""
         for entry in self._file_system.listdir(self.data_dir):
-            if entry.endswith(DELETED_FOLDER_SUFFIX):
+            if is_hidden_folder(entry):
                 with suppress(OSError):
                     self._empty(self.data_dir / entry)
                 continue
@@ -357,7 +382,8 @@ class Storage:
                 continue
             topic = self.topics.get(name.topic)
             if (topic is None or name.partition >= topic.partition_count) and self._is_partition(entry):
-                self._remove_folder(entry)
+                with suppress(OSError):
+                    self._remove_folders([name])
         for topic_name in sorted({one.topic for group in self.groups for one in self.groups.offsets(group)}):
             if self.topics.get(topic_name) is None:  # deleted, and then it was too late for this
                 self._group_log.submit(self.groups.decide(ForgetTopic(topic_name), 0), 0)
