@@ -7,19 +7,18 @@ on; ids are never created. Topic ids are stable from creation to deletion (KIP-5
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.room import Room
 from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
-
-CREATED_PER_REQUEST_MAX: Final = 16  # each costs a few syncs, and everybody else waits meanwhile
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields:
@@ -64,23 +63,15 @@ def handle_describe_cluster(broker: Broker, call: Call, request: Any) -> Fields:
 
 
 def _find_all(broker: Broker, call: Call, wanted: Iterable[Any], *, may_create: bool) -> list[Fields]:
-    found = []
-    count_before = len(broker.storage.topics)
-    for item in once(wanted, lambda item: (item.name, field_of(item, "topic_id"))):
-        if not may_create:
-            if_missing: ErrorCode | None = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif len(broker.storage.topics) - count_before >= CREATED_PER_REQUEST_MAX:
-            if_missing = ErrorCode.LEADER_NOT_AVAILABLE  # as Kafka says of a topic in the making: ask again
-        else:
-            if_missing = None
-        found.append(_find(broker, call, item.name, field_of(item, "topic_id"), if_missing))
-    return found
+    room = Room() if may_create else None
+    return [
+        _find(broker, call, item.name, field_of(item, "topic_id"), room)
+        for item in once(wanted, lambda item: (item.name, field_of(item, "topic_id")))
+    ]
 
 
-def _find(
-    broker: Broker, call: Call, name: str | None, topic_id: UUID | None, if_missing: ErrorCode | None
-) -> Fields:
-    """The topic, which is created ``if_missing`` is no error."""
+def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, room: Room | None) -> Fields:
+    """The topic; made within ``room`` when there is none of that name, if there is room."""
     topics = broker.storage.topics
     if name is None:
         by_id = None if topic_id is None else topics.by_id(topic_id)
@@ -88,14 +79,17 @@ def _find(
             return _missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return _describe(broker, by_id)
     topic = topics.get(name)
-    if topic is None and if_missing is None:
-        created = broker.create_topic(name, broker.settings.num_partitions, {}, call.now_ms)
-        if isinstance(created, Refused):
-            return _missing(name, None, created.error_code)
-        topic = created
-    if topic is None:
-        return _missing(name, None, if_missing or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _describe(broker, topic)
+    if topic is not None:
+        return _describe(broker, topic)
+    if room is None:
+        return _missing(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if room.refusal(broker.settings.num_partitions) is not None:
+        return _missing(name, None, ErrorCode.LEADER_NOT_AVAILABLE)  # as of a topic in the making: ask again
+    created = broker.create_topic(name, broker.settings.num_partitions, {}, call.now_ms)
+    if isinstance(created, Refused):
+        return _missing(name, None, created.error_code)
+    room.spend(created.partition_count)
+    return _describe(broker, created)
 
 
 def _missing(name: str | None, topic_id: UUID | None, code: ErrorCode) -> Fields:
