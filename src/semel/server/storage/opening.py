@@ -57,11 +57,15 @@ def open_log(
 
     The name of a first segment that is made here is durable only once ``folder`` has been synced.
     """
-    opening = _Opening(file_system, folder, config, now_ms)
-    bases = _segment_bases(file_system, folder, min(log_start_offset, snapshots.newest_offset()))
+    bases = _segment_bases(file_system, folder, min(log_start_offset, snapshots.newest_end_offset()))
     if not bases:
-        bases = [log_start_offset]
-        Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
+        missing = decide_cut(None, at_offset=log_start_offset, recovery_point=recovery_point)
+        if isinstance(missing, Damaged):
+            return OpenedLog((), ProducerState(end_offset=log_start_offset), missing, 0, 0)
+        first = Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
+        snapshots.drop_above(log_start_offset)
+        return OpenedLog((first,), _producers((first,), snapshots, now_ms), missing, 0, 0)
+    opening = _Opening(file_system, folder, config, now_ms)
     trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
     verdict = opening.open_all(
         bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point

@@ -64,13 +64,15 @@ class StateLog:
         return Submitted(decision.response, self.partition.log_end_offset, None)
 
     def submit_durably(self, decision: Decision[ResponseT], now_ms: int) -> ResponseT:
-        """:meth:`submit` and sync; ``StorageError`` when either fails."""
-        submitted = self.submit(decision, now_ms)
-        if submitted.error_message is None and self.partition.needs_sync:
+        """Write a decision's records, sync, and only then apply them; ``StorageError`` when that fails."""
+        error = self._append(decision.records, now_ms)
+        if error is None and self.partition.needs_sync:
             self.partition.sync()
-        if submitted.error_message is not None or not self.partition.is_online:
-            raise StorageError(submitted.error_message or str(self.partition.offline_reason))
-        return submitted.response
+        if error is not None or not self.partition.is_online:
+            raise StorageError(error or str(self.partition.offline_reason))
+        for record in decision.records:
+            self._apply(record)
+        return decision.response
 
     def compact_if_large(self, now_ms: int) -> bool:
         """Write the live records anew and drop the rest if the log has grown large; whether it was done."""
