@@ -157,7 +157,7 @@ class Partition:
         self._segments: tuple[Segment, ...] = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
-        self._snapshot_offset = self._snapshots.newest_offset()  # up to where one on the disk speaks
+        self._snapshot_offset = self._snapshots.newest_end_offset()  # up to where one on the disk speaks
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
@@ -357,12 +357,12 @@ class Partition:
         Likewise a segment's size before its end: an append sets them the other way round, so that a size that
         is too large shows in an end that is not the target.
         """
+        snapshot = self._snapshot_due  # before the target: it must not know more than what is synced
         target, segments = self.log_end_offset, self._segments
         if self._offline_reason is not None or not segments:
             return
         size_bytes = segments[-1].size_bytes
         position = size_bytes if segments[-1].end_offset == target else None
-        snapshot = self._snapshot_due
         try:
             if self._folder_dirty:
                 self._folder_dirty = False  # before the sync: a name made meanwhile sets it again

@@ -51,7 +51,7 @@ class SnapshotFiles:
             for end_offset in self._offsets(suffix)[:-_KEPT]:
                 self._file_system.unlink(self._folder / file_name(end_offset, suffix))
 
-    def newest_offset(self) -> int:
+    def newest_end_offset(self) -> int:
         """Up to where the newest of semel's snapshots speaks; 0 when there is none."""
         return max(self._offsets(SNAPSHOT_SUFFIX), default=0)
 
