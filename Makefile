@@ -40,7 +40,8 @@ test: setup lint types contracts
 demo: setup
 	$(BIN)/semel demo
 
-bench: setup
+bench: setup ## with Java and Maven on the machine: Apache Kafka and Spark's connector are the rivals
+	$(BIN)/python tools/fetch_java.py
 	$(BIN)/python -m bench
 
 lock: setup ## after a change of pyproject.toml: resolve again, with hashes and without addresses

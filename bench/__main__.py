@@ -1,151 +1,89 @@
-"""``python -m bench [--quick] [--folder DIR]``: every section, both servers, one table in bench/RESULTS.md."""
+"""``python -m bench [--quick] [--only SECTION]``: semel beside Apache Kafka, one page in bench/RESULTS.md.
+
+A run that was ended early goes on where it stopped; ``--fresh`` forgets it. The figures are kept beside the page,
+in bench/results.json.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
+import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from bench import machine, render, results
+from bench.plan import FULL, QUICK, Plan
+from bench.results import Measurement, Results
+from bench.sections import Bench, Measure
+from bench.sections.ceiling import ceiling
+from bench.sections.producing import producer
+from bench.sections.resources import memory, ready
+from bench.sections.serving import durable, fetch, ingest, requests
+from bench.sections.spark import spark
 
-from bench import results
-from bench.load import Measured
-from bench.servers import LOAD_CPU, Server, kafka, semel
-
-PARTITIONS = 4
-KIB, MIB = 1024, 1024 * 1024
-MEGABYTE_BATCH = 1_000_000  # below message.max.bytes, which counts the header too
-Start = Callable[..., AbstractContextManager[Server]]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One row of the table: a load, and whether each server syncs before it acknowledges."""
-
-    name: str
-    mode: str
-    connections: int
-    in_flight: int
-    batch_bytes: int
-    semel_durable: bool = False
-    kafka_durable: bool = False
-
-    @property
-    def unit(self) -> str:
-        return "req/s" if self.batch_bytes == 0 else "MB/s"
-
-    def figure(self, measured: Measured) -> float:
-        return measured.requests_per_s if self.batch_bytes == 0 else measured.megabytes_per_s
+SECTIONS: dict[str, Measure] = {
+    "ceiling": ceiling,
+    "ingest": ingest,
+    "durable": durable,
+    "requests": requests,
+    "fetch": fetch,
+    "memory": memory,
+    "ready": ready,
+    "producer": producer,
+    "spark": spark,
+}
 
 
-WORKS = (
-    Work("ingest 1 MB, 4 x 5 in flight, page cache", "produce", 4, 5, MEGABYTE_BATCH),
-    Work("ingest 64 KB, 4 x 5, page cache", "produce", 4, 5, 64 * KIB),
-    Work("ingest 64 KB, 4 x 5, both durable", "produce", 4, 5, 64 * KIB, True, True),
-    Work("one record, 4 x 5, semel durable, Kafka not", "produce", 4, 5, 0, True, False),
-    Work("one record, 8 x 1, semel durable, Kafka not", "produce", 8, 1, 0, True, False),
-    Work("one record, 4 x 5, both durable", "produce", 4, 5, 0, True, True),
-    Work("fetch 1 MB", "fetch", 4, 1, MIB),
-    Work("fetch 64 KB", "fetch", 4, 1, 64 * KIB),
-)
-FETCHED_S = 4.0  # how long the fetched topic is filled for
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How long and how often: the quick plan says what the full one says, with more noise."""
-
-    rounds: int
-    seconds: float
-    warm_up_s: float
-
-
-QUICK = Plan(rounds=1, seconds=2.0, warm_up_s=4.0)
-FULL = Plan(rounds=5, seconds=5.0, warm_up_s=15.0)
+def measure(name: str, folder: Path | None, plan: Plan) -> Measurement:
+    """One section, in a scratch folder that is gone afterwards."""
+    tell(f"== {name}")
+    load_before, started_s = os.getloadavg()[0], time.monotonic()
+    measured_at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f"bench-{name}-") as scratch:
+        section = SECTIONS[name](Bench(Path(scratch), plan, lambda line: tell(f"  {line}")))
+    took_s = time.monotonic() - started_s
+    return Measurement(section, plan.name, machine.describe(), measured_at, took_s, load_before)
 
 
-def measure(server: Server, work: Work, topic: str, seconds: float) -> Measured:
-    """Run the load generator on its own core."""
-    arguments = (work.mode, server.bootstrap, topic, PARTITIONS, work.connections, work.in_flight)
-    command = ["taskset", "-c", str(LOAD_CPU), sys.executable, "-m", "bench.load"]
-    command += [str(each) for each in (*arguments, work.batch_bytes, seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{work.name} on {server.name}:\n{done.stderr}")
-    return Measured(**json.loads(done.stdout))
-
-
-def create(server: Server, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-
-
-def run_works(
-    start: Start, works: list[Work], folder: Path, plan: Plan, *, durable: bool
-) -> dict[str, list[float]]:
-    """All of one server's works at one durability: figures by name, memory and time to ready too."""
-    found: dict[str, list[float]] = {}
-    with start(folder, durable=durable) as server:
-        print(f"{server.name}{' (durable)' if durable else ''}", file=sys.stderr)
-        found["ready"] = [server.ready_after_s]
-        found["idle"] = [server.resident_mb]
-        for number, work in enumerate(works):
-            topic = f"bench-{number}"
-            create(server, topic)
-            if work.mode == "fetch":
-                filling = Work("filling", "produce", 4, 5, 64 * KIB)
-                measure(server, filling, topic, FETCHED_S)
-            measure(server, work, topic, plan.warm_up_s if server.name != "semel" else 1.0)
-            runs = [measure(server, work, topic, plan.seconds) for _ in range(plan.rounds)]
-            found[work.name] = [work.figure(each) for each in runs]
-            shown = ", ".join(f"{value:,.0f}" for value in found[work.name])
-            print(f"  {work.name}: {shown} {work.unit}", file=sys.stderr)
-        found["loaded"] = [server.resident_mb]
-    return found
+def begin(
+    plan: Plan, here: dict[str, str], earlier: Results | None, only: Sequence[str] = ()
+) -> tuple[Results, list[str]]:
+    """What is there already, and the sections to measure."""
+    if only:
+        return earlier or Results(here, plan.command), [name for name in SECTIONS if name in only]
+    if earlier is None or earlier.complete or (earlier.machine, earlier.command) != (here, plan.command):
+        return Results(here, plan.command), list(SECTIONS)
+    return earlier, [name for name in SECTIONS if name not in earlier.measurements]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="at most four minutes, more noise")
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few minutes, more noise")
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="measure this section (repeatable)")
+    parser.add_argument("--fresh", action="store_true", help="forget a run that was ended early")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: temporary)")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     plan = QUICK if arguments.quick else FULL
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
-        figures = {}
-        for name, start in (("semel", semel), ("kafka", kafka)):
-            for durable in (False, True):
-                works = [each for each in WORKS if getattr(each, f"{name}_durable") == durable]
-                folder = Path(scratch) / f"{name}-{durable}"
-                figures[name, durable] = run_works(start, works, folder, plan, durable=durable)
-    rows = [
-        results.Row(
-            work.name,
-            work.unit,
-            figures["semel", work.semel_durable][work.name],
-            figures["kafka", work.kafka_durable][work.name],
-        )
-        for work in WORKS
-    ]
-    for what, key, unit in (
-        ("time to ready", "ready", "s"),
-        ("memory, idle", "idle", "MB"),
-        ("memory, loaded", "loaded", "MB"),
-    ):
-        ours, theirs = figures["semel", False][key], figures["kafka", False][key]
-        rows.append(results.Row(what, unit, ours, theirs, less_is_better=True))
-    results.write(rows, "python -m bench" + (" --quick" if arguments.quick else ""), LEFT_OUT)
+    earlier = None if arguments.fresh else results.load()
+    found, names = begin(plan, machine.describe(), earlier, arguments.only or ())
+    if found.measurements:
+        tell(f"measured already: {', '.join(found.measurements)}")
+    for name in names:
+        found.measurements[name] = measure(name, arguments.folder, plan)
+        found.complete = set(found.measurements) == set(SECTIONS)
+        found.save()
+        render.RESULTS.write_text(render.page(found, tuple(SECTIONS), f"{plan.warm_up_s:.0f} s"))
+    tell(f"wrote {render.RESULTS.relative_to(machine.ROOT)}")
 
-
-LEFT_OUT = (
-    "`send_table` beside Kafka's Java producer",
-    "Spark: write, read, topic to topic, fixed cost of a micro-batch, beside Spark's Kafka connector",
-)
 
 if __name__ == "__main__":
     main()

@@ -1,57 +1,80 @@
-"""What was measured, as a table of medians and ratios."""
+"""What was measured, as values that a later run can take up: ``bench/results.json``.
+
+A run that ended early is continued section by section; a whole one is replaced by the next.
+"""
 
 from __future__ import annotations
 
-import os
-import platform
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
+RECORD = Path(__file__).with_name("results.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kind of work on both servers; the ratio is above 1 where semel is better."""
+    """One kind of work: by contender, its figure of each round."""
 
     work: str
     unit: str
-    semel: Sequence[float]
-    kafka: Sequence[float]
+    samples: Mapping[str, list[float]]
     less_is_better: bool = False
 
-    @property
-    def ratio(self) -> float:
-        ours, theirs = statistics.median(self.semel), statistics.median(self.kafka)
-        return theirs / ours if self.less_is_better else ours / theirs
 
-    def as_markdown(self) -> str:
-        ours, theirs = (_figure(statistics.median(values)) for values in (self.semel, self.kafka))
-        return f"| {self.work} | {ours} {self.unit} | {theirs} {self.unit} | {self.ratio:.2f} |"
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows with the same contenders. Each of ``ours`` has a ratio to the rival; what is beside has none."""
 
-
-def write(rows: Sequence[Row], command: str, left_out: Sequence[str]) -> None:
-    """Replace ``bench/RESULTS.md``."""
-    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    lines = [
-        "# Side by side with Apache Kafka 4.1.0",
-        "",
-        f"`{command}` on {os.cpu_count()} cores, {memory_gb:.0f} GB, {platform.system()} "
-        f"{platform.release()}, Python {platform.python_version()}. One run, medians. The server has core 0, "
-        "the load generator core 1; 4 partitions, 8 B keys and 100 B values, idempotent producers, acks=all.",
-        "A ratio above 1 is in semel's favour. Kafka was warmed up with the same work first.",
-        "",
-        "| work | semel | Apache Kafka | ratio |",
-        "|---|---|---|---|",
-        *(row.as_markdown() for row in rows),
-        "",
-    ]
-    if left_out:
-        lines += ["Not measured in this run:", *(f"- {each}" for each in left_out), ""]
-    RESULTS.write_text("\n".join(lines))
+    title: str
+    about: str
+    rows: tuple[Row, ...]
+    rival: str = ""
+    ours: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A section with the circumstances in which it was measured."""
+
+    section: Section
+    plan: str
+    machine: dict[str, str]
+    measured_at: str
+    took_s: float
+    load_before: float  # what else ran: the machine's load average before the section
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything measured so far, by the name of the section."""
+
+    machine: dict[str, str]
+    command: str
+    complete: bool = False
+    measurements: dict[str, Measurement] = field(default_factory=dict)
+
+    def save(self, path: Path = RECORD) -> None:
+        fresh = path.with_suffix(".part")
+        fresh.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        fresh.replace(path)
+
+
+def load(path: Path = RECORD) -> Results | None:
+    """What an earlier run left; None when there was none."""
+    if not path.is_file():
+        return None
+    found = json.loads(path.read_text())
+    measurements = {name: _measurement(each) for name, each in found.pop("measurements").items()}
+    return Results(**found, measurements=measurements)
+
+
+def _measurement(found: dict[str, Any]) -> Measurement:
+    section = found.pop("section")
+    rows = tuple(Row(**row) for row in section.pop("rows"))
+    lists: dict[str, Any] = {name: tuple(section.pop(name)) for name in ("ours", "beside", "notes")}
+    return Measurement(Section(**section, **lists, rows=rows), **found)

@@ -11,17 +11,34 @@ if TYPE_CHECKING:
     from semel import aio, errors
     from semel.client.admin import Admin
     from semel.client.consumer import Consumer
+    from semel.client.identity import CommittedIdentity
     from semel.client.producer import Producer
+    from semel.core.client.resume import SavedIdentity
     from semel.local import LocalLog
+    from semel.types import TopicPartition
 
-__all__ = ["Admin", "Consumer", "LocalLog", "Producer", "__version__", "aio", "errors"]
+__all__ = [
+    "Admin",
+    "CommittedIdentity",
+    "Consumer",
+    "LocalLog",
+    "Producer",
+    "SavedIdentity",
+    "TopicPartition",
+    "__version__",
+    "aio",
+    "errors",
+]
 
 # Imported at first use: the server and the command line start without the client, and the other way round.
 _HOMES = {
     "Admin": "semel.client.admin",
+    "CommittedIdentity": "semel.client.identity",
     "Consumer": "semel.client.consumer",
     "Producer": "semel.client.producer",
     "LocalLog": "semel.local",
+    "TopicPartition": "semel.types",
+    "SavedIdentity": "semel.core.client.resume",
     "aio": "",
     "errors": "",
 }

@@ -111,7 +111,7 @@ class ServerSettings:
         "auto.create.topics.enable", True, _boolean, "create a topic that a client asks for by name"
     )
     num_partitions: int = _setting(
-        "num.partitions", 1, _integer(1, 10_000), "partitions of a topic that did not say how many"
+        "num.partitions", 1, _integer(1, 1000), "partitions of a topic that did not say how many"
     )
     partitions_max: int = _setting(
         "max.partitions", 20_000, _integer(1), "partitions of all topics together, at most"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -40,9 +41,35 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert printed.err.startswith(line)
 
 
-def test_no_server_is_one_line_that_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("arguments", "command"), [([], "serve"), (["topic"], "create")])
+def test_a_group_without_a_command_shows_its_help(
+    arguments: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"\n  {command} " in printed.err
+
+
+def test_a_wrong_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topic", "list", "-b", "nonsense"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["topic", "list"], ["produce", "t"]])
+def test_no_server_is_one_line_that_says_what_to_do(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        assert run([*arguments, "-b", address]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        f"semel: broker {address}: Connection refused; "
+        "is it running? (semel serve; or name another with -b H:P)\n"
+    )
 
 
 def test_version_as_json(capsys: pytest.CaptureFixture[str]) -> None:

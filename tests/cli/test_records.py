@@ -53,7 +53,7 @@ def test_a_line_without_its_separator_is_named(semel) -> None:
 
 def test_an_unknown_partition_or_setting_is_refused(semel) -> None:
     semel("topic", "create", "t")
-    assert "has 1 partitions, and none is 7" in semel("consume", "t", "-p", "7", "-e").err
+    assert "has no partition 7: they are 0 to 0" in semel("consume", "t", "-p", "7", "-e").err
     done = semel("produce", "t", "-X", "lingerms=3", stdin=b"a\n")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "linger_ms" in done.err

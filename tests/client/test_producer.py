@@ -52,7 +52,8 @@ def test_close_gives_up_in_time_and_says_what_is_known(semel_server: semel.Local
     producer.send("out", "0").result(10)
     semel_server.crash()
     delivery = producer.send("out", "1")
-    producer.close(timeout=0.3)
+    with pytest.raises((NotStored, CannotKnow), match="first of 1 rows"):
+        producer.close(timeout=0.3)
     with pytest.raises((NotStored, CannotKnow)):
         delivery.result(1)
     with pytest.raises(NotStored, match="closed"):
@@ -66,7 +67,8 @@ def test_a_full_buffer_blocks_and_then_refuses(semel_server: semel.LocalLog) -> 
     with pytest.raises(NotStored, match="buffer stayed full"):
         for _ in range(1_000):
             producer.send("out", "x" * 100)
-    producer.close(timeout=0)
+    with pytest.raises(NotStored, match="closed before"):
+        producer.close(timeout=0)
 
 
 def test_use_after_fork_is_refused(semel_server: semel.LocalLog) -> None:

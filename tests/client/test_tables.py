@@ -38,10 +38,19 @@ def test_a_table_lands_like_its_rows(semel_server: semel.LocalLog) -> None:
             admin.create_topic(topic, 3)
         # Without an identity turns count the rows without a key only, row by row; keyed rows go by key.
         keyed = ROWS.filter(pa.compute.is_valid(ROWS["key"]))
-        assert producer.send_table("table", keyed) == keyed.num_rows
+        sent = producer.send_table("table", keyed)
         for row in keyed.to_pylist():
             producer.send("rows", row["value"], row["key"])
         producer.flush()
+        ranges = sent.result(0)
+    for partition, values in values_by_partition(semel_server.bootstrap, "table").items():
+        next_offset = 0
+        for stored in ranges:
+            if stored.partition == partition:
+                assert stored.base_offset == stored.base_sequence == next_offset
+                next_offset += stored.row_count
+        assert next_offset == len(values)
+    assert sum(stored.row_count for stored in ranges) == sent.row_count == keyed.num_rows
     assert values_by_partition(semel_server.bootstrap, "table") == values_by_partition(
         semel_server.bootstrap, "rows"
     )

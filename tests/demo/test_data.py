@@ -8,7 +8,7 @@ import pytest
 
 from semel.demo import data
 from semel.demo.proof import index_of_file
-from semel.demo.run import FLIGHTS_IN_ALL
+from semel.demo.story import FLIGHTS_IN_ALL
 from semel.errors import ConfigError
 
 

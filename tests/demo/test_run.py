@@ -10,7 +10,8 @@ import pytest
 from semel.client.blocking import Cluster
 from semel.demo.data import flights
 from semel.demo.proof import prove
-from semel.demo.run import DemoPlan, run_demo
+from semel.demo.run import run_demo
+from semel.demo.story import DemoPlan
 from semel.errors import ConfigError
 from semel.local import LocalLog
 from semel.record.batch import Record, encode_batch
@@ -28,6 +29,7 @@ def test_a_loader_killed_half_way_loses_and_doubles_nothing(
     assert "PROVEN: every flight is in the log exactly once" in screen
     page = report.read_text()
     assert "kill -9 producer" in page
+    assert "kill -9 server" in page
     assert page.count("<polyline") == 2
     assert not re.search(r"(src|href)=|url\(|<script", page), "the report must need nothing else"
 

@@ -65,7 +65,7 @@ def broker(tmp_path: Path, disk: Disk) -> Iterator[Broker]:
 
 
 def ask(broker: Broker, api_key: ApiKey, version: int, body: Buffer) -> Outcome:
-    call = Call(int(api_key), version, "test", Address("127.0.0.1", 9092), NOW_MS, 10**7)
+    call = Call(int(api_key), version, "test", Address("127.0.0.1", 9092), NOW_MS, lambda: 10**7)
     return broker.handle(call, body)
 
 
@@ -240,3 +240,49 @@ def test_a_fetch_waits_until_there_is_enough_or_time_is_up(broker: Broker) -> No
 
 def test_a_fetch_beyond_the_log_is_out_of_range(broker: Broker) -> None:
     assert fetched(ask_fetch(broker, 5)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def create(broker: Broker, *topics: tuple[str, int]) -> list[int]:
+    wanted = [
+        {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+        for name, count in topics
+    ]
+    fields = {"topics": wanted, "timeout": 1000, "validate_only": False}
+    body = messages.encode_request(ApiKey.CREATE_TOPICS, 7, fields)
+    answer = carried_out(ask(broker, ApiKey.CREATE_TOPICS, 7, body))
+    return [int(one.error_code) for one in messages.decode_response(ApiKey.CREATE_TOPICS, 7, answer).topics]
+
+
+def test_one_request_makes_and_deletes_only_so_many_partitions(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are made on the event loop; the client comes again, and others are served in between."""
+    monkeypatch.setattr("semel.server.handlers.room.PARTITIONS_MAX", 20)
+    later = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert create(broker, ("a", 21)) == [ErrorCode.POLICY_VIOLATION]
+    assert create(broker, ("a", 10), ("b", 10), ("c", 1)) == [0, later, 0]
+    assert create(broker, ("a", 10), ("a", 10), ("b", 10)) == [36, 36, 0]
+    fields = {"topics": [{"name": name, "topic_id": None} for name in ("a", "b", "c")], "timeout": 1000}
+    body = messages.encode_request(ApiKey.DELETE_TOPICS, 6, fields)
+    answer = carried_out(ask(broker, ApiKey.DELETE_TOPICS, 6, body))
+    codes = [
+        int(one.error_code) for one in messages.decode_response(ApiKey.DELETE_TOPICS, 6, answer).responses
+    ]
+    assert codes == [0, 0, later]
+
+
+def test_a_question_for_many_new_topics_makes_some_of_them(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.server.handlers.room.PARTITIONS_MAX", 20)
+    wanted = [{"name": f"new-{n}"} for n in range(5)] + [{"name": "new-0"}]
+    fields = {
+        "topics": wanted,
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+        "include_cluster_authorized_operations": False,
+    }
+    body = messages.encode_request(ApiKey.METADATA, 9, fields)
+    answer = messages.decode_response(ApiKey.METADATA, 9, carried_out(ask(broker, ApiKey.METADATA, 9, body)))
+    codes = [int(topic.error_code) for topic in answer.topics]
+    assert codes == [0, 0, 0, 0, 5], "each name once, and the others when asked again"

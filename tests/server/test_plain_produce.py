@@ -103,7 +103,7 @@ class Server:
     def together(self, frames: Sequence[memoryview]) -> list[bytes | str]:
         answers = []
         while frames:
-            handled = self.broker.handle_next(frames, DIALLED, NOW_MS, 1 << 20)
+            handled = self.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20)
             frames = frames[handled.requests :]
             answers.append(self.answers_of(handled))
         return answers
@@ -113,7 +113,9 @@ class Server:
         answers = []
         for frame in frames:
             header, body_at = decode_request_header(frame)
-            call = Call(header.api_key, header.api_version, header.client_id, DIALLED, NOW_MS, 1 << 20)
+            call = Call(
+                header.api_key, header.api_version, header.client_id, DIALLED, NOW_MS, lambda: 1 << 20
+            )
             outcome = self.broker.handle(call, frame[body_at:])
             handled = Handled(outcome, 1, header.api_key, header.api_version, header.correlation_id)
             answers.append(self.answers_of(handled))
@@ -172,6 +174,6 @@ def test_the_plain_form_is_taken(tmp_path: Path) -> None:
     try:
         right = Asked(7, "t", 0, 5, 0, 0, 1, -1, None)
         frames = [memoryview(frame_of(right, number)) for number in range(3)]
-        assert server.broker.handle_next(frames, DIALLED, NOW_MS, 1 << 20).requests == 3
+        assert server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20).requests == 3
     finally:
         server.close()

@@ -135,7 +135,8 @@ def run_to_end(log):
 
     def start(frame, topic, checkpoint, sink_id, **options):
         writer = frame.writeStream.format("semel").option("kafka.bootstrap.servers", log.bootstrap)
-        writer = writer.options(topic=topic, sinkId=sink_id, checkpointLocation=str(checkpoint))
+        writer = writer.options(sinkId=sink_id, checkpointLocation=str(checkpoint))
+        writer = writer if topic is None else writer.option("topic", topic)
         return writer.options(**options).trigger(availableNow=True).start()
 
     return run

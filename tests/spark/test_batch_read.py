@@ -69,5 +69,16 @@ def test_lost_offsets_are_named(log, source):
 
 
 def test_a_wrong_option_is_an_error_that_names_it(source):
-    with pytest.raises(Exception, match="minOffsetsPerTrigger is not supported yet"):
+    with pytest.raises(Exception, match="minOffsetsPerTrigger is for streaming queries"):
         source("t", minOffsetsPerTrigger="3").collect()
+
+
+def test_a_schema_with_fewer_columns(log, spark):
+    topic = log.topic("t")
+    log.write(topic, [b"a", b"b"])
+    reader = spark.read.format("semel").option("kafka.bootstrap.servers", log.bootstrap)
+    frame = reader.option("subscribe", topic).schema("offset bigint, value binary").load()
+    assert [(row.offset, bytes(row.value)) for row in frame.collect()] == [(0, b"a"), (1, b"b")]
+    strange = reader.schema("value string").load()
+    with pytest.raises(Exception, match="no column 'value' of type string"):
+        strange.collect()

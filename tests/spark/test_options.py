@@ -41,6 +41,26 @@ def test_timestamp_wins_over_timestamps_and_they_over_offsets():
     assert source_options(given, streaming=True).start.default == EARLIEST
 
 
+def test_sizes_delays_and_retries():
+    options = source_options(
+        READ
+        | {
+            "minOffsetsPerTrigger": "5",
+            "maxTriggerDelay": "2m",
+            "maxRecordsPerPartition": "7",
+            "fetchOffset.numRetries": "0",
+            "fetchOffset.retryIntervalMs": "20",
+            "kafkaConsumer.pollTimeoutMs": "1000",
+            "commitGroup": "g",
+        },
+        streaming=True,
+    )
+    assert (options.offsets_per_trigger_min, options.trigger_delay_ms_max) == (5, 120_000)
+    assert (options.records_per_partition_max, options.poll_timeout_ms) == (7, 1000)
+    assert (options.offset_retries, options.offset_retry_interval_ms, options.commit_group) == (0, 20, "g")
+    assert source_options(READ, streaming=True).trigger_delay_ms_max == 15 * 60_000
+
+
 def test_a_stream_can_start_at_a_sinks_decided_ends():
     assert source_options(READ | {"startingOffsets": "sink:s1"}, streaming=True).start.sink_id == "s1"
 
@@ -49,8 +69,11 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
     "more, says",
     [
         ({"subscribePattern": "x"}, "exactly one"),
-        ({"minOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger is not supported yet"),
-        ({"kafka.group.id": "g"}, "kafka.group.id is not supported yet"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "9 is above maxOffsetsPerTrigger=5"),
+        ({"maxTriggerDelay": "soon"}, "a time such as 30s"),
+        ({"fetchOffset.numRetries": "-1"}, "a number, or 0"),
+        ({"kafka.group.id": "g"}, "commitGroup names one"),
+        ({"groupIdPrefix": "g"}, "commitGroup names one"),
         ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
         ({"startingOfsets": "earliest"}, "did you mean startingoffsets"),
         ({"kafka.fetch.min.bytes": "1"}, "kafka.fetch.min.bytes is not supported"),
@@ -74,6 +97,7 @@ def test_a_wrong_or_unsupported_source_option_is_an_error_that_says_so(more, say
         ({"endingOffsets": "earliest"}, "cannot be earliest"),
         ({"endingOffsets": '{"a": {"0": -2}}'}, "cannot be earliest"),
         ({"maxOffsetsPerTrigger": "5"}, "for streaming"),
+        ({"commitGroup": "g"}, "for streaming"),
     ],
 )
 def test_a_batch_query_has_an_end_and_a_beginning(more, says):
@@ -90,7 +114,6 @@ def test_bootstrap_servers_are_required():
     "options, says",
     [
         (SERVERS | {"topic": "t"}, "sinkId is required"),
-        (SERVERS | {"sinkId": "s"}, "topic is required"),
         (WRITE | {"sinkId": "a/b"}, "sinkId="),
         (WRITE | {"exactlyOnce": "transactional"}, "not supported yet"),
         (WRITE | {"kafka.acks": "1"}, "acks=all"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semel.core.sink.ranges import SourceRange
 from semel.spark.planning import Loss, limit, losses, split
 from semel.types import TopicPartition
 
@@ -61,6 +62,19 @@ def test_every_source_partitions_end_is_told_once(start, more):
 def test_min_partitions_splits_the_larger_ones():
     pieces = split({A: 0, B: 0}, {A: 90, B: 10}, 5)
     assert [piece.source_range.split_count for piece in pieces] == [4, 4, 4, 4, 1]
+
+
+def test_max_records_splits_what_is_larger():
+    pieces = split({A: 0, B: 0}, {A: 25, B: 10}, None, 10)
+    assert [(piece.read_from, piece.read_end) for piece in pieces] == [(0, 8), (8, 16), (16, 25), (0, 10)]
+
+
+def test_after_an_accepted_loss_the_sink_still_sees_the_planned_ranges():
+    lost_some, lost_all, anew = split({A: 3, B: 0, C: 90}, {A: 9, B: 5, C: 4}, left_from={A: 7, B: 8, C: 0})
+    assert (lost_some.source_range, lost_some.read_from, lost_some.read_end) == (SourceRange(A, 3, 9), 7, 9)
+    assert lost_all.source_range == SourceRange(B, 0, 5)
+    assert lost_all.read_from == lost_all.read_end
+    assert (anew.source_range, anew.read_from, anew.read_end) == (SourceRange(C, 90, 4), 0, 4)
 
 
 def test_losses_name_what_is_gone():

@@ -144,3 +144,31 @@ def test_progress_reports_the_lag(log, stream, run_to_end, tmp_path):
     assert f'"{source}"' in str(first.latestOffset).replace("'", '"')
     assert log.offset(TopicPartition(sink, 0), -1) == 10
     assert Path(tmp_path / "ck" / "offsets").exists()
+
+
+def test_rows_go_to_the_topics_that_they_name(log, stream, run_to_end, tmp_path):
+    """A topic that comes up in a later micro-batch, and a driver killed before Spark's commit entry."""
+    source, a, b = log.topic("in", 2), log.topic("a", 2), log.topic("b")
+    log.write(source, numbers(0, 20))
+    log.write(source, numbers(20, 25), partition=1)
+    frame = stream(source).selectExpr(
+        "value", f"CASE WHEN CAST(value AS STRING) % 5 = 4 THEN '{b}' ELSE '{a}' END AS topic"
+    )
+    run_to_end(frame, None, tmp_path / "ck", "s-topics")
+    fours = [number for number in numbers(0, 60) if number[-1:] in (b"4", b"9")]
+    assert log.values(b) == [number for number in fours if number < b"0025"]
+    assert log.values(a) == [number for number in numbers(0, 25) if number not in fours]
+    for entry in (tmp_path / "ck" / "commits").glob("*"):
+        entry.unlink()
+    log.write(source, numbers(25, 60))
+    run_to_end(frame, None, tmp_path / "ck", "s-topics")
+    assert log.values(b) == fours
+    assert log.values(a) == [number for number in numbers(0, 60) if number not in fours]
+
+
+def test_a_topic_that_no_one_made_is_an_error_that_names_it(log, stream, run_to_end, tmp_path):
+    source = log.topic("in")
+    log.write(source, numbers(0, 3))
+    frame = stream(source).selectExpr("value", "'nowhere' AS topic")
+    with pytest.raises(Exception, match="there is no topic 'nowhere'"):
+        run_to_end(frame, None, tmp_path / "ck", "s-nowhere")

@@ -131,12 +131,17 @@ def _in_order(result: Comparison) -> bool:
 def _topic_line(topic: TopicAudit) -> str:
     sequences = topic.sequences
     text = (
-        f"{topic.topic}: {topic.rows:,} rows in {len(topic.partition_rows)} partitions, "
-        f"{sequences.batches:,} batches of {sequences.producers:,} producers in {sequences.epochs:,} epochs"
+        f"{topic.topic}: {_count(topic.rows, 'row')} in {_count(len(topic.partition_rows), 'partition')}, "
+        f"{_count(sequences.batches, 'batch', 'batches')} of {_count(sequences.producers, 'producer')} "
+        f"in {_count(sequences.epochs, 'epoch')}"
     )
     if sequences.unsequenced_records:
         text += f"; {sequences.unsequenced_records:,} rows carry no sequence"
     return text
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _topic_document(topic: TopicAudit) -> dict[str, Any]:

@@ -28,7 +28,9 @@ def audit(
     ] = None,
     key_from: Annotated[
         KeyFrom | None,
-        typer.Option(help="Or: the record's key, its value, or both (row). [row, with --key value-json]"),
+        typer.Option(
+            help="Or: the record's key, its value, or both (row).", show_default="row; with --key value-json"
+        ),
     ] = None,
     input_key: Annotated[
         str | None, typer.Option(metavar="FIELD[,FIELD]", help="--key, where the input differs.")
@@ -44,19 +46,23 @@ def audit(
         ),
     ] = "key",
     examples: Annotated[
-        int, typer.Option(min=0, max=10_000, help="How many offenders to name a check.")
+        int, typer.Option(min=0, max=10_000, metavar="N", help="How many offenders to name a check.")
     ] = 10,
     rows_max: Annotated[
-        int, typer.Option(min=1, help="Refuse topics with more rows; each takes about 100 bytes of memory.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Refuse topics with more rows; each takes about 100 bytes of memory."
+        ),
     ] = 50_000_000,
     output_format: Annotated[Format, typer.Option("--format", help="table: text for people.")] = Format.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
-    """Prove that a topic holds every row of another exactly once, in order, and that no sequence has a gap.
+    """Prove that a topic holds the rows of another exactly once.
 
-    Exit code 0: proven; 1: violated, with the first offenders named by partition and offset.
+    Each of them, in order, and with no gap in the sequences of those who wrote them. Exit code 0: proven; 1:
+    violated, with the first offenders named by partition and offset.
 
-    Example: semel audit --input flights --output delays --key time_hour,carrier,flight
+    Example: semel audit --input flights --output delays --key carrier,flight
     """
     from semel.audit.run import AuditPlan
     from semel.audit.run import audit as run_audit

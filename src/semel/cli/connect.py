@@ -8,10 +8,17 @@ if TYPE_CHECKING:
     from semel.client.blocking import Cluster
 
 REQUEST_TIMEOUT_MS: Final = 10_000
+GREETING_TIMEOUT_MS: Final = 2_000
 
 
 def open_cluster(bootstrap: str) -> Cluster:
-    """The low-level client, imported only now."""
+    """The low-level client, imported only now, once a server has answered.
+
+    A client waits for a server that restarts, for as long as a request may take. A person who forgot to start
+    one should not: :class:`~semel.errors.ConnectionLost` comes after ``GREETING_TIMEOUT_MS``.
+    """
     from semel.client.blocking import Cluster
 
+    with Cluster(bootstrap, client_id="semel-cli", request_timeout_ms=GREETING_TIMEOUT_MS) as greeter:
+        greeter.metadata([])
     return Cluster(bootstrap, client_id="semel-cli", request_timeout_ms=REQUEST_TIMEOUT_MS)

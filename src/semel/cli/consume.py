@@ -32,10 +32,11 @@ def consume(
     topic: Topic,
     offset: Annotated[str, typer.Option("--offset", "-o", metavar="OFFSET", help=f"{GRAMMAR}.")] = "start",
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="This one only; may be repeated.")
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, metavar="P", help="This one only; may be repeated."),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Stop after so many records.")
     ] = None,
     template: Annotated[
         str,
@@ -49,7 +50,7 @@ def consume(
         bool, typer.Option("--exit", "-e", help="Stop at the end, instead of waiting.")
     ] = False,
     uncommitted: Annotated[
-        bool, typer.Option(help="Show rows of open and aborted transactions too.")
+        bool, typer.Option("--uncommitted", help="Show rows of open and aborted transactions too.")
     ] = False,
     output_format: Annotated[
         Format, typer.Option("--format", help="table: as -f says; json: one object a line.")
@@ -57,7 +58,9 @@ def consume(
     overrides: Overrides = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
-    r"""Print a topic's records, and wait for more unless an end is given.
+    r"""Print a topic's records.
+
+    Waits for more at the end, unless told where to stop: with -e, -n or an offset a:b.
 
     Example: semel consume flights -o -10: -f '%p:%o %k %v\n'
     """
@@ -87,7 +90,7 @@ def _partitions(cluster: Cluster, topic: str, only: list[int] | None) -> list[To
     unknown = sorted(set(only or ()) - set(described.partitions))
     if unknown:
         raise SemelError(
-            f"topic {topic!r} has {len(described.partitions)} partitions, and none is {unknown[0]}"
+            f"topic {topic!r} has no partition {unknown[0]}: they are 0 to {max(described.partitions)}"
         )
     return [TopicPartition(topic, number) for number in sorted(only or described.partitions)]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import typer
 
-from semel.cli import audit, consume, demo, produce, producer, serve, topic, version
+from semel.cli import audit, consume, demo, produce, producer, serve, sim, sink, topic, version
 from semel.cli.output import note
 from semel.errors import ConfigError, ConnectionLost, SemelError
 
@@ -30,6 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain text: square brackets are ours, and paragraphs are wrapped
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
@@ -37,8 +38,10 @@ app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(producer.app, name="producer")
+app.add_typer(sink.app, name="sink")
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
+app.command("sim")(sim.sim)
 app.command("version")(version.version)
 
 
@@ -78,9 +81,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse_usage(error: Any) -> int:
-    """A usage error in one line; a group without a command has printed its help already."""
-    message = _one_line(error.format_message() if hasattr(error, "format_message") else error)
-    if message and type(error).__name__ != "NoArgsIsHelpError":
+    """A usage error in one line; a group without a command shows its help."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        note(message)
+    elif message := _one_line(message):
         path = error.ctx.command_path if getattr(error, "ctx", None) else "semel"
         note(f"{path}: {message.rstrip('.')}. Try: {path} --help")
     return EXIT_USAGE

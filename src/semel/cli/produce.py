@@ -42,8 +42,12 @@ def produce(
     headers: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="H=V", help="A header; may be repeated.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="To this one.")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Only so many lines.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, metavar="P", help="To this one.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Only so many lines.")
+    ] = None,
     empty_is_null: Annotated[
         bool, typer.Option("--null", "-Z", help="An empty key or value is null.")
     ] = False,
@@ -68,6 +72,7 @@ def produce(
     if key is not None and key_separator is not None:
         raise ConfigError("-k gives every record one key, -K takes it from the line: use one of them")
     from semel import Producer
+    from semel.cli.connect import open_cluster
     from semel.client.sending import ProducerSettings
 
     header_list = [(name, value.encode()) for name, value in pairs(headers or (), "-H").items()]
@@ -75,6 +80,7 @@ def produce(
     fixed_key = None if key is None else key.encode()
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
     settings = client_settings(overrides, [item.name for item in fields(ProducerSettings)])
+    open_cluster(bootstrap).close()  # the producer itself would wait for a server, two minutes by default
     outcome = _Outcome()
     with (
         Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat
-from semel.cli.output import Format, print_rows
+from semel.cli.output import Format, print_document, print_rows
 from semel.errors import SemelError
 from semel.types import TopicPartition
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Who writes: producer ids, epochs, sequences.", no_args_is_help=True)
 
-_COLUMNS = ["topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms"]
+_WHO = ["producer_id", "producer_epoch"]
+_WHERE = ["topic", "partition", "last_sequence", "last_timestamp"]
+_OPEN = ["open_transaction_from_offset"]
 
 TopicFilter = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated.")
@@ -31,13 +34,16 @@ def list_producers(
 ) -> None:
     """List the producers that the partitions remember.
 
+    A partition knows of each the epoch, and the sequence and timestamp of its last record; the next one that it
+    takes carries the sequence after it.
+
     Example: semel producer list -t flights
     """
     from semel.cli.connect import open_cluster
 
     with open_cluster(bootstrap) as cluster:
         rows = _producers(cluster, topics)
-    print_rows(rows, _COLUMNS, output_format)
+    print_rows(_shown(rows, output_format), _WHO + _WHERE, output_format)
 
 
 @app.command("describe")
@@ -47,9 +53,9 @@ def describe(
     output_format: OutputFormat = Format.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
-    """Show where one producer has written, and up to which sequence.
+    """Show where one producer has written, in which epoch and how far.
 
-    Example: semel producer describe 4000
+    Example: semel producer describe 0
     """
     from semel.cli.connect import open_cluster
 
@@ -57,7 +63,26 @@ def describe(
         rows = [row for row in _producers(cluster, topics) if row["producer_id"] == producer_id]
     if not rows:
         raise SemelError(f"no partition remembers producer {producer_id}: semel producer list shows them all")
-    print_rows(rows, _COLUMNS, output_format)
+    shown = _shown(rows, output_format)
+    if output_format is Format.TABLE:
+        print_rows(shown, ["producer_epoch", *_WHERE, *_OPEN], output_format)
+        return
+    partitions = [{name: value for name, value in row.items() if name != "producer_id"} for row in shown]
+    print_document({"producer_id": producer_id, "partitions": partitions}, output_format)
+
+
+def _shown(rows: list[dict[str, Any]], output_format: Format) -> list[dict[str, Any]]:
+    """Milliseconds for programs, a date for people."""
+    if output_format is not Format.TABLE:
+        return rows
+    return [row | {"last_timestamp": _date(row["last_timestamp_ms"])} for row in rows]
+
+
+def _date(timestamp_ms: int) -> str | None:
+    if timestamp_ms < 0:
+        return None
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}Z"
 
 
 def _producers(cluster: Cluster, topics: list[str] | None) -> list[dict[str, Any]]:
@@ -76,7 +101,12 @@ def _producers(cluster: Cluster, topics: list[str] | None) -> list[dict[str, Any
             "producer_epoch": producer.producer_epoch,
             "last_sequence": producer.last_sequence,
             "last_timestamp_ms": producer.last_timestamp_ms,
+            "open_transaction_from_offset": _or_none(producer.transaction_start_offset),
         }
         for partition, producers in sorted(cluster.describe_producers(partitions).items())
         for producer in producers
     ]
+
+
+def _or_none(offset: int) -> int | None:
+    return None if offset < 0 else offset

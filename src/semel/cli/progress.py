@@ -12,7 +12,9 @@ _QUIET_FOR_S: Final = 0.3  # short work shows nothing
 
 
 @contextmanager
-def rows_progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def rows_progress(
+    what: str, total: int | None = None, *, unit: str = "rows"
+) -> Iterator[Callable[[int], None]]:
     """Gives a function that is told how many rows went by; draws a bar once the work turns out to last."""
     if not sys.stderr.isatty():
         yield lambda rows: None
@@ -24,7 +26,7 @@ def rows_progress(what: str, total: int | None = None) -> Iterator[Callable[[int
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rows"),
+        TextColumn(unit),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,

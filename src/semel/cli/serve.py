@@ -14,33 +14,40 @@ from semel.cli.options import Overrides
 def serve(
     listen: Annotated[
         str | None,
-        typer.Option(metavar="H:P", help="Address to listen on; port 0 takes a free one. [127.0.0.1:9092]"),
+        typer.Option(
+            metavar="H:P",
+            help="Address to listen on; port 0 takes a free one.",
+            show_default="127.0.0.1:9092",
+        ),
     ] = None,
     data_dir: Annotated[
-        str | None, typer.Option(metavar="D", help="The data folder, made if need be. [semel-data]")
+        str | None,
+        typer.Option(metavar="D", help="The data folder, made if need be.", show_default="semel-data"),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F", help="Settings as TOML.")] = None,
     durability: Annotated[
         str | None,
         typer.Option(
             metavar="fsync|page-cache",
-            help="acks=all is answered once the disk has the rows, or once the kernel has. [fsync]",
+            help="acks=all is answered once the disk has the rows, or once the kernel has.",
+            show_default="fsync",
         ),
     ] = None,
     metrics: Annotated[
         str | None, typer.Option(metavar="H:P", help="Serve Prometheus metrics on this address.")
     ] = None,
     log_format: Annotated[
-        str | None, typer.Option(metavar="plain|json", help="Form of the log lines. [plain]")
+        str | None, typer.Option(metavar="plain|json", help="Form of the log lines.", show_default="plain")
     ] = None,
     overrides: Overrides = None,
 ) -> None:
-    """Run the log server until SIGTERM or Ctrl-C; one line on stdout says when and where it is ready.
+    """Run the log server.
 
-    Settings come from flags, -X name=value, SEMEL_* in the environment and the file of --config, in this
-    order of precedence. Names are Kafka's where Kafka has the setting.
+    It runs until SIGTERM or Ctrl-C; one line on stdout says when and where it is ready. Settings come from
+    flags, -X name=value, SEMEL_* in the environment and the file of --config, in this order of precedence.
+    Names are Kafka's where Kafka has the setting.
 
-    Example: semel serve --listen 127.0.0.1:9092 --data-dir data -X log.segment.bytes=67108864
+    Example: semel serve --data-dir data -X log.segment.bytes=67108864
     """
     from semel.config import load_settings
     from semel.server.main import run

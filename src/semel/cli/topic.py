@@ -25,9 +25,13 @@ Configs = Annotated[
 @app.command("create")
 def create(
     topic: Topic,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")] = 1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, metavar="N", help="How many partitions.")
+    ] = 1,
     configs: Configs = None,
-    if_not_exists: Annotated[bool, typer.Option(help="An existing topic is no error.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
     """Make a topic.
@@ -50,7 +54,7 @@ def create(
 
 @app.command("list")
 def list_topics(
-    internal: Annotated[bool, typer.Option(help="Show internal topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
     output_format: OutputFormat = Format.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
@@ -74,7 +78,7 @@ def list_topics(
 def describe(
     topic: Topic, output_format: OutputFormat = Format.TABLE, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT
 ) -> None:
-    """Show a topic's partitions, how much they hold, and its settings.
+    """Show a topic's partitions and its settings.
 
     Example: semel topic describe flights
     """
@@ -126,11 +130,13 @@ def delete(topic: Topic, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT) -> None:
 def add_partitions(
     topic: Topic,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=2, help="How many it shall have in all.")
+        int, typer.Option("--partitions", "-p", min=2, metavar="N", help="How many it shall have in all.")
     ],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
-    """Give a topic more partitions. Keys then go to other partitions than before.
+    """Give a topic more partitions.
+
+    Keys then go to other partitions than before.
 
     Example: semel topic add-partitions flights -p 8
     """
@@ -153,7 +159,7 @@ def alter_config(
 ) -> None:
     """Change a topic's settings.
 
-    Example: semel topic alter-config flights -c retention.ms=86400000 -d retention.bytes
+    Example: semel topic alter-config flights -c retention.ms=86400000
     """
     from semel.cli.connect import open_cluster
 
@@ -172,7 +178,7 @@ def trim_prefix(
         str, typer.Option("--offset", "-o", metavar="POINT", help=f"First to keep: {GRAMMAR}.")
     ],
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="This partition only.")
+        int | None, typer.Option("--partition", "-p", min=0, metavar="P", help="This partition only.")
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:

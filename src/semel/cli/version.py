@@ -10,7 +10,7 @@ from semel.cli.output import Format, print_document
 
 
 def version(output_format: OutputFormat = Format.TABLE) -> None:
-    """Print the version of semel, of Python and of the libraries that it reads and writes with.
+    """Print the versions of semel, Python and the libraries below it.
 
     Example: semel version --format json
     """

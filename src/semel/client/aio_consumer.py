@@ -71,15 +71,14 @@ class AsyncConsumer:
 
     async def assign(self, starts: Mapping[TopicPartition, Start] | Iterable[TopicPartition]) -> None:
         """Read these partitions, each from an offset, "earliest" (the default) or "latest"."""
-        wanted: dict[TopicPartition, Start] = (
-            dict(starts) if isinstance(starts, Mapping) else dict.fromkeys(starts, "earliest")
-        )
+        wanted: dict[TopicPartition, Start] = {}
+        for tp in starts:
+            wanted[TopicPartition(*tp)] = starts[tp] if isinstance(starts, Mapping) else "earliest"
         sentinels = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
         asked = {tp: sentinels[start] for tp, start in wanted.items() if isinstance(start, str)}
         listed = await self.cluster.list_offsets(asked, self._isolation) if asked else {}
         self._positions = {
-            TopicPartition(*tp): listed[tp].offset if isinstance(start, str) else start
-            for tp, start in wanted.items()
+            tp: listed[tp].offset if isinstance(start, str) else start for tp, start in wanted.items()
         }
         self._paused.clear()
         self._buffered.clear()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from semel.client.delivery import Delivery, error_of
+from semel.client.delivery import Delivery
 from semel.client.sending import Headers, ProducerSettings, Sender
-from semel.client.tables import chunks_of
-from semel.core.client.resume import Position
+from semel.client.tables import TableDelivery
+from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _Row = TypeVar("_Row")
+_T = TypeVar("_T")
 
 
 class AsyncProducer:
@@ -30,7 +32,7 @@ class AsyncProducer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self.close(timeout=5.0 if kind is not None else None)
+        await self._close(5.0 if kind is not None else None, is_complete=kind is None)
 
     async def start(self) -> None:
         """Bind to the running loop; with an identity: fence, ask, count, save."""
@@ -47,8 +49,13 @@ class AsyncProducer:
     @property
     def position(self) -> Position:
         """The saved input position that :meth:`resume` starts behind."""
+        return None if (identity := self.identity) is None else identity.position
+
+    @property
+    def identity(self) -> SavedIdentity | None:
+        """The identity as it was saved last; after a flush, with all that was sent. None without one."""
         progress = self._sender.progress
-        return None if progress is None else progress.saved.position
+        return None if progress is None else progress.saved
 
     @property
     def rows_dropped(self) -> int:
@@ -72,29 +79,35 @@ class AsyncProducer:
         row = sender.row_of(value, key, timestamp_ms, headers)
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             await sender.learn_topic(topic)
+        delivery = await self._when_there_is_room(partial(sender.try_append, topic, row, partition))
+        assert delivery is not None
+        return delivery
+
+    async def _when_there_is_room(self, attempt: Callable[[], _T]) -> _T:
+        if done := attempt():
+            return done
         try:
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
-                while (delivery := sender.try_append(topic, row, partition)) is None:
-                    await sender.engine.room_made()
+                while not (done := attempt()):
+                    await self._sender.engine.room_made()
         except TimeoutError:
             raise NotStored(
                 f"the producer's buffer stayed full for {self._settings.max_block_ms} ms"
             ) from None
-        return delivery
+        return done
 
-    async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
-        """Send a table's rows; how many were handed."""
+    async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
+        """Send a table's rows; ``await`` the answer until all are stored."""
         sender = self._sender
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             await sender.learn_topic(topic)
-        for chunk in chunks_of(table):
-            while not sender.try_append_chunk(topic, chunk):
-                await sender.engine.room_made()
-        return int(table.num_rows)
+        delivery = TableDelivery(table.num_rows)
+        for chunk in sender.chunks_of(topic, table):
+            await self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk, delivery))
+        sender.table_handed()
+        return delivery
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
@@ -102,18 +115,21 @@ class AsyncProducer:
         """The rows behind the saved position, as ``(position, row)``; send each with its position."""
         return self._sender.rows_after(rows)
 
-    async def flush(self) -> None:
-        """Until every row is acknowledged, and with an identity the position is saved."""
-        await self._sender.engine.flushed()
-        await self._sender.save_position()
-        pipeline = self._sender.engine.pipeline
-        if (failed := pipeline.fenced or pipeline.failed) is not None:
-            raise error_of(failed, "a row")
+    async def flush(self, timeout: float | None = None) -> None:
+        """Until every row is acknowledged, and with an identity the position is saved.
+
+        Raises TimeoutError after ``timeout`` seconds (the rows stay on their way), and the error of rows that
+        failed, unless awaiting one has told it already.
+        """
+        await self._sender.flush_within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
+        await self._close(timeout, is_complete=True)
+
+    async def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:
         if self._opened is not None:
-            await self._opened.close(timeout)
+            await self._opened.close(timeout_s, is_complete=is_complete)
 
     @property
     def _sender(self) -> Sender:

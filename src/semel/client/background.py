@@ -12,6 +12,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from semel.errors import ConfigError
@@ -39,6 +40,15 @@ class BackgroundLoop:
 
     def run(self, work: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
         """Run ``work`` there and wait here; Ctrl-C here cancels it there."""
+        future = self.submit(work)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Run ``work`` there, and go on here. Works begin in the order of the calls."""
         try:
             self.check_process()
             if threading.current_thread() is self._thread:
@@ -46,12 +56,7 @@ class BackgroundLoop:
         except BaseException:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result(timeout_s)
-        except BaseException:
-            future.cancel()
-            raise
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
 
 _shared: BackgroundLoop | None = None

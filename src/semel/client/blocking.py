@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from semel.client import cluster as aio
@@ -106,6 +107,28 @@ class Cluster:
             )
         )
 
+    def begin_fetch(
+        self,
+        from_offsets: Mapping[TopicPartition, int],
+        *,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 50 * 1024 * 1024,
+        partition_max_bytes: int = 1024 * 1024,
+        isolation: aio.Isolation = "read_committed",
+    ) -> Future[dict[TopicPartition, Fetched]]:
+        """The same without waiting: the caller works on one answer while the next is on its way."""
+        return self._background.submit(
+            self.inner.fetch(
+                from_offsets,
+                max_wait_ms=max_wait_ms,
+                min_bytes=min_bytes,
+                max_bytes=max_bytes,
+                partition_max_bytes=partition_max_bytes,
+                isolation=isolation,
+            )
+        )
+
     def produce(
         self,
         batches: Mapping[TopicPartition, Buffer],
@@ -118,6 +141,12 @@ class Cluster:
         return self._run(
             self.inner.produce(batches, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id)
         )
+
+    def begin_produce(
+        self, batches: Mapping[TopicPartition, Buffer], *, acks: int = -1, timeout_ms: int | None = None
+    ) -> Future[dict[TopicPartition, Produced]]:
+        """The same without waiting. Requests leave in the order of the calls once the leaders are known."""
+        return self._background.submit(self.inner.produce(batches, acks=acks, timeout_ms=timeout_ms))
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Trim each partition's prefix; answers the new log start offsets."""

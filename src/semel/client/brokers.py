@@ -30,6 +30,8 @@ CLIENT_VERSION: Final[dict[ApiKey, int]] = {
     ApiKey.DELETE_TOPICS: 4,
     ApiKey.DELETE_RECORDS: 2,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,  # the newest for clients
+    ApiKey.END_TXN: 3,  # from 5 on the epoch rises with it (KIP-890)
     ApiKey.WRITE_TXN_MARKERS: 1,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.CREATE_PARTITIONS: 2,
@@ -129,7 +131,7 @@ class Brokers:
             except TimeoutError:
                 failures.append(f"{name}: no connection within {self.connect_timeout_ms} ms")
             except OSError as error:
-                failures.append(f"{name}: {error.strerror or error}")
+                failures.append(f"{name}: {_reason(error)}")
             except ConnectionLost as error:
                 failures.append(str(error))
         raise ConnectionLost("; ".join(failures))
@@ -169,3 +171,10 @@ class Brokers:
         for connection in self._connections.values():
             connection.fail("the client is closed")
         await asyncio.sleep(0)  # lets the transports tell their protocols
+
+
+def _reason(error: OSError) -> str:
+    """The system's own words: asyncio's name the address once more, and not what is wrong with it."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return str(error.strerror or error)

@@ -66,6 +66,7 @@ class Cluster:
         self._leaders: dict[TopicPartition, int] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
+        self.partition_counts: dict[str, int] = {}  # as the newest metadata has them
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,6 +97,10 @@ class Cluster:
         self.brokers.addresses = brokers
         found = {item.name: _topic_metadata(item) for item in answer.topics}
         for topic in found.values():
+            if topic.partitions:
+                self.partition_counts[topic.name] = len(topic.partitions)
+            else:
+                self.partition_counts.pop(topic.name, None)
             for partition in topic.partitions.values():
                 tp = TopicPartition(topic.name, partition.partition)
                 if partition.leader in brokers:
@@ -425,6 +430,58 @@ class Cluster:
 
         answers = await self._by_leader(every, ask)
         return {fence: code for of_tp in answers.values() for fence, code in of_tp.items()}
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether the brokers serve transactions (known once any of them was asked anything)."""
+        return self.brokers.serves(ApiKey.ADD_PARTITIONS_TO_TXN) and self.brokers.serves(ApiKey.END_TXN)
+
+    async def add_partitions_to_transaction(
+        self, transactional_id: str, grant: ProducerGrant, tps: Iterable[TopicPartition]
+    ) -> None:
+        """Begin a transaction, or widen it. PRODUCER_FENCED: the coordinator knows a newer epoch."""
+        fields = {
+            "v3_and_below_transactional_id": transactional_id,
+            "v3_and_below_producer_id": grant.producer_id,
+            "v3_and_below_producer_epoch": grant.producer_epoch,
+            "v3_and_below_topics": [
+                {"name": name, "partitions": [tp.partition for tp in of_topic]}
+                for name, of_topic in _by_topic(tps).items()
+            ],
+        }
+
+        async def ask() -> None:
+            answer = await self._ask_transaction(transactional_id, ApiKey.ADD_PARTITIONS_TO_TXN, fields)
+            for topic in answer.results_by_topic_v3_and_below:
+                for item in topic.results_by_partition:
+                    _check_read(item.partition_error_code, f"take {topic.name}-{item.partition_index} in")
+
+        await self._retried(ask)
+
+    async def abort_transaction(self, transactional_id: str, grant: ProducerGrant) -> None:
+        """End the open transaction; its abort markers follow in their own time."""
+        fields = {
+            "transactional_id": transactional_id,
+            "producer_id": grant.producer_id,
+            "producer_epoch": grant.producer_epoch,
+            "committed": False,
+        }
+
+        async def ask() -> None:
+            answer = await self._ask_transaction(transactional_id, ApiKey.END_TXN, fields)
+            _check_read(answer.error_code, "abort a transaction", transactional_id)
+
+        await self._retried(ask)
+
+    async def _ask_transaction(
+        self, transactional_id: str, api_key: ApiKey, fields: Mapping[str, Any]
+    ) -> Any:
+        node_id = await self._coordinator(_TRANSACTION, transactional_id)
+        try:
+            return await self._cold(node_id, api_key, fields)
+        except ConnectionLost:
+            self._coordinators.pop((_TRANSACTION, transactional_id), None)
+            raise
 
     # -- groups -----------------------------------------------------------------------------------------
 

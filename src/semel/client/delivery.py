@@ -61,11 +61,7 @@ class Delivery:
     async def _wait(self) -> DeliveryReport:
         if self._batch is None:
             return self._report(None)
-        return self._report(await self._settled(self._batch))
-
-    @staticmethod
-    async def _settled(batch: ProducerBatch) -> Fate:
-        return await asyncio.shield(asyncio.wrap_future(batch.settled))
+        return self._report(await settled_fate(self._batch))
 
     def _report(self, fate: Fate | None) -> DeliveryReport:
         row, tp = self._row, self._tp
@@ -75,6 +71,8 @@ class Delivery:
             first, fate = fate.of_row(row)
             row -= first
         if not isinstance(fate, Stored):
+            assert self._batch is not None
+            self._batch.told = True
             raise error_of(fate, f"row for {tp}")
         grant = fate.grant
         return DeliveryReport(
@@ -88,6 +86,11 @@ class Delivery:
         )
 
 
+async def settled_fate(batch: ProducerBatch) -> Fate:
+    """Await a batch's fate; a waiter that gives up takes nothing with it."""
+    return await asyncio.shield(asyncio.wrap_future(batch.settled))
+
+
 def error_of(fate: Refused | InDoubt | Fenced, what: str) -> SemelError:
     """The exception for a fate, with what to do next."""
     match fate:
@@ -96,7 +99,7 @@ def error_of(fate: Refused | InDoubt | Fenced, what: str) -> SemelError:
         case InDoubt(code, why):
             return CannotKnow(
                 f"{what} may or may not be stored: {why} [{code.name}]; "
-                "resume with the same identity to find out, do not send it again blindly"
+                "resume with the same identity, or read the topic, to find out; never send it again blindly"
             )
         case Fenced(_, grant, newer_epoch, maybe_stored):
             ours = (

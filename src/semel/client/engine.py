@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from semel.client.cluster import Cluster
 from semel.core.client.batch import ProducerBatch
@@ -27,13 +28,17 @@ from semel.core.client.events import (
     Lost,
     SendProduce,
     Tick,
+    Trouble,
 )
-from semel.core.client.fate import Fenced, PartFate, Parts, Stored
+from semel.core.client.fate import Fenced, InDoubt, PartFate, Parts, Refused, Stored
 from semel.core.client.pipeline import Pipeline, PipelineSettings
 from semel.errors import SemelError
 from semel.types import ProducerGrant, TopicPartition
 
-_ASK_AGAIN_S = 0.1
+_ASK_AGAIN_S: Final = 0.1
+_NAME_FENCER_S: Final = 5.0
+_NAME_FENCER_AT_CLOSE_S: Final = 1.0
+_UNTOLD_MAX: Final = 1_000
 
 
 def monotonic_ms() -> int:
@@ -57,7 +62,10 @@ class ProducerEngine:
         self.loop = loop
         self.lock = threading.Lock()
         self.settled = threading.Condition(self.lock)  # notified whenever room was made
-        self.failure: SemelError | None = None
+        self.broken: BaseException | None = None  # a fault of this program's own
+        self._untold: deque[tuple[ProducerBatch, Refused | InDoubt | Fenced]] = deque(maxlen=_UNTOLD_MAX)
+        self._unnamed: set[tuple[ProducerBatch, Fenced]] = set()
+        self._naming: set[asyncio.Task[None]] = set()
         self._on_stored, self._on_settled = on_stored, on_settled
         self._wakers: list[asyncio.Future[None]] = []
         self._tick_due = False
@@ -82,9 +90,13 @@ class ProducerEngine:
     # -- on the loop ------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        with self.lock:
-            effects = self.pipeline.handle(event, monotonic_ms())
-            deadline_ms = self.pipeline.next_deadline_ms()
+        try:
+            with self.lock:
+                effects = self.pipeline.handle(event, monotonic_ms())
+                deadline_ms = self.pipeline.next_deadline_ms()
+        except Exception as error:
+            self._break(error)
+            return
         self._carry_out(effects)
         if self._timer is not None:
             self._timer.cancel()
@@ -114,9 +126,19 @@ class ProducerEngine:
         self._carry_out(effects)
         if self._timer is not None:
             self._timer.cancel()
+        if self._naming:
+            await asyncio.wait(self._naming, timeout=_NAME_FENCER_AT_CLOSE_S)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._finish_fenced(list(self._unnamed), None)
+
+    def take_untold(self) -> list[tuple[ProducerBatch, Refused | InDoubt | Fenced]]:
+        """The failed batches, none of whose rows' errors anybody was given; the newest thousand."""
+        with self.lock:
+            untold = [(batch, fate) for batch, fate in self._untold if not (batch.whole or batch).told]
+            self._untold.clear()
+        return untold
 
     def _tick(self) -> None:
         self._tick_due = False
@@ -134,19 +156,40 @@ class ProducerEngine:
         for send in effects.sends:
             self._start(self._send(send))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self.loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        """A fault of ours: settle all that waits, rather than leave it waiting for ever."""
+        if self.broken is not None:
+            return
+        self.broken = error
+        self.loop.call_exception_handler({"message": "the producer broke", "exception": error})
+        with self.lock:
+            effects = self.pipeline.forget_unsent(f"the producer broke: {error!r}")
+        self._carry_out(effects)
 
     def _settle(self, settled: list[tuple[ProducerBatch, PartFate]]) -> None:
         unnamed = [
             (batch, fate) for batch, fate in settled if isinstance(fate, Fenced) and fate.newer_epoch is None
         ]
         if unnamed:
-            self._start(self._name_the_fencer(unnamed))
+            self._unnamed.update(unnamed)
+            task = self._start(self._name_the_fencer(unnamed))
+            self._naming.add(task)
+            task.add_done_callback(self._naming.discard)
         with self.lock:
             for batch, fate in settled:
+                if not isinstance(fate, Stored):
+                    self._untold.append((batch, fate))
                 if isinstance(fate, Stored) and self._on_stored is not None:
                     self._on_stored(batch.tp, fate, batch.record_count)
                 if not (isinstance(fate, Fenced) and fate.newer_epoch is None):
@@ -160,6 +203,7 @@ class ProducerEngine:
             self._on_settled()
 
     def _finish(self, batch: ProducerBatch, fate: PartFate) -> None:
+        batch.encoded = None  # reports outlive it
         whole = batch.whole
         if whole is None:
             if not batch.settled.done():
@@ -173,14 +217,19 @@ class ProducerEngine:
 
     async def _name_the_fencer(self, fenced: Sequence[tuple[ProducerBatch, Fenced]]) -> None:
         newer: int | None = None
-        with contextlib.suppress(SemelError):
-            described = await self.cluster.describe_producers({batch.tp for batch, _ in fenced})
+        with contextlib.suppress(SemelError, TimeoutError):
+            async with asyncio.timeout(_NAME_FENCER_S):
+                described = await self.cluster.describe_producers({batch.tp for batch, _ in fenced})
             grants = {fate.grant for _, fate in fenced}
             ids = {grant.producer_id for grant in grants if grant is not None}
             found = [item for items in described.values() for item in items if item.producer_id in ids]
             newer = max((item.producer_epoch for item in found), default=None)
+        self._finish_fenced(fenced, newer)
+
+    def _finish_fenced(self, fenced: Sequence[tuple[ProducerBatch, Fenced]], newer: int | None) -> None:
         with self.lock:
             for batch, fate in fenced:
+                self._unnamed.discard((batch, fate))
                 self._finish(batch, Fenced(fate.code, fate.grant, newer, fate.maybe_stored))
 
     async def _ask_grant(self) -> None:
@@ -188,19 +237,19 @@ class ProducerEngine:
             try:
                 grant = await self.cluster.init_producer_id()
             except SemelError as error:
-                self.failure = error
+                self.handle(Trouble(str(error)))
                 await asyncio.sleep(_ASK_AGAIN_S)
                 continue
-            self.failure = None
             self.handle(Granted(grant))
             return
 
     async def _ask_leaders(self, topics: frozenset[str]) -> None:
         leaders: dict[TopicPartition, int] = {}
         try:
-            leaders = await self.cluster.leaders(topics, allow_auto_topic_creation=True)
+            # Never made here: a topic that is gone is an error, not a reason for an empty one.
+            leaders = await self.cluster.leaders(topics)
         except SemelError as error:
-            self.failure = error
+            self.handle(Trouble(str(error)))
         self.handle(LeadersKnown(topics, leaders))
 
     async def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
@@ -215,6 +264,7 @@ class ProducerEngine:
                 tp,
                 None if ours is None else ours.producer_epoch,
                 None if ours is None else ours.last_sequence,
+                grant,
             )
         )
 

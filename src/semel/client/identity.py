@@ -1,41 +1,53 @@
-"""A producer identity on disk, and the steps of a resume (the contract: :mod:`semel.core.client.resume`).
+"""Where a producer's identity is kept: a file, a value, or the metadata of an offset commit.
 
-The file is replaced as a whole: written beside itself, synced, renamed, and the folder synced. So a crash at
-any moment leaves the old identity or the new one, and the checksum tells a damaged one.
+A store replaces what it holds as a whole, so that a crash at any moment leaves the old identity or the new
+one. Saves go through :class:`IdentityKeeper`, one after the other: never two at a time, never an older one
+over a newer one, and never cut short because a caller stopped waiting.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import itertools
 import os
-import uuid
 from pathlib import Path
+from typing import Protocol
 
 from semel.client.cluster import Cluster
-from semel.core.client.resume import (
-    LogKnows,
-    SavedIdentity,
-    SeenBatch,
-    Unreadable,
-    decode_identity,
-    encode_identity,
-    plan_scan,
-    resumed,
-    total_stored,
-)
-from semel.errors import BrokerError, CannotKnow, ErrorCode, ProducerFenced, StorageError
-from semel.record.batch import scan_batches
-from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, NO_SEQUENCE, ProducerGrant, TopicPartition
+from semel.core.client.resume import SavedIdentity, Unreadable, decode_identity, decode_text, encode_identity
+from semel.errors import ConfigError, SemelError, StorageError
+from semel.types import TopicPartition
 
-_SCAN_WAIT_MS = 100
+_save_numbers = itertools.count()
+
+
+class IdentityStore(Protocol):
+    """One place for one identity."""
+
+    async def load(self, cluster: Cluster) -> SavedIdentity | None:
+        """What it holds, or None if nothing was ever saved."""
+
+    async def save(self, cluster: Cluster, saved: SavedIdentity) -> None:
+        """Replace what it holds; durable on return."""
 
 
 class IdentityFile:
-    """One saved identity."""
+    """A file: written beside itself, synced, renamed, the folder synced. Its checksum tells a damaged one."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def load(self) -> SavedIdentity | None:
+    def __str__(self) -> str:
+        return str(self.path)
+
+    async def load(self, cluster: Cluster) -> SavedIdentity | None:
+        return await asyncio.to_thread(self.read)
+
+    async def save(self, cluster: Cluster, saved: SavedIdentity) -> None:
+        await asyncio.to_thread(self.write, saved)
+
+    def read(self) -> SavedIdentity | None:
         """The identity, or None when there is no file yet."""
         try:
             found = decode_identity(self.path.read_bytes())
@@ -44,12 +56,16 @@ class IdentityFile:
         except OSError as error:
             raise StorageError(f"cannot read the identity in {self.path}: {error}") from error
         if isinstance(found, Unreadable):
-            raise StorageError(f"cannot use the identity in {self.path}: {found.why}")
+            raise StorageError(
+                f"cannot use the identity in {self.path}: {found.why}; bring back a copy of it, however old, "
+                f"or start a new identity from a known position"
+            )
         return found
 
-    def save(self, saved: SavedIdentity) -> None:
+    def write(self, saved: SavedIdentity) -> None:
         """Replace the file; returns once that is durable."""
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        # A name of its own: a fenced copy in this process may still be writing.
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}-{next(_save_numbers)}.new")
         try:
             with beside.open("wb") as file:
                 file.write(encode_identity(saved))
@@ -62,91 +78,110 @@ class IdentityFile:
             finally:
                 os.close(folder)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise StorageError(f"cannot save the identity in {self.path}: {error}") from error
 
 
-async def resume_identity(cluster: Cluster, file: IdentityFile, name: str | None) -> SavedIdentity:
-    """Fence older copies, count what is stored, save both: after this the new epoch may append."""
-    saved = file.load()
-    if saved is None:
-        saved = SavedIdentity(name or f"semel-{uuid.uuid4()}")
-        file.save(saved)  # the name first: a grant without a saved name could never be fenced
-    if name is not None and name != saved.name:
-        raise StorageError(f"the identity in {file.path} is named {saved.name!r}, not {name!r}")
-    tps = list(saved.partitions)
-    knows = await _ask(cluster, saved, tps)
-    grant = await cluster.init_producer_id(saved.name)
-    if saved.producer_id != NO_PRODUCER_ID and tps:
-        await _fence(cluster, saved, grant, tps)
-    ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
-    totals = {}
-    for tp in tps:
-        scan = plan_scan(saved, tp, knows[tp])
-        seen = await _scan(cluster, saved.producer_id, tp, scan.offset, ends[tp].offset)
-        totals[tp] = total_stored(saved, tp, knows[tp], scan, seen)
-    fresh = resumed(saved, grant, totals, {tp: ends[tp].offset for tp in tps})
-    file.save(fresh)
-    return fresh
+class IdentityValue:
+    """A value in the caller's hands: kept in memory, read back as ``producer.identity``."""
+
+    def __init__(self, saved: SavedIdentity) -> None:
+        self._saved = saved
+
+    def __str__(self) -> str:
+        return f"the value {self._saved.name!r}"
+
+    async def load(self, cluster: Cluster) -> SavedIdentity | None:
+        return self._saved
+
+    async def save(self, cluster: Cluster, saved: SavedIdentity) -> None:
+        self._saved = saved
 
 
-async def _ask(
-    cluster: Cluster, saved: SavedIdentity, tps: list[TopicPartition]
-) -> dict[TopicPartition, LogKnows]:
-    if not tps:
-        return {}
-    # The ends first: what is below them is covered by the sequences that are asked for next.
-    ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
-    described = await cluster.describe_producers(tps)
-    found = {}
-    for tp in tps:
-        ours = next((item for item in described[tp] if item.producer_id == saved.producer_id), None)
-        found[tp] = LogKnows(
-            ends[tp].offset,
-            None if ours is None else ours.producer_epoch,
-            NO_SEQUENCE if ours is None else ours.last_sequence,
-        )
-    return found
+class CommittedIdentity:
+    """The identity in the offset commits of a consumer group: position and identity in one record.
+
+    For a producer whose input is partition ``partition`` of a log on the same cluster, and whose positions
+    are that partition's offsets: each save commits ``position + 1`` for ``group``, with the identity as the
+    commit's metadata. So the group's lag is the producer's, and whoever recovers the one has the other::
+
+        store = semel.CommittedIdentity("loader", TopicPartition("input", 0))
+        with semel.Producer(bootstrap, identity_store=store) as producer:
+            for offset, record in producer.resume(records_after): …
+
+    At most 4096 characters (Kafka's ``offset.metadata.max.bytes``), which is about 150 output partitions.
+    ``start_offset`` is committed while no row is done yet.
+    """
+
+    def __init__(self, group: str, partition: TopicPartition, *, start_offset: int = 0) -> None:
+        self.group, self.partition, self._start_offset = group, TopicPartition(*partition), start_offset
+
+    def __str__(self) -> str:
+        return f"the offset that group {self.group!r} committed for {self.partition}"
+
+    async def load(self, cluster: Cluster) -> SavedIdentity | None:
+        found = (await cluster.committed_offsets(self.group, [self.partition])).get(self.partition)
+        if found is None or found.offset < 0:
+            return None
+        decoded = decode_text(found.metadata or "")
+        if isinstance(decoded, Unreadable):
+            raise StorageError(f"cannot use the identity in {self}: {decoded.why}")
+        return decoded
+
+    async def save(self, cluster: Cluster, saved: SavedIdentity) -> None:
+        position = saved.position
+        if position is not None and (not isinstance(position, int) or position < 0):
+            raise ConfigError(f"position {position!r} is not an offset of {self.partition}")
+        try:
+            text = saved.to_text()
+        except ValueError as error:
+            raise StorageError(str(error)) from None
+        next_offset = self._start_offset if position is None else position + 1
+        await cluster.commit_offsets(self.group, {self.partition: (next_offset, text)})
 
 
-async def _fence(
-    cluster: Cluster, saved: SavedIdentity, grant: ProducerGrant, tps: list[TopicPartition]
-) -> None:
-    """A marker in every partition. InitProducerId alone stops an older copy only at the coordinator."""
-    same = grant.producer_id == saved.producer_id
-    raised = grant.producer_epoch if same else saved.producer_epoch + 1
-    answers = await cluster.write_fence({(saved.producer_id, raised): tps})
-    for (producer_id, tp), code in answers.items():
-        if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
-            raise ProducerFenced(
-                f"producer {producer_id} has a higher epoch than {raised} in {tp}: "
-                f"another copy of identity {saved.name!r} was started; stop this one"
-            )
-        if code is not ErrorCode.NONE:
-            raise BrokerError(code, f"fence older copies of identity {saved.name!r} in {tp}")
+class IdentityKeeper:
+    """Saves one identity at a time, in the order asked for. After a failure the producer must not go on."""
 
+    def __init__(self, cluster: Cluster, store: IdentityStore) -> None:
+        self._cluster, self.store = cluster, store
+        self.failure: SemelError | None = None
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-async def _scan(
-    cluster: Cluster, producer_id: int, tp: TopicPartition, from_offset: int, end_offset: int
-) -> list[SeenBatch]:
-    seen: list[SeenBatch] = []
-    offset = from_offset
-    while offset < end_offset:
-        fetched = (
-            await cluster.fetch({tp: offset}, isolation="read_uncommitted", max_wait_ms=_SCAN_WAIT_MS)
-        )[tp]
-        if fetched.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise CannotKnow(
-                f"rows of {tp} from offset {offset} on were deleted before they were counted: how many rows "
-                f"this identity stored there cannot be proven; start a new identity from a known position"
-            )
-        if fetched.error_code is not ErrorCode.NONE and not fetched.error_code.retriable:
-            raise BrokerError(fetched.error_code, f"read {tp} from offset {offset} on")
-        for _, header in scan_batches(fetched.records, allow_partial_tail=True):
-            if header.last_offset < offset:
-                continue
-            offset = header.last_offset + 1
-            if header.base_offset >= end_offset:
-                break
-            if header.producer_id == producer_id and not header.is_control:
-                seen.append(SeenBatch(header.producer_epoch, header.base_sequence, header.record_count))
-    return seen
+    async def load(self) -> SavedIdentity | None:
+        return await self.store.load(self._cluster)
+
+    def start(self, saved: SavedIdentity) -> None:
+        """Save in the background; a failure shows in ``failure``."""
+        task = asyncio.get_running_loop().create_task(self._save(saved))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def save(self, saved: SavedIdentity) -> None:
+        """Durable on return; goes on to its end even if nobody waits any more."""
+        self.start(saved)
+        await self.finished()
+
+    @property
+    def is_saving(self) -> bool:
+        return bool(self._tasks)
+
+    async def finished(self) -> None:
+        """Until no save is under way; raises the first failure there ever was."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self.failure is not None:
+            raise self.failure
+
+    async def _save(self, saved: SavedIdentity) -> None:
+        async with self._turn:
+            if self.failure is not None:
+                return
+            try:
+                await self.store.save(self._cluster, saved)
+            except SemelError as error:
+                self.failure = error
+            except Exception as error:
+                self.failure = StorageError(f"cannot save the identity in {self.store}: {error}")

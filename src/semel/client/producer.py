@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from semel.client.background import shared_loop
-from semel.client.delivery import Delivery, DeliveryReport, error_of
+from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.sending import Headers, ProducerSettings, Sender
-from semel.client.tables import chunks_of
-from semel.core.client.resume import Position
+from semel.client.tables import StoredRange, TableDelivery
+from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import NotStored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Delivery", "DeliveryReport", "Producer"]
+__all__ = ["Delivery", "DeliveryReport", "Producer", "StoredRange", "TableDelivery"]
 
 _Row = TypeVar("_Row")
 _T = TypeVar("_T")
+
+_AT_EXIT_S: Final = 5.0
+_open_senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """A program that ends without close() still sends what it was told to send, or says that it could not."""
+    failures = []
+    for sender in list(_open_senders):
+        if not sender.closed and sender.process_id == os.getpid():
+            try:
+                shared_loop().run(sender.close(_AT_EXIT_S, is_complete=False))
+                sender.tell_failures()
+            except Exception as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 class Producer:
@@ -35,6 +56,7 @@ class Producer:
         chosen = ProducerSettings(**settings)
         self._background = shared_loop()
         self._sender = Sender(bootstrap, chosen, self._background.loop)
+        _open_senders.add(self._sender)
         self._max_block_s = chosen.max_block_ms / 1000
         try:
             self._background.run(self._sender.open())
@@ -47,13 +69,18 @@ class Producer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error, do not wait long for rows that may be the reason for it.
-        self.close(timeout=5.0 if kind is not None else None)
+        self._close(5.0 if kind is not None else None, is_complete=kind is None)
 
     @property
     def position(self) -> Position:
         """The saved input position that :meth:`resume` starts behind; None before the first."""
+        return None if (identity := self.identity) is None else identity.position
+
+    @property
+    def identity(self) -> SavedIdentity | None:
+        """The identity as it was saved last; after a flush, with all that was sent. None without one."""
         progress = self._sender.progress
-        return None if progress is None else progress.saved.position
+        return None if progress is None else progress.saved
 
     @property
     def rows_dropped(self) -> int:
@@ -81,7 +108,6 @@ class Producer:
         row = sender.row_of(value, key, timestamp_ms, headers)
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             self._background.run(sender.learn_topic(topic))
         delivery = sender.try_append(topic, row, partition)
         if delivery is not None:
@@ -101,19 +127,21 @@ class Producer:
                 engine.settled.wait(min(0.1, max(0.0, give_up_s - time.monotonic())))
         return done
 
-    def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> int:
-        """Send a table's rows: columns ``value`` (``key``, ``timestamp``, ``headers``); how many were handed.
+    def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
+        """Send a table's rows: columns ``value`` (``key``, ``timestamp``, ``headers``).
 
-        Rows with equal keys keep their order. Wait for them with :meth:`flush`.
+        Rows with equal keys keep their order. ``.result()`` of the answer waits until all are stored and says
+        where.
         """
         sender = self._sender
         sender.begin(position)
         if not sender.knows_topic(topic):
-            sender.check_usable()
             self._background.run(sender.learn_topic(topic))
-        for chunk in chunks_of(table):
-            self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk))
-        return int(table.num_rows)
+        delivery = TableDelivery(table.num_rows)
+        for chunk in sender.chunks_of(topic, table):
+            self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk, delivery))
+        sender.table_handed()
+        return delivery
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
@@ -129,17 +157,17 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Until every row is acknowledged, and with an identity the position is saved.
 
-        Raises TimeoutError after ``timeout`` seconds, and the error of a producer that cannot go on.
+        Raises TimeoutError after ``timeout`` seconds (the rows stay on their way), and the error of rows that
+        failed, unless a ``result()`` has told it already. With an identity, call it between two positions.
         """
-        self._background.run(self._flush(), timeout)
-
-    async def _flush(self) -> None:
-        await self._sender.engine.flushed()
-        await self._sender.save_position()
-        pipeline = self._sender.engine.pipeline
-        if (failed := pipeline.fenced or pipeline.failed) is not None:
-            raise error_of(failed, "a row")
+        self._background.run(self._sender.flush_within(timeout))
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
-        self._background.run(self._sender.close(timeout))
+        """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt.
+
+        Raises the error of rows that failed, unless a ``result()`` has told it already.
+        """
+        self._close(timeout, is_complete=True)
+
+    def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:
+        self._background.run(self._sender.close(timeout_s, is_complete=is_complete))

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from semel.client.cluster import Cluster
 from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine, monotonic_ms
-from semel.client.identity import IdentityFile, resume_identity
-from semel.client.tables import encode_rows, partitions_of
+from semel.client.identity import IdentityFile, IdentityKeeper, IdentityStore, IdentityValue
+from semel.client.resuming import begin_topic, resume_identity
+from semel.client.tables import TABLE_BATCH_BYTES, TableDelivery, chunks_of, encode_rows, partitions_of
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
-from semel.core.client.resume import Position
+from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
-from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+from semel.types import ProducerGrant, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,14 +33,15 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 Headers = Sequence[tuple[str, bytes | None]]
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
+TIMESTAMP_MS_MAX: Final = 2**63 // 1_000 - 1  # as microseconds, which tables hold, still 64 bits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProducerSettings:
     """Bounds and choices of a producer. Times in milliseconds, sizes in bytes."""
 
-    identity: str | None = None  # the identity's name; needs identity_store
-    identity_store: str | os.PathLike[str] | None = None
+    identity: str | SavedIdentity | None = None  # a value; or the name of the one in identity_store
+    identity_store: str | os.PathLike[str] | IdentityStore | None = None  # a file, or another place
     compression: str = "none"
     linger_ms: int = 5
     batch_bytes: int = 262_144
@@ -61,8 +63,10 @@ class ProducerSettings:
         if self.compression.upper() not in Compression.__members__:
             names = ", ".join(name.lower() for name in Compression.__members__)
             raise ConfigError(f"compression={self.compression!r}: one of {names}")
-        if self.identity is not None and self.identity_store is None:
+        if isinstance(self.identity, str) and self.identity_store is None:
             raise ConfigError("identity needs identity_store, the file that the identity is saved in")
+        if isinstance(self.identity, SavedIdentity) and self.identity_store is not None:
+            raise ConfigError("identity is a value: it is kept by the caller, not in an identity_store")
         for name in ("batch_bytes", "buffer_bytes", "delivery_timeout_ms", "request_timeout_ms"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: must be above 0")
@@ -76,8 +80,16 @@ class ProducerSettings:
             request_bytes_max=max(1_048_576, self.batch_bytes),
             delivery_timeout_ms=self.delivery_timeout_ms,
             retry_backoff_ms=self.retry_backoff_ms,
-            strict=self.identity_store is not None,
+            strict=self.identity is not None or self.identity_store is not None,
         )
+
+    def store(self) -> IdentityStore | None:
+        """Where the identity is kept; None without one."""
+        if isinstance(self.identity, SavedIdentity):
+            return IdentityValue(self.identity)
+        if isinstance(self.identity_store, str | os.PathLike):
+            return IdentityFile(self.identity_store)
+        return self.identity_store
 
 
 class Sender:
@@ -96,41 +108,42 @@ class Sender:
         )
         self.progress: Progress | None = None
         self.closed = False
-        self.save_failure: Exception | None = None
-        self._file = IdentityFile(settings.identity_store) if settings.identity_store is not None else None
-        self._saving: asyncio.Task[None] | None = None
+        store = settings.store()
+        self._keeper = None if store is None else IdentityKeeper(self.cluster, store)
+        self._learning = asyncio.Lock()
+        self._is_resuming = False
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
         self._rows_without_key: dict[str, int] = {}
 
     async def open(self) -> None:
         """With an identity: fence, ask, count, save. Without one there is nothing to do yet."""
-        if self._file is None:
+        if self._keeper is None:
             return
-        saved = await resume_identity(self.cluster, self._file, self.settings.identity)
+        name = self.settings.identity if isinstance(self.settings.identity, str) else None
+        saved = await resume_identity(self.cluster, self._keeper, name)
         self.progress = Progress(saved, self.settings.save_interval_ms)
         self._must_resume = any(item.stored > item.handed for item in saved.partitions.values())
         self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
 
     async def learn_topic(self, topic: str) -> None:
         """Before a topic's first row: its partition count; saved at once when there is an identity."""
-        if self.progress is not None:
-            if self.progress.knows_topic(topic):
-                self._partition_counts[topic] = self.progress.partition_count(topic)
-                return
+        progress = self.progress
+        if progress is None:
             found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
-            tps = {TopicPartition(topic, partition): LATEST_TIMESTAMP for partition in found.partitions}
-            ends = await self.cluster.list_offsets(tps, "read_uncommitted")
-            if self._saving is not None:
-                await self._saving
-            with self.engine.lock:
-                fresh = self.progress.add_topic(topic, {tp.partition: end.offset for tp, end in ends.items()})
-            assert self._file is not None
-            await asyncio.to_thread(self._file.save, fresh)
-            self._partition_counts[topic] = len(ends)
+            self._partition_counts[topic] = len(found.partitions)
             return
-        found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
-        self._partition_counts[topic] = len(found.partitions)
+        assert self._keeper is not None
+        async with self._learning:
+            if not progress.knows_topic(topic):
+                topic_id, starts = await begin_topic(self.cluster, progress.saved, topic)
+                with self.engine.lock:
+                    fresh = progress.add_topic(topic, topic_id, starts)
+                if any(start.stored for start in starts.values()) and not self._is_resuming:
+                    self._must_resume = True
+                self._keeper.start(fresh)
+            await self._keeper.finished()  # also when an interrupted call began the save
+            self._partition_counts[topic] = progress.partition_count(topic)
 
     def knows_topic(self, topic: str) -> bool:
         return topic in self._partition_counts
@@ -141,19 +154,29 @@ class Sender:
     def row_of(self, value: Any, key: Any, timestamp_ms: int | None, headers: Headers) -> Record:
         """The row as it goes out; refuses what no log could hold."""
         stamp_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        row = Record(0, stamp_ms, _as_bytes(key, "key"), _as_bytes(value, "value"), tuple(headers))
+        if not isinstance(stamp_ms, int) or not 0 <= stamp_ms <= TIMESTAMP_MS_MAX:
+            raise ConfigError(f"timestamp_ms={timestamp_ms!r}: milliseconds since 1970, 0 or above")
+        named = tuple(map(_header, headers)) if headers else ()
+        row = Record(0, stamp_ms, _as_bytes(key, "key"), _as_bytes(value, "value"), named)
         if estimated_bytes(row) > min(ROW_BYTES_MAX, self.settings.buffer_bytes):
             raise NotStored(f"a row of {estimated_bytes(row)} bytes is larger than the producer's buffer")
         return row
 
     def begin(self, position: Position) -> None:
-        """The caller hands the row at ``position``."""
-        if position is None:
-            return
+        """The caller hands the row, or the table, at ``position``."""
+        self.check_usable()
         if self.progress is None:
-            raise ConfigError("a position is of use only with identity_store, where it is saved")
+            if position is not None:
+                raise ConfigError("a position is of use only with an identity, with which it is saved")
+            return
         with self.engine.lock:
-            self.progress.at(position, monotonic_ms())
+            if position is not None:
+                self.progress.at(position, monotonic_ms())
+            elif not self.progress.has_position:
+                raise ConfigError(
+                    "a producer with an identity needs to know where in the input a row is: send(position=…)"
+                )
+            self.progress.begin()
 
     def try_append(self, topic: str, row: Record, partition: int | None) -> Delivery | None:
         """Buffer the row; None when the buffer is full."""
@@ -164,14 +187,22 @@ class Sender:
             if pipeline.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
                 return None
             tp = TopicPartition(topic, self._partition(topic, row.key, partition))
-            if self.progress is not None and not self.progress.hand(tp):
-                return Delivery(tp, None, 0, row.timestamp_ms)
+            if self.progress is not None:
+                must_go = self.progress.hand(tp)
+                self.progress.handed()
+                if not must_go:
+                    return Delivery(tp, None, 0, row.timestamp_ms)
             batch, place, wake = pipeline.append(tp, row, monotonic_ms())
             if wake:
                 engine.wake()
             return Delivery(tp, batch, place, row.timestamp_ms)
 
-    def try_append_chunk(self, topic: str, chunk: pa.Table) -> bool:
+    def chunks_of(self, topic: str, table: pa.Table) -> Iterator[pa.Table]:
+        """The table in pieces for :meth:`try_append_chunk`."""
+        settings = self.settings
+        return chunks_of(table, self._partition_counts[topic], settings.batch_bytes, settings.buffer_bytes)
+
+    def try_append_chunk(self, topic: str, chunk: pa.Table, delivery: TableDelivery) -> bool:
         """Buffer a piece of a table; False when the buffer has no room for it."""
         import numpy as np
 
@@ -182,6 +213,8 @@ class Sender:
             if buffered_bytes and buffered_bytes + chunk.nbytes > self.settings.buffer_bytes:
                 return False
             before = self._rows_before(topic)
+            if self.progress is None:
+                self._rows_without_key[topic] = before + chunk.num_rows
         partitions = partitions_of(chunk, count, before, ROWS_A_TURN)
         now_ms = time.time_ns() // 1_000_000
         for partition in range(count):
@@ -189,23 +222,25 @@ class Sender:
             tp = TopicPartition(topic, partition)
             if self.progress is not None:
                 with engine.lock:
-                    rows = rows[self.progress.hand_many(tp, len(rows)) :]
+                    dropped = self.progress.hand_many(tp, len(rows))
+                delivery.already_stored += dropped
+                rows = rows[dropped:]
             if not len(rows):
                 continue
+            # Without the lock: what is in flight goes on meanwhile.
             encoded = encode_rows(
                 chunk,
                 rows,
                 now_ms=now_ms,
                 compression=Compression[self.settings.compression.upper()],
-                batch_bytes_max=self.settings.batch_bytes,
+                batch_bytes_max=max(self.settings.batch_bytes, TABLE_BATCH_BYTES),
             )
             with engine.lock:
+                self.check_usable()
                 for batch in encoded:
                     record_count = decode_header(batch).record_count
-                    engine.pipeline.append_encoded(tp, batch, record_count, monotonic_ms())
+                    delivery.took(engine.pipeline.append_encoded(tp, batch, record_count, monotonic_ms()))
                 engine.wake()
-        if self.progress is None:
-            self._rows_without_key[topic] = before + chunk.num_rows
         return True
 
     def _rows_before(self, topic: str) -> int:
@@ -213,17 +248,25 @@ class Sender:
             return self.progress.handed_to_topic(topic)
         return self._rows_without_key.get(topic, 0)
 
+    def table_handed(self) -> None:
+        """All of the table's rows are in the buffer, or were dropped as stored."""
+        if self.progress is not None:
+            with self.engine.lock:
+                self.progress.handed()
+
     def check_usable(self) -> None:
-        if self.closed:
-            raise NotStored("the producer is closed; nothing was sent")
         if os.getpid() != self.process_id:
             raise ConfigError("this producer was made before a fork; make a new one in the child process")
+        if self.closed:
+            raise NotStored("the producer is closed; nothing was sent")
         if self.engine.pipeline.fenced is not None:
             raise error_of(self.engine.pipeline.fenced, "a row")
         if self.engine.pipeline.failed is not None:
             raise error_of(self.engine.pipeline.failed, "an earlier row")
-        if self.save_failure is not None:
-            raise self.save_failure
+        if self._keeper is not None and self._keeper.failure is not None:
+            raise self._keeper.failure
+        if self.engine.broken is not None:
+            raise RuntimeError("the producer broke, by a fault of its own") from self.engine.broken
         if self._must_resume:
             raise ConfigError(
                 "rows behind the saved position are stored already: send what resume() gives, so that they "
@@ -251,10 +294,8 @@ class Sender:
     ) -> Iterator[tuple[Position, _Row]]:
         """The rows after the saved position, with positions."""
         if self.progress is None:
-            raise ConfigError(
-                "resume() needs identity_store: without a saved identity nothing can be resumed"
-            )
-        self._must_resume = False
+            raise ConfigError("resume() needs an identity: without a saved one nothing can be resumed")
+        self._is_resuming, self._must_resume = True, False
         return self._rows_after(rows, self.progress.saved.position)
 
     def _rows_after(
@@ -276,53 +317,82 @@ class Sender:
 
     async def save_position(self) -> None:
         """After a flush: the position is where the caller is. Durable on return."""
-        if self.progress is None:
-            return
-        if self._saving is not None:
-            await self._saving
+        if self.progress is None or self._keeper is None or self.engine.pipeline.fenced is not None:
+            return  # a fenced copy leaves the store to the newer one
         with self.engine.lock:
             self.progress.mark(monotonic_ms())
             due = self.progress.to_save()
         if due is not None:
-            assert self._file is not None
-            await asyncio.to_thread(self._file.save, due)
+            self._keeper.start(due)
+        await self._keeper.finished()
 
     def _stored(self, tp: TopicPartition, fate: Stored, record_count: int) -> None:
         if self.progress is not None:
             self.progress.stored(tp, fate, record_count)
 
     def _save_if_due(self) -> None:
-        if self.progress is None or self._file is None or self._saving is not None:
+        if self.progress is None or self._keeper is None or self._keeper.is_saving:
             return
         with self.engine.lock:
             due = self.progress.to_save()
         if due is not None:
-            file = self._file
+            self._keeper.start(due)
 
-            async def save() -> None:
-                try:
-                    await asyncio.to_thread(file.save, due)
-                except Exception as error:
-                    self.save_failure = error
-                finally:
-                    self._saving = None
+    async def flush(self) -> None:
+        """Until every row is settled and the position saved; raises what nobody was told yet."""
+        await self.engine.flushed()
+        self.tell_failures()
+        if (failed := self.engine.pipeline.fenced or self.engine.pipeline.failed) is not None:
+            raise error_of(failed, "a row")
+        if not self.closed:
+            await self.save_position()
 
-            self._saving = self.engine.loop.create_task(save())
+    async def flush_within(self, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.flush()
+        except TimeoutError:
+            waiting = self.engine.pipeline.unsettled_batches
+            raise TimeoutError(f"{waiting} batches are unacknowledged after {timeout_s} s") from None
 
-    async def close(self, timeout_s: float | None) -> None:
-        """Flush within the time given, then end everything."""
+    def tell_failures(self) -> None:
+        """Raise for rows that failed, unless somebody has asked for the result of one of their batch."""
+        untold = self.engine.take_untold()
+        if untold:
+            batch, fate = untold[0]
+            count = sum(failed.record_count for failed, _ in untold)
+            raise error_of(fate, f"the first of {count} rows that failed, for {batch.tp},")
+
+    async def close(self, timeout_s: float | None, *, is_complete: bool = True) -> None:
+        """Flush within the time given, then end everything, and raise for rows that failed unseen.
+
+        Not complete: the caller broke off with an error of its own, perhaps between two sends for one
+        position, which is then not saved.
+        """
         if self.closed:
             return
         try:
             async with asyncio.timeout(timeout_s):
                 await self.engine.flushed()
-                await self.save_position()
+                if is_complete:
+                    await self.save_position()
         except TimeoutError:
             pass
         finally:
             self.closed = True
             await self.engine.stop("the producer was closed before it was acknowledged")
             await self.cluster.close()
+        if self._keeper is not None and is_complete:
+            await self._keeper.finished()
+        if is_complete:
+            self.tell_failures()
+
+
+def _header(header: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    name, content = header
+    if not isinstance(name, str):
+        raise ConfigError(f"a header's name is a str, not {type(name).__name__}")
+    return name, _as_bytes(content, f"header {name!r}")
 
 
 def _as_bytes(value: Any, what: str) -> bytes | None:

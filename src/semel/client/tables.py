@@ -1,27 +1,133 @@
-"""Arrow tables as batches to send: partitions, cuts and encoding by column, never row by row."""
+"""Arrow tables as batches to send: partitions, cuts and encoding by column, never row by row.
+
+A table is cut into chunks, a chunk into one run of rows a partition, a run into batches. Chunks are as large as
+gives every partition about two full batches: what is done once a batch then costs little a row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from semel.client.delivery import error_of, settled_fate
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.fate import Fate, Parts, Stored
 from semel.errors import ConfigError
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK_ROWS_MAX: Final = 40_000
+TABLE_BATCH_BYTES: Final = 1_000_000  # below Kafka's max.message.bytes, unless batch_bytes asks for more
+_BATCHES_A_PARTITION: Final = 2
+_CHUNK_BYTES_MAX: Final = 32 * 1024 * 1024
+_ROW_OVERHEAD_BYTES: Final = 40
 _COLUMNS: Final = ("key", "value", "timestamp", "headers")
 
 
-def chunks_of(table: pa.Table) -> Iterator[pa.Table]:
-    """The table in pieces, columns checked before the first."""
+@dataclass(frozen=True, slots=True)
+class StoredRange:
+    """Rows of a table that lie together: ``row_count`` of them from ``base_offset`` on.
+
+    ``base_offset`` is None when the log said only *that* they are stored (a duplicate's answer).
+    """
+
+    topic: str
+    partition: int
+    base_offset: int | None
+    row_count: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+class TableDelivery:
+    """A table on its way. Blocking code calls ``result()``, async code awaits it."""
+
+    def __init__(self, row_count: int) -> None:
+        self.row_count = row_count
+        self.already_stored = 0  # rows that an earlier run had stored; nothing was sent of them
+        self._batches: list[ProducerBatch] = []
+
+    def done(self) -> bool:
+        return all(batch.settled.done() for batch in self._batches)
+
+    def result(self, timeout: float | None = None) -> list[StoredRange]:
+        """Wait (in seconds, for each batch) until all rows are stored: where, partition by partition.
+
+        Raises NotStored, CannotKnow or ProducerFenced for the first rows that failed.
+        """
+        return self._ranges([batch.settled.result(timeout) for batch in self._batches])
+
+    def __await__(self) -> Generator[Any, None, list[StoredRange]]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> list[StoredRange]:
+        return self._ranges(await asyncio.gather(*map(settled_fate, self._batches)))
+
+    def took(self, batch: ProducerBatch) -> None:
+        """One more batch is in the buffer."""
+        self._batches.append(batch)
+
+    def _ranges(self, fates: list[Fate]) -> list[StoredRange]:
+        found: list[StoredRange] = []
+        for batch, fate in zip(self._batches, fates, strict=True):
+            parts = fate.parts if isinstance(fate, Parts) else ((0, fate),)
+            ends = [*(first for first, _ in parts[1:]), batch.record_count]
+            for (first, part), end in zip(parts, ends, strict=True):
+                if not isinstance(part, Stored):
+                    for each in self._batches:
+                        each.told = True
+                    raise error_of(part, f"a part of the table, for {batch.tp},")
+                found.append(_range_of(batch.tp, part, end - first))
+        found.sort(key=lambda each: (each.topic, each.partition))  # stable: in order within a partition
+        return found
+
+
+def _range_of(tp: TopicPartition, stored: Stored, row_count: int) -> StoredRange:
+    grant = stored.grant
+    return StoredRange(
+        *tp,
+        stored.base_offset,
+        row_count,
+        NO_PRODUCER_ID if grant is None else grant.producer_id,
+        NO_PRODUCER_EPOCH if grant is None else grant.producer_epoch,
+        stored.base_sequence,
+    )
+
+
+def check_columns(table: pa.Table) -> None:
+    """Refuse what could not be sent, before anything is."""
+    import pyarrow as pa
+
     if "value" not in table.column_names or not set(table.column_names) <= set(_COLUMNS):
         raise ConfigError(
             f"a table to send has columns value, key, timestamp, headers; not {table.column_names}"
         )
-    for first in range(0, table.num_rows, CHUNK_ROWS_MAX):
-        yield table.slice(first, CHUNK_ROWS_MAX)
+    for name in {"key", "value"} & set(table.column_names):
+        kind = table.schema.field(name).type
+        if kind not in (pa.binary(), pa.string(), pa.null()):
+            raise ConfigError(f"a table's {name} column is binary or string, not {kind}")
+
+
+def chunks_of(
+    table: pa.Table, partition_count: int, batch_bytes: int, buffer_bytes: int
+) -> Iterator[pa.Table]:
+    """The table in pieces that the buffer has room for."""
+    check_columns(table)
+    if not table.num_rows:
+        return
+    row_bytes = table.nbytes // table.num_rows + _ROW_OVERHEAD_BYTES
+    chunk_bytes = min(
+        _BATCHES_A_PARTITION * partition_count * max(batch_bytes, TABLE_BATCH_BYTES),
+        buffer_bytes // 2,
+        _CHUNK_BYTES_MAX,
+    )
+    chunk_rows = max(1, chunk_bytes // row_bytes)
+    for first in range(0, table.num_rows, chunk_rows):
+        yield table.slice(first, chunk_rows)
 
 
 def partitions_of(chunk: pa.Table, partition_count: int, rows_before: int, rows_a_turn: int) -> Any:
@@ -41,7 +147,7 @@ def encode_rows(chunk: pa.Table, rows: Any, **options: Any) -> list[bytearray]:
     """The rows at these indexes, encoded in order."""
     from semel.record.columnar import encode_columns
 
-    part = chunk.take(rows)
+    part = chunk if len(rows) == chunk.num_rows else chunk.take(rows)
     named = {name: part[name] for name in part.column_names}
     stamps = named["timestamp"] if "timestamp" in named else options.pop("now_ms")
     options.pop("now_ms", None)

@@ -1,5 +1,5 @@
 """A child process of the demo, in a process group of its own, so that kill -9 takes all of it: a Spark
-driver is a Python process, a JVM and its workers."""
+driver is a Python process and a JVM."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ class Child:
         return self._process.poll()
 
     def kill(self) -> None:
-        """kill -9 for the whole group; no harm when it has ended."""
+        """kill -9 for the whole group; no harm when it has ended.
+
+        Spark's Python workers are a group of their own. They go when their pipe to the JVM breaks, and until
+        then are what the sink has to fence: writers of a dead driver.
+        """
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -13,7 +13,7 @@ from semel.demo.summary import conclusion, facts
 
 if TYPE_CHECKING:
     from semel.demo.proof import Proof
-    from semel.demo.run import Story
+    from semel.demo.story import Story
 
 _STYLE: Final = """
 :root { color-scheme: light dark }

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import tempfile
+from pathlib import Path
 
 from semel.demo.data import airlines
 
@@ -19,16 +22,30 @@ _SCHEMA = (
 
 
 def stream(
-    bootstrap: str, input_topic: str, output_topic: str, *, sink_id: str, checkpoint: str, rows_per_batch: int
+    bootstrap: str,
+    input_topic: str,
+    output_topic: str,
+    *,
+    sink_id: str,
+    checkpoint: str,
+    rows_per_batch: int,
+    scratch: Path,
 ) -> list[dict[str, object]]:
-    """Run until all that is there has been written; what each micro-batch did."""
+    """Run until all that is there has been written; what each micro-batch did.
+
+    ``scratch`` takes the temporary files, which a killed Spark leaves behind.
+    """
     from pyspark.sql import functions as F
 
     from semel.spark.session import session
 
     # local[2,4]: a task that loses the server is tried again, as it is on a cluster.
-    spark = session("semel-demo", "local[2,4]", {"spark.sql.shuffle.partitions": "2"})
-    spark.sparkContext.setLogLevel("ERROR")
+    conf = {
+        "spark.log.level": "ERROR",
+        "spark.local.dir": str(scratch),
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}"',
+    }
+    spark = session("semel-demo", "local[2,4]", conf)
     names = spark.createDataFrame(airlines(), "carrier string, airline string")
     flight = F.from_json(F.col("value").cast("string"), _SCHEMA)
     query = (
@@ -81,7 +98,10 @@ def main() -> None:
     for name in ("bootstrap", "input", "output", "sink-id", "checkpoint"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--rows-per-batch", type=int, required=True)
+    parser.add_argument("--scratch", type=Path, required=True)
     options = parser.parse_args()
+    options.scratch.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(options.scratch)
     batches = stream(
         options.bootstrap,
         options.input,
@@ -89,6 +109,7 @@ def main() -> None:
         sink_id=options.sink_id,
         checkpoint=options.checkpoint,
         rows_per_batch=options.rows_per_batch,
+        scratch=options.scratch,
     )
     sys.stdout.write(json.dumps({"batches": batches}) + "\n")
 

@@ -1,34 +1,70 @@
-"""The demo's screen: a line a step while it runs, one table at the end."""
+"""The demo's screen: a line a step and, on a terminal, bars while it runs; one table at the end."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
     from semel.demo.proof import Proof
-    from semel.demo.run import Story
+    from semel.demo.story import Story
+    from semel.demo.timeline import Sample
 
 
 class Screen:
-    """Steps go to stderr, the result to stdout."""
+    """Steps go to stderr, the result to stdout. Bars are drawn on a terminal only, and taken back."""
 
     def __init__(self) -> None:
         self._notes = Console(stderr=True, highlight=False)
         self._data = Console(highlight=False)
         self._began = time.monotonic()
+        self._bars = Progress(
+            TextColumn("          {task.description:<12}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=self._notes,
+            transient=True,
+            disable=not self._notes.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
 
     def step(self, text: str) -> None:
         self._notes.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {text}", soft_wrap=True)
 
-    def close(self) -> None:
-        """Nothing is drawn that would have to be taken back."""
+    def watcher(self, row_count: int, with_output: bool) -> Callable[[Sample], None]:
+        """Bars for the rows of the topics; to be shown every sample."""
+        stored = self._bars.add_task("input", total=row_count)
+        enriched: TaskID | None = None
+
+        def show(sample: Sample) -> None:
+            nonlocal enriched
+            self._bars.update(stored, completed=min(sample.input_rows, row_count))
+            if with_output and enriched is None and sample.output_rows:
+                enriched = self._bars.add_task("output", total=row_count)
+            if enriched is not None:
+                self._bars.update(enriched, completed=min(sample.output_rows, row_count))
+
+        return show
+
+    def proof_progress(self, row_count: int, topic_readings: int) -> Callable[[int], None]:
+        """A bar for the proof, which reads the file once and topics ``topic_readings`` times."""
+        reading = self._bars.add_task("rows read", total=row_count * (1 + topic_readings))
+        return lambda rows: self._bars.advance(reading, rows)
 
     def summary(self, story: Story, proof: Proof, report_path: Path) -> None:
+        self._bars.stop()
         table = Table(show_header=False, box=None, padding=(0, 2))
         table.add_column(justify="right")
         table.add_column()
@@ -46,43 +82,37 @@ class Screen:
 
 def facts(story: Story, proof: Proof) -> list[tuple[str, str]]:
     """What was measured, as (number, what it is); the screen and the report share it."""
-    kills = [event for event in story.timeline.events if event.is_kill]
+    kills = [event.what.removeprefix("kill -9 ") for event in story.timeline.events if event.is_kill]
     rows = [
         (f"{story.row_count:,}", "flights, each named by time, carrier and flight number"),
-        (
-            str(len(kills)),
-            "times kill -9: " + ", ".join(event.what.removeprefix("kill -9 ") for event in kills),
-        ),
+        (str(len(kills)), f"times kill -9: {', '.join(kills)}"),
         (f"{story.stored_at_producer_kill:,}", "flights were stored when the producer died"),
-        (
-            f"{story.turned_away_by_producer:,}",
-            "of those lay behind the saved position, came again, and were turned away",
-        ),
+        (f"{story.dropped_by_resume:,}", "of them were handed again, and dropped by its resume"),
     ]
     if proof.piped is not None:
         rows += [
-            (
-                f"{story.turned_away_by_sink:,}",
-                "rows of undecided micro-batches came again, and were turned away",
-            ),
-            (f"{story.drivers}", "Spark drivers, until one came to the end"),
+            (f"{story.drivers}", "Spark drivers until one came to the end"),
+            (f"{story.undecided_at_driver_kill:,}", "rows of a micro-batch were stored when the driver died"),
+            (f"{story.undecided_at_server_kill:,}", "when the server died under the next one"),
+            (f"{story.found_stored_by_sink:,}", "rows came again from Spark; the sink found them stored"),
             (f"{proof.piped.output.rows:,}", "rows in the output"),
         ]
-    problems = len(proof.loaded.findings) + (len(proof.piped.result.findings) if proof.piped else 0)
     rows += [
-        (str(problems), "checks violated: lost, doubled, extra, out of order"),
-        (
-            f"{story.total_s:.0f} s",
-            f"in all: load {story.load_s:.0f}, stream {story.stream_s:.0f}, prove {story.prove_s:.0f}",
-        ),
+        (f"{story.duplicate_batches:,}", 'batches came again to the server; its verdict was "duplicate"'),
+        (str(proof.finding_count), "checks violated: lost, doubled, extra, out of order"),
+        (f"{story.total_s:.0f} s", f"in all: {_parts(story)}"),
     ]
     return rows
+
+
+def _parts(story: Story) -> str:
+    parts = {"load": story.load_s, "stream": story.stream_s, "prove": story.prove_s}
+    return ", ".join(f"{name} {seconds:.0f}" for name, seconds in parts.items() if seconds)
 
 
 def conclusion(proof: Proof) -> str:
     """One sentence."""
     if not proof.holds:
         return "a flight was lost, doubled, or came out of order"
-    if proof.piped is None:
-        return "every flight is in the log exactly once, in order of its key"
-    return "every flight is in the output exactly once, in order of its key; none lost, none doubled"
+    where = "log" if proof.piped is None else "output"
+    return f"every flight is in the {where} exactly once, in order of its key"

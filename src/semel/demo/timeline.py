@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from semel.client.blocking import Cluster
+from semel.demo.child import Child
 from semel.errors import SemelError
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 
 SAMPLE_EVERY_S: Final = 0.03
-_WATCH_TIMEOUT_MS: Final = 1_000
-_SAMPLES_MAX: Final = 20_000  # ten minutes
+_WATCH_TIMEOUT_MS: Final = 5_000
+_SAMPLES_MAX: Final = 50_000  # half an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,14 @@ class Timeline:
     input_topic: str
     output_topic: str
     partition_count: int
+    watcher: Callable[[Sample], None] | None = None  # is shown every sample, in the sampling thread
     samples: list[Sample] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    output_ends: dict[TopicPartition, int] = field(default_factory=dict)  # as of the last sample
     _began: float = field(default_factory=time.monotonic)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _defect: BaseException | None = None
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._watch, name="demo-timeline", daemon=True)
@@ -70,35 +74,57 @@ class Timeline:
     def mark(self, what: str, *, is_kill: bool = False) -> None:
         self.events.append(Event(self.now_s, what, is_kill))
 
-    def wait_for(
-        self, reached: Callable[[Sample, Sample], bool], goes_on: Callable[[], bool], timeout_s: float
-    ) -> bool:
-        """Until ``reached(previous, last)``; False when ``goes_on`` ends first."""
-        deadline = time.monotonic() + timeout_s
+    def wait_for(self, reached: Callable[[Sample, Sample], bool], child: Child, silence_s_max: float) -> bool:
+        """Until ``reached(previous, last)``; False when the child ends first.
+
+        :class:`SemelError` when no row has moved for ``silence_s_max``, however long it takes in all: on a
+        busy machine a Spark driver alone may need a minute to start.
+        """
+        moved_at = time.monotonic()
         seen = len(self.samples)
-        while time.monotonic() < deadline:
+        while True:
             while seen < len(self.samples):
                 seen += 1
-                if seen >= 2 and reached(self.samples[seen - 2], self.samples[seen - 1]):
+                before, last = self.samples[max(seen - 2, 0)], self.samples[seen - 1]
+                if (before.input_rows, before.output_rows) != (last.input_rows, last.output_rows):
+                    moved_at = time.monotonic()
+                if reached(before, last):
                     return True
-            if not goes_on():
+            if not child.is_running:
                 return False
+            if self._defect is not None:
+                raise SemelError(f"the demo lost sight of the log: {self._defect!r}") from self._defect
+            if time.monotonic() - moved_at > silence_s_max:
+                raise SemelError(
+                    f"the demo got stuck: under the {child.name} no row moved for {silence_s_max:.0f} s; "
+                    f"what it said is in {child.stderr_path}"
+                )
             self._stop.wait(SAMPLE_EVERY_S / 3)
-        raise SemelError(f"the demo got stuck: nothing happened for {timeout_s:.0f} s")
+
+    def wait_for_end_of(self, child: Child, silence_s_max: float) -> None:
+        """Until the child has ended, well or not."""
+        self.wait_for(lambda *_: False, child, silence_s_max)
 
     def _watch(self) -> None:
+        try:
+            with Cluster(
+                self.bootstrap, client_id="semel-demo-watch", request_timeout_ms=_WATCH_TIMEOUT_MS
+            ) as cluster:
+                while not self._stop.wait(SAMPLE_EVERY_S) and len(self.samples) < _SAMPLES_MAX:
+                    try:
+                        self._sample(cluster)
+                    except SemelError:
+                        continue  # the server is being killed: that is the point
+        except BaseException as defect:  # a thread that died in silence would look like a stuck pipeline
+            self._defect = defect
+
+    def _sample(self, cluster: Cluster) -> None:
         numbers = range(self.partition_count)
         partitions = [TopicPartition(t, n) for t in (self.input_topic, self.output_topic) for n in numbers]
-        wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
-        with Cluster(
-            self.bootstrap, client_id="semel-demo-watch", request_timeout_ms=_WATCH_TIMEOUT_MS
-        ) as cluster:
-            while not self._stop.wait(SAMPLE_EVERY_S) and len(self.samples) < _SAMPLES_MAX:
-                try:
-                    found = cluster.list_offsets(wanted)
-                except SemelError:
-                    continue  # the server is being killed: that is the point
-                rows = {self.input_topic: 0, self.output_topic: 0}
-                for partition, listed in found.items():
-                    rows[partition.topic] += listed.offset
-                self.samples.append(Sample(self.now_s, rows[self.input_topic], rows[self.output_topic]))
+        listed = cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+        ends = {partition: at.offset for partition, at in listed.items()}
+        self.output_ends = {p: end for p, end in ends.items() if p.topic == self.output_topic}
+        output_rows = sum(self.output_ends.values())
+        self.samples.append(Sample(self.now_s, sum(ends.values()) - output_rows, output_rows))
+        if self.watcher is not None:
+            self.watcher(self.samples[-1])

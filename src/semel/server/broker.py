@@ -46,7 +46,11 @@ class Broker:
         self._readable = told
 
     def handle_next(
-        self, frames: Sequence[memoryview], dialled: Address, now_ms: int, answer_bytes_max: int
+        self,
+        frames: Sequence[memoryview],
+        dialled: Address,
+        now_ms: int,
+        answer_bytes_max: Callable[[], int],
     ) -> Handled:
         """Handle the first of the frames, with those behind it that can be handled together with it."""
         arrived = []

@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
                     frames[handled_to:] if handled_to else frames,
                     self.dialled,
                     listener.wall_clock_ms(),
-                    listener.budget.answer_bytes_max(),
+                    listener.budget.answer_bytes_max,
                 )
             except MalformedMessage as error:
                 self.close(f"malformed request: {error}")

@@ -25,6 +25,7 @@ from semel.core.log.config import LogConfig
 from semel.core.log.recovery import Sound
 from semel.errors import ConfigError, StorageError
 from semel.server.broker import Broker
+from semel.server.limits import fitted, raise_open_files_max
 from semel.server.listener import Listener
 from semel.server.logs import configure_logs
 from semel.server.storage.settings import StorageSettings
@@ -63,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(settings: ServerSettings) -> int:
     """Serve until SIGTERM or SIGINT."""
     configure_logs(settings.log_format, settings.log_level)
+    settings = fitted(settings, raise_open_files_max())
     try:
         import uvloop
     except ImportError:
@@ -89,7 +91,7 @@ async def _serve(settings: ServerSettings) -> int:
 
             metrics = await start_metrics(settings.metrics, listener)
     except OSError as error:
-        log.error("cannot listen: %s", error)
+        log.error("cannot listen: %s (choose another address with --listen HOST:PORT)", error)
         storage.close(now_ms=listener.wall_clock_ms())
         return 1
     warn_when_exposed(settings.listen)

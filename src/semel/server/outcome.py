@@ -24,7 +24,7 @@ class Call(NamedTuple):
     client_id: str | None
     dialled: Address  # the server's own address on this connection
     now_ms: int  # wall clock: it ends up in the log
-    answer_bytes_max: int  # what the shell is ready to hold for this client
+    answer_bytes_max: Callable[[], int]  # what the shell is ready to hold for this client, when asked
 
 
 class Answer(NamedTuple):

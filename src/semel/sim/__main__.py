@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from semel.sim.simulation import SeedResult
 from semel.sim.swarm import run_seeds
 
 
-def run(seeds: int, first_seed: int = 0, workers: int = 1) -> int:
+def run(
+    seeds: int, first_seed: int = 0, workers: int = 1, on_result: Callable[[SeedResult], None] | None = None
+) -> int:
     """Run, print the report, return the exit code: 0 all clean, 1 a seed failed or a fault never bit."""
-    report = run_seeds(first_seed, seeds, workers=workers)
+    report = run_seeds(first_seed, seeds, workers=workers, on_result=on_result)
     sys.stdout.writelines(f"{line}\n" for line in report.lines())
     return 0 if report.is_clean else 1
 

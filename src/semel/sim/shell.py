@@ -119,7 +119,8 @@ class ServerShell:
             del received[:end]
         while frames and link in self._connections:
             try:
-                handled = self._broker.handle_next(frames, ADDRESS, self._scheduler.now_ms, ANSWER_BYTES_MAX)
+                now_ms = self._scheduler.now_ms
+                handled = self._broker.handle_next(frames, ADDRESS, now_ms, lambda: ANSWER_BYTES_MAX)
             except MalformedMessage:
                 self._drop(link)
                 return

@@ -20,11 +20,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from semel.core.sink.ranges import Verdict
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import TaskReport
+from semel.core.sink.writes import judge_version, writers_of_write
 from semel.errors import SinkError
 from semel.spark.commit import Attempted, decide_batch
 from semel.spark.options import SinkOptions
+from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of
 from semel.spark.takeover import begin_run, unnamed_run
 from semel.spark.task_write import TaskWrite
@@ -34,9 +37,8 @@ from semel.spark.task_write import TaskWrite
 class BatchPlan:
     """What the tasks of one batch write share."""
 
-    ticket: Ticket
+    ticket: Ticket | None  # None: skipped, because txnVersion is not above the last decided one
     write_id: str
-    skipped: bool = False  # txnVersion is not above the last decided one
 
 
 @dataclass
@@ -54,16 +56,12 @@ def plan_write(options: SinkOptions) -> BatchPlan:
         return BatchPlan(unnamed_run(options, log), write_id)
     log = SinkLog(options.connection, f"txn.{options.txn_app_id}")
     write_id = f"{options.txn_version}"
-    ticket = begin_run(options, log, only_writers_of=_prefix(write_id))
-    decided = history_of(log, options.connection).decision
-    done = (
-        decided is not None and decided.txn_version is not None and decided.txn_version >= options.txn_version
-    )
-    return BatchPlan(ticket, write_id, skipped=done)
-
-
-def _prefix(write_id: str) -> str:
-    return f"write:{write_id}/"
+    # Judged before the fence, so that a version that is not to be written disturbs nobody, and after it.
+    if allow(judge_version(history_of(log, options.connection), options.txn_version)) is Verdict.SKIP:
+        return BatchPlan(None, write_id)
+    ticket = begin_run(options, log, only_writers_of=writers_of_write(write_id))
+    verdict = allow(judge_version(history_of(log, options.connection), options.txn_version))
+    return BatchPlan(None if verdict is Verdict.SKIP else ticket, write_id)
 
 
 class SemelWriter(DataSourceArrowWriter):
@@ -83,8 +81,8 @@ class SemelWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         if context is None or self.plan is None:
             raise SinkError("the sink works in the tasks of a Spark job only")
-        writer = f"{_prefix(self.plan.write_id)}{context.partitionId()}"
-        if self.plan.skipped:
+        writer = f"{writers_of_write(self.plan.write_id)}{context.partitionId()}"
+        if self.plan.ticket is None:
             for _ in iterator:
                 pass
             return BatchMessage(Attempted(TaskReport(writer, None, -1, 0, skipped=True), False))
@@ -104,13 +102,14 @@ class SemelWriter(DataSourceArrowWriter):
         """In a process of its own, on the planned writer."""
         assert self.plan is not None
         attempted = [message.attempted for message in messages if isinstance(message, BatchMessage)]
-        if attempted:
+        if attempted and self.plan.ticket is not None:
             decide_batch(
                 self.options,
                 self.plan.ticket,
                 attempted,
                 query_id=self.plan.write_id,
                 batch_id=0,
+                carry=False,
                 txn_version=self.options.txn_version,
             )
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from semel.core.sink.decide import check_reports, check_twin, decide
+from semel.core.sink.decide import check_reports, check_twin, decide, has_twin
 from semel.core.sink.digest import NO_ROWS
+from semel.core.sink.epochs import closing_epoch, identity_epoch
+from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Decision
-from semel.core.sink.run import Ticket, closing_epoch
+from semel.core.sink.run import Ticket
 from semel.core.sink.task import OutputReport, TaskReport
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, history_of
+from semel.spark.sink_log import SinkLog, history_of, partitions_of
 from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import fence_writers
 from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, ProducerGrant, TopicPartition
@@ -36,6 +38,8 @@ def decide_batch(
     attempted: Sequence[Attempted],
     query_id: str,
     batch_id: int,
+    *,
+    carry: bool = True,
     txn_version: int | None = None,
 ) -> Decision | None:
     """Append the DECISION and return it; ``None`` when all was decided before."""
@@ -48,26 +52,33 @@ def decide_batch(
     refusal = check_reports(ticket, [entry.report for entry in written])
     if refusal is not None:
         allow(refusal)
-    twins = history.twins_of(ticket.sink_epoch)
     reports = []
+    closed = False
     for entry in written:
         report = entry.report
-        if (entry.twin_possible or report.writer in twins) and report.producer_id >= 0:
-            report = _settle_twins(log, ticket, report)
-        reports.append(report)
-    closed = bool(twins) or any(entry.twin_possible for entry in written)
+        twin = entry.twin_possible or has_twin(history, ticket, report)
+        closed |= twin
+        reports.append(
+            _settle_twins(log, ticket, history, report) if twin and report.producer_id >= 0 else report
+        )
     decision = allow(
-        decide(ticket, history, reports, query_id, batch_id, closed=closed, txn_version=txn_version)
+        decide(
+            ticket, history, reports, query_id, batch_id, closed=closed, carry=carry, txn_version=txn_version
+        )
     )
     if decision is not None and ticket.producer_id != NO_PRODUCER_ID:
-        log.append(decision, ProducerGrant(ticket.producer_id, ticket.sink_epoch), ticket.journal_sequence)
+        grant = ProducerGrant(ticket.producer_id, identity_epoch(ticket.sink_epoch))
+        log.append(decision, grant, ticket.journal_sequence)
     return decision
 
 
-def _settle_twins(log: SinkLog, ticket: Ticket, report: TaskReport) -> TaskReport:
+def _settle_twins(log: SinkLog, ticket: Ticket, history: SinkHistory, report: TaskReport) -> TaskReport:
     """End the writer's epoch, so that no twin writes any more, and read back what stands there."""
-    output = ticket.output
-    partitions = [TopicPartition(output.topic, number) for number in range(output.partition_count)]
+    # Topics that a task of this micro-batch was the first to write are in the history only.
+    outputs = history.outputs | dict(ticket.outputs)
+    ticket = replace(ticket, starts=history.starts | dict(ticket.starts))
+    partitions = [tp for output in outputs.values() for tp in partitions_of(output)]
+    ids = {report.producer_id, *ticket.writers.get(report.writer, {}).values()}
     fence_writers(
         log.cluster, ticket.sink_id, {(report.producer_id, closing_epoch(ticket.sink_epoch)): partitions}
     )
@@ -80,7 +91,7 @@ def _settle_twins(log: SinkLog, ticket: Ticket, report: TaskReport) -> TaskRepor
         digest, end_offset = NO_ROWS, 0
         from_offset = ticket.scan_from(report.writer, tp)
         for _, rows, offsets in stored_rows(
-            log.cluster, tp, {report.producer_id: from_offset}, ends[tp].offset
+            log.cluster, tp, dict.fromkeys(ids, from_offset), ends[tp].offset
         ):
             digest = digest.over(rows.keys, rows.values, rows.headers)
             end_offset = int(offsets[len(offsets) - 1].as_py()) + 1

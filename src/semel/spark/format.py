@@ -15,7 +15,7 @@ from semel.errors import ConfigError
 from semel.spark.batch_sink import SemelWriter
 from semel.spark.options import sink_options, source_options
 from semel.spark.output import check_columns
-from semel.spark.source import SemelReader, SemelStreamReader, columns_of
+from semel.spark.source import SemelReader, SemelStreamReader, chosen_columns, columns_of
 from semel.spark.stream_sink import SemelStreamWriter
 
 
@@ -29,26 +29,28 @@ class SemelDataSource(DataSource):
 
     def schema(self) -> str:
         """The connector's columns; ``headers`` only when it is asked for."""
-        return columns_of(self.options)
+        return ", ".join(f"{name} {of_type}" for name, of_type in columns_of(self.options).items())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch query."""
-        return SemelReader(source_options(self.options, streaming=False))
+        options = source_options(self.options, streaming=False)
+        return SemelReader(options, chosen_columns(schema, self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming query."""
-        return SemelStreamReader(source_options(self.options, streaming=True))
+        options = source_options(self.options, streaming=True)
+        return SemelStreamReader(options, chosen_columns(schema, self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write."""
-        check_columns(schema)
+        options = sink_options(self.options, streaming=False)
+        check_columns(schema, has_topic=options.topic is not None)
         if overwrite:
             raise ConfigError('a log can only be appended to: use mode("append")')
-        return SemelWriter(sink_options(self.options, streaming=False))
+        return SemelWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A micro-batch of a streaming query."""
-        check_columns(schema)
-        return SemelStreamWriter(
-            sink_options(self.options, streaming=True), self.options.get("checkpointLocation", "")
-        )
+        options = sink_options(self.options, streaming=True)
+        check_columns(schema, has_topic=options.topic is not None)
+        return SemelStreamWriter(options, self.options.get("checkpointLocation", ""))

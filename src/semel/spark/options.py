@@ -16,6 +16,10 @@ from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
 from semel.types import TopicPartition
 
+POLL_TIMEOUT_MS: Final = 120_000  # kafkaConsumer.pollTimeoutMs
+TRIGGER_DELAY_MS_MAX: Final = 15 * 60_000
+_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SPARK_OWN: Final = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
@@ -25,22 +29,18 @@ _SOURCE: Final = frozenset(
         "startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp",
         "startingoffsetsbytimestampstrategy",
         "endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp",
-        "maxoffsetspertrigger", "minpartitions", "includeheaders", "failondataloss",
+        "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay",
+        "minpartitions", "maxrecordsperpartition", "includeheaders", "failondataloss",
+        "commitgroup", "kafkaconsumer.polltimeoutms",
+        "fetchoffset.numretries", "fetchoffset.retryintervalms",
     }
 )  # fmt: skip
 _SINK: Final = frozenset({"topic", "exactlyonce", "sinkid", "txnappid", "txnversion", "includeheaders"})
-_NOT_YET: Final = {
-    "minoffsetspertrigger": "minOffsetsPerTrigger",
-    "maxtriggerdelay": "maxTriggerDelay",
-    "maxrecordsperpartition": "maxRecordsPerPartition",
-    "groupidprefix": "groupIdPrefix",
-    "kafka.group.id": "kafka.group.id",
-    "commitgroup": "commitGroup",
-    "kafkaconsumer.polltimeoutms": "kafkaConsumer.pollTimeoutMs",
-    "fetchoffset.numretries": "fetchOffset.numRetries",
-    "fetchoffset.retryintervalms": "fetchOffset.retryIntervalMs",
-}
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
+_NO_GROUP: Final = "the source reads without a group; commitGroup names one that is told how far the query is"
 _REFUSED: Final = {
+    "kafka.group.id": _NO_GROUP,
+    "groupidprefix": _NO_GROUP,
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.key.deserializer": "keys are read as bytes",
     "kafka.value.deserializer": "values are read as bytes",
@@ -89,11 +89,18 @@ class SourceOptions:
     end: Position = field(default_factory=Position)
     no_timestamp_match_is_error: bool = True
     offsets_per_trigger_max: int | None = None
+    offsets_per_trigger_min: int | None = None
+    trigger_delay_ms_max: int = TRIGGER_DELAY_MS_MAX
     partitions_min: int | None = None
+    records_per_partition_max: int | None = None
     include_headers: bool = False
     fail_on_data_loss: bool = True
     isolation: Isolation = "read_committed"
     partition_fetch_bytes_max: int = 8 * 2**20
+    poll_timeout_ms: int = POLL_TIMEOUT_MS
+    offset_retries: int = 3
+    offset_retry_interval_ms: int = 10
+    commit_group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ class SinkOptions:
     """What a sink writes, and under which name."""
 
     connection: Connection
-    topic: str | None
+    topic: str | None  # None: the column's
     sink_id: str | None
     compression: str = "none"
     batch_bytes_max: int = 1_000_000
@@ -122,8 +129,14 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
             if name.lower() in given:
                 raise ConfigError(f"option {name} is for batch queries; a stream has no end")
-    elif "maxoffsetspertrigger" in given:
-        raise ConfigError("option maxOffsetsPerTrigger is for streaming queries")
+    else:
+        for name in _STREAM_ONLY:
+            if name.lower() in given:
+                raise ConfigError(f"option {name} is for streaming queries")
+    rows_min = _positive(given, "minOffsetsPerTrigger")
+    rows_max = _positive(given, "maxOffsetsPerTrigger")
+    if rows_min is not None and rows_max is not None and rows_min > rows_max:
+        raise ConfigError(f"minOffsetsPerTrigger={rows_min} is above maxOffsetsPerTrigger={rows_max}")
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise ConfigError(
@@ -147,12 +160,19 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         start=start,
         end=end,
         no_timestamp_match_is_error=strategy == "error",
-        offsets_per_trigger_max=_positive(given, "maxOffsetsPerTrigger"),
+        offsets_per_trigger_max=rows_max,
+        offsets_per_trigger_min=rows_min,
+        trigger_delay_ms_max=_duration_ms(given, "maxTriggerDelay", TRIGGER_DELAY_MS_MAX),
         partitions_min=_positive(given, "minPartitions"),
+        records_per_partition_max=_positive(given, "maxRecordsPerPartition"),
         include_headers=_flag(given, "includeHeaders", default=False),
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
         isolation=_isolation(given),
         partition_fetch_bytes_max=_positive(given, "kafka.max.partition.fetch.bytes") or 8 * 2**20,
+        poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
+        offset_retries=_count(given, "fetchOffset.numRetries", 3),
+        offset_retry_interval_ms=_count(given, "fetchOffset.retryIntervalMs", 10),
+        commit_group=given.get("commitgroup") or None,
     )
 
 
@@ -177,8 +197,6 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         raise ConfigError(
             f"option sinkId={sink_id!r}: up to 200 letters, digits, dots, dashes and underscores"
         )
-    if not given.get("topic"):
-        raise ConfigError("option topic is required; a topic column is not supported yet")
     txn_app_id, version = given.get("txnappid"), given.get("txnversion")
     if (txn_app_id is None) != (version is None):
         raise ConfigError("the options txnAppId and txnVersion name a batch write together: give both")
@@ -190,7 +208,7 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         )
     return SinkOptions(
         connection=_connection(given),
-        topic=given["topic"],
+        topic=given.get("topic") or None,
         sink_id=sink_id,
         compression=_choice(given, "kafka.compression.type", ("none", "gzip", "snappy", "lz4", "zstd")),
         batch_bytes_max=_positive(given, "kafka.max.request.size") or 1_000_000,
@@ -204,8 +222,6 @@ def _known(options: Mapping[str, str], own: frozenset[str]) -> dict[str, str]:
     for name in given:
         if name in own or name in _KAFKA or name in _SPARK_OWN:
             continue
-        if name in _NOT_YET:
-            raise ConfigError(f"option {_NOT_YET[name]} is not supported yet")
         if name in _REFUSED:
             raise ConfigError(f"option {name} is not supported: {_REFUSED[name]}")
         near = difflib.get_close_matches(name, _spelled(own | _KAFKA), n=1)
@@ -276,6 +292,23 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
     if not text.strip().isdigit() or int(text) < 1:
         raise ConfigError(f"option {name}={text!r} has to be a positive number")
     return int(text)
+
+
+def _count(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name.lower(), str(default)).strip()
+    if not text.isdigit():
+        raise ConfigError(f"option {name}={text!r} has to be a number, or 0")
+    return int(text)
+
+
+def _duration_ms(given: Mapping[str, str], name: str, default_ms: int) -> int:
+    text = given.get(name.lower())
+    if text is None:
+        return default_ms
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise ConfigError(f"option {name}={text!r} has to be a time such as 30s, 15m or 500ms")
+    return int(found[1]) * _UNITS_MS[found[2]]
 
 
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Sink rows: the columns of Spark's Kafka sink, and the output partition of every row.
+"""Sink rows: the columns of Spark's Kafka sink, and the topic and output partition of every row.
 
 The partition is a function of the row's key, or of (writer, row number) for rows without one, over the count
 that the run's BEGIN has saved: every attempt of every run puts a row into the same partition.
@@ -23,6 +23,7 @@ _TYPES: Final = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
     "headers": ("array",),
+    "topic": ("string",),
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
@@ -56,13 +57,40 @@ class Rows:
         return self.keys, self.values, self.headers, self.timestamps
 
 
-def check_columns(schema: Any) -> None:
-    """``ConfigError`` for a frame that the sink cannot write."""
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One of Spark's batches, or those of its rows that go to one topic."""
+
+    rows: Rows
+    numbers: Any  # of each row among all rows of its writer
+    partitions: Any = None  # as the frame names them, or None
+    topics: Any = None
+
+    def by_topic(self, option: str | None) -> Iterator[tuple[str, Incoming]]:
+        """The option's topic for all rows, or each row's own."""
+        if option is not None:
+            yield option, self
+            return
+        assert self.topics is not None
+        if self.topics.null_count:
+            raise ConfigError("column topic is null in a row, and there is no option topic")
+        names = pc.unique(self.topics).to_pylist()
+        if len(names) == 1:
+            yield names[0], self
+            return
+        for name in names:
+            at = pc.indices_nonzero(pc.equal(self.topics, name))
+            partitions = None if self.partitions is None else self.partitions.take(at)
+            yield name, Incoming(self.rows.take(at), self.numbers[np.asarray(at)], partitions)
+
+
+def check_columns(schema: Any, *, has_topic: bool) -> None:
+    """``ConfigError`` for a frame that the sink cannot write; ``has_topic``: the option is given."""
     found = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
     if "value" not in found:
         raise ConfigError(f"the sink needs a column 'value'; the frame has {', '.join(found) or 'none'}")
-    if "topic" in found:
-        raise ConfigError("a topic column is not supported yet: use the option topic, and drop the column")
+    if "topic" not in found and not has_topic:
+        raise ConfigError("the sink needs to know where to: give the option topic, or a column 'topic'")
     for name, type_name in found.items():
         if name not in _TYPES:
             raise ConfigError(f"column {name!r} means nothing to the sink: it takes {', '.join(_TYPES)}")
@@ -70,27 +98,32 @@ def check_columns(schema: Any) -> None:
             raise ConfigError(f"column {name!r} is {type_name}, and has to be {' or '.join(_TYPES[name])}")
 
 
-def rows_of(batch: pa.RecordBatch) -> tuple[Rows, Any]:
-    """The rows of one of Spark's batches, and their explicit partitions (or ``None``)."""
+def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:
+    """The rows of one of Spark's batches; ``first_row`` is the number of the first among the writer's."""
     columns = {name.lower(): batch.column(index) for index, name in enumerate(batch.schema.names)}
-    timestamps = columns.get("timestamp")
-    rows = Rows(_binary(columns.get("key")), _binary(columns["value"]), columns.get("headers"), timestamps)
-    return rows, columns.get("partition")
+    rows = Rows(
+        _binary(columns.get("key")),
+        _binary(columns["value"]),
+        columns.get("headers"),
+        columns.get("timestamp"),
+    )
+    numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
+    return Incoming(rows, numbers, columns.get("partition"), columns.get("topic"))
 
 
-def spread(
-    rows: Rows, explicit: Any, writer: str, first_row: int, partition_count: int
-) -> Iterator[tuple[int, Rows]]:
-    """The rows by output partition; ``first_row`` is the number of the first one among the writer's rows."""
+def spread(incoming: Incoming, writer: str, partition_count: int) -> Iterator[tuple[int, Rows]]:
+    """The rows of one topic by output partition."""
+    rows, explicit = incoming.rows, incoming.partitions
     if partition_count == 1 and explicit is None:
         yield 0, rows
         return
-    target = _by_row_number(len(rows), writer, first_row, partition_count)
-    if rows.keys is not None and rows.keys.null_count < len(rows):
-        by_key = partition_rows(rows.keys, partition_count)
-        target = (
-            by_key if not rows.keys.null_count else np.where(np.asarray(rows.keys.is_null()), target, by_key)
-        )
+    has_keys = rows.keys is not None and rows.keys.null_count < len(rows)
+    target = partition_rows(rows.keys, partition_count) if has_keys else None
+    if target is None:
+        target = _by_row_number(incoming.numbers, writer, partition_count)
+    elif rows.keys.null_count:
+        by_number = _by_row_number(incoming.numbers, writer, partition_count)
+        target = np.where(np.asarray(rows.keys.is_null()), by_number, target)
     if explicit is not None:
         named = np.asarray(explicit.fill_null(-1))
         target = np.where(named >= 0, named, target)
@@ -98,13 +131,17 @@ def spread(
             raise ConfigError(
                 f"column partition names {int(named.max())}, and the topic has {partition_count}"
             )
-    for partition in np.unique(target):
-        yield int(partition), rows.take(pa.array(np.flatnonzero(target == partition)))
+    counts = np.bincount(target, minlength=partition_count)
+    order = np.argsort(target, kind="stable")  # one sort for all partitions; rows stay in order in each
+    end = 0
+    for partition in np.flatnonzero(counts):
+        start, end = end, end + int(counts[partition])
+        whole = start == 0 and end == len(order)
+        yield int(partition), rows if whole else rows.take(pa.array(order[start:end]))
 
 
-def _by_row_number(count: int, writer: str, first_row: int, partition_count: int) -> Any:
+def _by_row_number(numbers: Any, writer: str, partition_count: int) -> Any:
     start = murmur2(writer.encode()) & 0x7FFFFFFF
-    numbers = np.arange(first_row, first_row + count, dtype=np.int64)
     return (numbers // NULL_KEY_RUN_ROWS + start) % partition_count
 
 

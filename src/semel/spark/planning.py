@@ -48,20 +48,35 @@ def limit(
 
 
 def split(
-    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], partitions_min: int | None
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    partitions_min: int | None = None,
+    records_max: int | None = None,
+    left_from: Mapping[TopicPartition, int] | None = None,
 ) -> list[ReadRange]:
-    """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size."""
-    sizes = {tp: end[tp] - start.get(tp, 0) for tp in sorted(end) if end[tp] > start.get(tp, 0)}
-    idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in sizes)
-    total = sum(sizes.values())
+    """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size, or
+    when one would have more than ``records_max`` offsets.
+
+    ``left_from`` is where reading begins after a loss that was accepted. The source range stays the planned
+    one: that is what the sink knows the micro-batch by, also when nothing of it is left.
+    """
+    planned = [tp for tp in sorted(end) if end[tp] != start.get(tp, 0)]
+    firsts = {tp: (left_from or {}).get(tp, start.get(tp, 0)) for tp in planned}
+    sizes = {tp: max(0, end[tp] - firsts[tp]) for tp in planned}
+    idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in firsts)
+    total = max(1, sum(sizes.values()))
     ranges: list[ReadRange] = []
     for tp, size in sizes.items():
-        first = start.get(tp, 0)
         pieces = 1
         if partitions_min is not None and partitions_min > len(sizes):
             pieces = max(1, min(size, round(size * partitions_min / total)))
+        if records_max is not None:
+            pieces = max(pieces, -(-size // records_max))
+        first = min(firsts[tp], end[tp])
         for index in range(pieces):
-            source_range = SourceRange(tp, first, end[tp], index, pieces, idle if not ranges else ())
+            source_range = SourceRange(
+                tp, start.get(tp, 0), end[tp], index, pieces, idle if not ranges else ()
+            )
             ranges.append(
                 ReadRange(source_range, first + size * index // pieces, first + size * (index + 1) // pieces)
             )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from typing import Final
 
 from semel.client.blocking import Cluster
+from semel.client.model import Fetched
 from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
 from semel.record.batch import BatchHeader, scan_batches
-from semel.spark.options import Isolation
+from semel.spark.options import POLL_TIMEOUT_MS, Isolation
 from semel.types import TopicPartition
 
-_POLL_TIMEOUT_MS: Final = 120_000  # kafkaConsumer.pollTimeoutMs
 _WAIT_MS: Final = 500
 _FETCH_BYTES_MAX: Final = 32 * 2**20
 
@@ -28,45 +29,65 @@ def read_range(
     isolation: Isolation = "read_committed",
     partition_bytes_max: int = 8 * 2**20,
     fail_on_data_loss: bool = True,
+    poll_timeout_ms: int = POLL_TIMEOUT_MS,
 ) -> Iterator[list[Batch]]:
     """The batches that hold offsets ``from_offset`` to ``end_offset`` (exclusive), fetch by fetch.
 
-    The first and the last batch may hold offsets outside of the range. Raises :class:`DataLoss` when the
-    range's beginning has gone meanwhile.
+    The next fetch is under way while the caller works on an answer: two answers are held at most. The first
+    and the last batch may hold offsets outside of the range. Raises :class:`DataLoss` when the range's
+    beginning has gone meanwhile.
     """
+
+    def ask() -> Future[dict[TopicPartition, Fetched]]:
+        return cluster.begin_fetch(
+            {source: position},
+            max_wait_ms=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES_MAX,
+            partition_max_bytes=partition_bytes_max,
+            isolation=isolation,
+        )
+
     position = from_offset
-    deadline_ms = _now_ms() + _POLL_TIMEOUT_MS
-    while position < end_offset:
-        try:
-            fetched = cluster.fetch(
-                {source: position},
-                max_wait_ms=_WAIT_MS,
-                min_bytes=1,
-                max_bytes=_FETCH_BYTES_MAX,
-                partition_max_bytes=partition_bytes_max,
-                isolation=isolation,
-            )[source]
-            code = ErrorCode.of(fetched.error_code)
-        except ConnectionLost:
-            if _now_ms() > deadline_ms:
-                raise
-            continue
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            position = _after_loss(cluster, source, position, end_offset, fail_on_data_loss)
-            continue
-        if code is ErrorCode.NONE:
-            batches = list(scan_batches(fetched.records, allow_partial_tail=True))
-            if batches:
-                position = batches[-1][1].last_offset + 1
-                deadline_ms = _now_ms() + _POLL_TIMEOUT_MS
-                yield _committed(batches, fetched.aborted or ()) if isolation == "read_committed" else batches
+    deadline_ms = _now_ms() + poll_timeout_ms
+    ahead: Future[dict[TopicPartition, Fetched]] | None = None
+    try:
+        while position < end_offset:
+            asked, ahead = ahead or ask(), None
+            try:
+                fetched = asked.result()[source]
+            except ConnectionLost:
+                if _now_ms() > deadline_ms:
+                    raise
                 continue
-        elif not code.retriable:
-            raise BrokerError(code, f"fetching {source} from offset {position}")
-        else:
-            time.sleep(0.05)  # the partition is moving: give its new leader a moment
-        if _now_ms() > deadline_ms:
-            raise ConnectionLost(f"nothing of {source} came from offset {position} in {_POLL_TIMEOUT_MS} ms")
+            code = fetched.error_code
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                position = _after_loss(cluster, source, position, end_offset, fail_on_data_loss)
+                continue
+            if code is ErrorCode.NONE:
+                batches = list(scan_batches(fetched.records, allow_partial_tail=True))
+                if batches:
+                    position = batches[-1][1].last_offset + 1
+                    if position < end_offset:
+                        ahead = ask()
+                    yield (
+                        _committed(batches, fetched.aborted or ())
+                        if isolation == "read_committed"
+                        else batches
+                    )
+                    deadline_ms = _now_ms() + poll_timeout_ms
+                    continue
+            elif not code.retriable:
+                raise BrokerError(code, f"fetching {source} from offset {position}")
+            else:
+                time.sleep(0.05)  # the partition is moving: give its new leader a moment
+            if _now_ms() > deadline_ms:
+                raise ConnectionLost(
+                    f"nothing of {source} came from offset {position} in {poll_timeout_ms} ms"
+                )
+    finally:
+        if ahead is not None:
+            ahead.cancel()  # the caller has had enough
 
 
 def _after_loss(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from semel.client.blocking import Cluster
+from semel.client.model import Produced
+from semel.core.sink.epochs import generation_of, identity_name, is_last, sink_epoch_of
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import SINKS_TOPIC, Fence, JournalRecord, decode, encode
-from semel.core.sink.run import SINK_EPOCH_MAX
-from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkError, SinkFenced
+from semel.core.sink.journal import SINKS_TOPIC, Fence, JournalRecord, OutputTopic, decode, encode
+from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.partitioner import partition_for_key
 from semel.spark.connections import connect
@@ -49,15 +51,21 @@ class SinkLog:
             self._partition = TopicPartition(SINKS_TOPIC, partition_for_key(self.sink_id.encode(), count))
         return self._partition
 
-    def take_over(self) -> ProducerGrant:
-        """The sink's own identity with a raised epoch: from now on the log refuses any older driver."""
-        grant: ProducerGrant = self.cluster.init_producer_id(transactional_id=f"semel.sink.{self.sink_id}")
-        if grant.producer_epoch > SINK_EPOCH_MAX:
-            raise SinkError(
-                f"sink {self.sink_id!r} has used up its {SINK_EPOCH_MAX + 1} epochs: go on with a new sinkId "
-                f"and startingOffsets=sink:{self.sink_id}"
-            )
-        return grant
+    def take_over(self) -> tuple[ProducerGrant, int]:
+        """The sink's own identity with a raised epoch, and the sink's epoch; its FENCE is in the log.
+
+        From now on the log refuses any older driver. A generation that is used up ends here.
+        """
+        before = SinkHistory(self.sink_id)
+        self.read(before)
+        generation = 0 if before.fence is None else generation_of(before.fence.sink_epoch)
+        while True:
+            grant = self.cluster.init_producer_id(transactional_id=identity_name(self.sink_id, generation))
+            sink_epoch = sink_epoch_of(generation, grant.producer_epoch)
+            self.append(Fence(self.sink_id, sink_epoch, owner()), grant, sequence=0)
+            if not is_last(sink_epoch):
+                return grant, sink_epoch
+            generation += 1
 
     def append(self, record: JournalRecord, grant: ProducerGrant | None = None, sequence: int = -1) -> int:
         """Store ``record`` and return its offset; with ``grant``: once, and only while it is the newest."""
@@ -114,22 +122,21 @@ def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
 def decided_ends(connection: Connection, sink_id: str) -> dict[TopicPartition, int]:
     """Where ``startingOffsets=sink:<id>`` starts. Fences it first: an old driver could still decide."""
     log = SinkLog(connection, sink_id)
-    grant = log.take_over()
-    log.append(Fence(sink_id, grant.producer_epoch, owner()), grant, sequence=0)
+    log.take_over()
     history = SinkHistory(sink_id)
     log.read(history)
     return {} if history.decision is None else dict(history.decision.source_ends)
 
 
 def produce_until_answered(
-    cluster: Cluster, batches: dict[TopicPartition, bytes]
-) -> dict[TopicPartition, Any]:
+    cluster: Cluster, batches: Mapping[TopicPartition, bytes | bytearray]
+) -> dict[TopicPartition, Produced]:
     """Send until every batch has a definite answer. Safe to repeat: sequences make a second copy a duplicate.
 
     (A record without an identity may be stored twice; the ones that tasks append may, by their meaning.)
     """
     deadline = time.monotonic() + APPEND_TIMEOUT_MS / 1000
-    answers: dict[TopicPartition, Any] = {}
+    answers: dict[TopicPartition, Produced] = {}
     while True:
         waiting = {tp: batch for tp, batch in batches.items() if tp not in answers}
         try:
@@ -149,6 +156,20 @@ def produce_until_answered(
         if len(answers) == len(batches):
             return answers
         time.sleep(_RETRY_PAUSE_S)
+
+
+def find_output(cluster: Cluster, topic: str) -> OutputTopic | None:
+    """``topic`` as it is now; ``None`` when there is none."""
+    found = cluster.metadata([topic]).topics.get(topic)
+    if found is None or found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    found = cluster.topic(topic)
+    return OutputTopic(topic, str(found.topic_id), len(found.partitions))
+
+
+def partitions_of(output: OutputTopic) -> list[TopicPartition]:
+    """All of its partitions that a run knows."""
+    return [TopicPartition(output.topic, number) for number in range(output.partition_count)]
 
 
 def topic_partition_count(cluster: Cluster, topic: str) -> int | None:

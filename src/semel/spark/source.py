@@ -6,8 +6,10 @@ the latest offsets it has seen; ``read`` runs in tasks, on a pickled copy withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -15,10 +17,14 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
-from semel.errors import ConfigError
+from semel.client.blocking import Cluster
+from semel.client.model import ClusterMetadata
+from semel.errors import BrokerError, ConfigError, ConnectionLost
 from semel.record.columnar import decode_table
 from semel.spark.connections import connect
 from semel.spark.notes import leave_note
@@ -29,17 +35,38 @@ from semel.spark.reading import data_loss, read_range
 from semel.spark.sink_log import decided_ends
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
-COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "timestampType int"
-)
-HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
+Answer = TypeVar("Answer")
+_LOG: Final = logging.getLogger("semel.spark")
+
+COLUMNS: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+HEADERS_COLUMN: Final = {"headers": "array<struct<key:string,value:binary>>"}
 
 
-def columns_of(options: Mapping[str, str]) -> str:
+def columns_of(options: Mapping[str, str]) -> dict[str, str]:
     """The connector's columns; they depend on ``includeHeaders`` alone, whatever else is given."""
     wanted = {name.lower(): value for name, value in options.items()}.get("includeheaders", "false")
-    return COLUMNS + (f", {HEADERS_COLUMN}" if wanted.strip().lower() == "true" else "")
+    return COLUMNS | (HEADERS_COLUMN if wanted.strip().lower() == "true" else {})
+
+
+def chosen_columns(schema: StructType, options: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of a frame: all, or those of the schema that the user gave, which are fewer to carry."""
+    known = columns_of(options)
+    for field in schema.fields:
+        type_name = field.dataType.simpleString()
+        if known.get(field.name) != type_name:
+            raise ConfigError(
+                f"the source has no column {field.name!r} of type {type_name}; its columns are "
+                + ", ".join(f"{name} {of_type}" for name, of_type in known.items())
+            )
+    return tuple(field.name for field in schema.fields)
 
 
 class RangePartition(InputPartition):
@@ -55,24 +82,19 @@ class SourceOffsets:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
 
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions that the query reads, as of now."""
+    def partitions(self, *, not_gone: bool = True) -> list[TopicPartition]:
+        """The partitions that the query reads, as of now; ``not_gone``: every topic has to be there."""
         if self.options.assign:
             return list(self.options.assign)
-        cluster = connect(self.options.connection)
         if self.options.subscribe:
-            metadata = cluster.metadata(list(self.options.subscribe))
-            missing = [
-                name
-                for name in self.options.subscribe
-                if name not in metadata.topics or metadata.topics[name].error_code
-            ]
-            if missing:
+            metadata = self._asked(lambda cluster: cluster.metadata(list(self.options.subscribe)))
+            missing = [name for name in self.options.subscribe if not _is_there(metadata, name)]
+            if missing and (not_gone or self.options.fail_on_data_loss):
                 raise ConfigError(f"there is no topic {', '.join(missing)}")
-            names: Iterable[str] = self.options.subscribe
+            names: Iterable[str] = [name for name in self.options.subscribe if name not in missing]
         else:
             assert self.options.subscribe_pattern is not None
-            metadata = cluster.metadata()
+            metadata = self._asked(lambda cluster: cluster.metadata())
             names = [
                 name
                 for name, topic in metadata.topics.items()
@@ -81,6 +103,18 @@ class SourceOffsets:
         return sorted(
             TopicPartition(name, number) for name in names for number in metadata.topics[name].partitions
         )
+
+    def existing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of ``partitions`` that are still there."""
+        wanted = sorted(partitions)
+        if not wanted:
+            return []
+        metadata = self._asked(lambda cluster: cluster.metadata({tp.topic for tp in wanted}))
+        return [
+            tp
+            for tp in wanted
+            if _is_there(metadata, tp.topic) and tp.partition in metadata.topics[tp.topic].partitions
+        ]
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Log start offsets."""
@@ -122,15 +156,33 @@ class SourceOffsets:
     def _listed(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
         if not timestamps_ms:
             return {}
-        cluster = connect(self.options.connection)
-        answer = cluster.list_offsets(dict(timestamps_ms), isolation=self.options.isolation)
+        answer = self._asked(
+            lambda cluster: cluster.list_offsets(dict(timestamps_ms), isolation=self.options.isolation)
+        )
         return {tp: listed.offset for tp, listed in answer.items()}
+
+    def _asked(self, ask: Callable[[Cluster], Answer]) -> Answer:
+        """``fetchOffset.numRetries`` more rounds than the client makes by itself."""
+        for turn in range(self.options.offset_retries + 1):
+            try:
+                return ask(connect(self.options.connection))
+            except (ConnectionLost, BrokerError) as failed:
+                passing = isinstance(failed, ConnectionLost) or failed.code.retriable
+                if not passing or turn == self.options.offset_retries:
+                    raise
+            time.sleep(self.options.offset_retry_interval_ms / 1000)
+        raise AssertionError("the last round either answers or raises")
+
+
+def _is_there(metadata: ClusterMetadata, topic: str) -> bool:
+    return topic in metadata.topics and not metadata.topics[topic].error_code
 
 
 class RangeReading:
     """What batch and stream tasks share: a range as Arrow batches."""
 
     options: SourceOptions
+    columns: tuple[str, ...]
 
     def batches(self, partition: ReadRange) -> Iterator[pa.RecordBatch]:
         """The rows of ``partition``, in offset order."""
@@ -143,6 +195,7 @@ class RangeReading:
             isolation=self.options.isolation,
             partition_bytes_max=self.options.partition_fetch_bytes_max,
             fail_on_data_loss=self.options.fail_on_data_loss,
+            poll_timeout_ms=self.options.poll_timeout_ms,
         )
         for batches in fetches:
             table = decode_table(
@@ -153,14 +206,15 @@ class RangeReading:
                 end_offset=partition.read_end,
                 include_headers=self.options.include_headers,
             )
-            yield from table.to_batches()
+            yield from table.select(self.columns).to_batches()
 
 
 class SemelReader(RangeReading, DataSourceReader):
     """``spark.read.format("semel")``."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options = options
+        self.columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges from the starting to the ending position."""
@@ -168,8 +222,7 @@ class SemelReader(RangeReading, DataSourceReader):
         partitions = offsets.partitions()
         start = offsets.resolve(self.options.start, partitions, is_start=True)
         end = offsets.resolve(self.options.end, partitions, is_start=False)
-        start = _without_lost(offsets, start, self.options.fail_on_data_loss)
-        return [RangePartition(piece) for piece in split(start, end, self.options.partitions_min)]
+        return _ranges(offsets, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task."""
@@ -179,10 +232,12 @@ class SemelReader(RangeReading, DataSourceReader):
 class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """``spark.readStream.format("semel")``; a stream offset is the next offset of every partition."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options = options
+        self.columns = columns
         self._available_now: Offsets | None = None
         self._latest: Offsets = {}
+        self._triggered_ms: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """The starting position; asked for once in a checkpoint's life."""
@@ -190,9 +245,12 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         return to_json(offsets.resolve(self.options.start, offsets.partitions(), is_start=True))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxOffsetsPerTrigger``."""
-        rows_max = self.options.offsets_per_trigger_max
-        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+        """Spark hands it back, or ``ReadAllAvailable`` when the trigger wants all."""
+        if self.options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(self.options.offsets_per_trigger_max)
+        if self.options.offsets_per_trigger_min is not None:
+            return ReadMinRows(self.options.offsets_per_trigger_min)
+        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the target: what is there now."""
@@ -203,15 +261,34 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         """The end of the next micro-batch; partitions that came since start at their earliest offset."""
         offsets = SourceOffsets(self.options)
         begun = from_json(start)
-        if self._available_now is not None:
-            target = begun | {tp: max(end, begun.get(tp, 0)) for tp, end in self._available_now.items()}
-            self._latest = dict(target)
-        else:
-            self._latest = offsets.latest(offsets.partitions())
-            target = begun | self._latest
-        begun |= offsets.earliest([tp for tp in target if tp not in begun])
+        latest = self._available_now
+        if latest is None:
+            latest = offsets.latest(offsets.partitions(not_gone=False))
+        self._latest = begun | latest
+        begun |= offsets.earliest([tp for tp in latest if tp not in begun])
+        shrunk = [tp for tp, end in latest.items() if end < begun[tp]]
+        for tp in shrunk:  # made anew; Spark would see no new offset, and never ask for the ranges
+            if self.options.fail_on_data_loss:
+                raise data_loss(tp, latest[tp], begun[tp])
+        begun |= offsets.earliest(shrunk)
+        target = begun | latest
+        rows_min = None if isinstance(limit_, ReadAllAvailable) else self.options.offsets_per_trigger_min
+        if self._available_now is None and rows_min is not None and self._waits(begun, target, rows_min):
+            return start
         rows_max = limit_.max_rows if isinstance(limit_, ReadMaxRows) else None
         return to_json(limit(begun, target, rows_max))
+
+    def _waits(self, begun: Offsets, target: Offsets, rows_min: int) -> bool:
+        """``minOffsetsPerTrigger``: not enough rows yet, and not ``maxTriggerDelay`` since the last time."""
+        now_ms = time.monotonic_ns() // 1_000_000
+        backlog = sum(target[tp] - begun[tp] for tp in target)
+        waited = (
+            self._triggered_ms is None or now_ms - self._triggered_ms >= self.options.trigger_delay_ms_max
+        )
+        if backlog < rows_min and not waited:
+            return True
+        self._triggered_ms = now_ms
+        return False
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Shown in the query's progress beside the end offset: the difference is the lag."""
@@ -221,9 +298,9 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         """The ranges of a micro-batch; also called for one that is replayed after a restart."""
         offsets = SourceOffsets(self.options)
         begun, ends = from_json(start), from_json(end)
-        begun |= offsets.earliest([tp for tp in ends if tp not in begun])
-        begun = _without_lost(offsets, {tp: begun[tp] for tp in ends}, self.options.fail_on_data_loss)
-        return [RangePartition(piece) for piece in split(begun, ends, self.options.partitions_min)]
+        begun |= offsets.earliest(offsets.existing([tp for tp in ends if tp not in begun]))
+        ends = {tp: end for tp, end in ends.items() if tp in begun}
+        return _ranges(offsets, begun, ends)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task; first it tells a semel sink of the same task what it reads."""
@@ -231,15 +308,30 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         return self.batches(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark's checkpoint keeps the position."""
+        """Spark's checkpoint keeps the position; ``commitGroup`` is told it, for those who watch the lag."""
+        if self.options.commit_group is None:
+            return
+        try:
+            connect(self.options.connection).commit_offsets(
+                self.options.commit_group, {tp: (offset, None) for tp, offset in from_json(end).items()}
+            )
+        except (BrokerError, ConnectionLost) as failed:  # no reason to stop a query that goes well
+            _LOG.warning("group %s was not told: %s", self.options.commit_group, failed)
 
 
-def _without_lost(offsets: SourceOffsets, start: Offsets, fail_on_data_loss: bool) -> Offsets:
-    lost = losses(start, offsets.earliest(start), offsets.latest(start))
-    for loss in lost:
-        if fail_on_data_loss:
-            raise data_loss(loss.source, loss.lost_from, loss.lost_end)
-    return start | {loss.source: loss.lost_end for loss in lost if loss.lost_end > start[loss.source]}
+def _ranges(offsets: SourceOffsets, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+    """What the tasks read, once it is known what is left of it."""
+    options = offsets.options
+    start = {tp: start[tp] for tp in end}
+    there = offsets.existing(start)
+    log_start = offsets.earliest(there)
+    lost = losses(start, log_start, offsets.latest(there))
+    if lost and options.fail_on_data_loss:
+        raise data_loss(lost[0].source, lost[0].lost_from, lost[0].lost_end)
+    # A topic that is gone has nothing left; one that was made anew, all that it has.
+    left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
+    pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from)
+    return [RangePartition(piece) for piece in pieces]
 
 
 def _for_each(named: Offsets, partitions: Sequence[TopicPartition], what: str) -> Offsets:

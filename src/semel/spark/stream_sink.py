@@ -59,7 +59,7 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     key = (os.getpid(), options.connection, options.sink_id, checkpoint)
     held = _RUNS.pop(key, None)  # gone, should anything below fail: a new run is always safe
     ticket = None if held is None else _next_in_run(held, history_of(log, options.connection))
-    if ticket is None or ticket.output.topic != options.topic:
+    if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
         ticket = begin_run(options, log)
     _RUNS[key] = _Planned(ticket, history_of(log, options.connection).decision)
     return ticket

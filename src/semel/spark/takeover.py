@@ -12,12 +12,19 @@ from semel.client.blocking import Cluster
 from semel.core.sink import run
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Fence, OutputTopic, Stored
+from semel.core.sink.journal import OutputTopic, Stored
 from semel.core.sink.run import Ticket
 from semel.errors import BrokerError, ErrorCode, SinkFenced
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, history_of, owner
+from semel.spark.sink_log import (
+    SinkLog,
+    cleanup_policy,
+    create_topic,
+    find_output,
+    history_of,
+    partitions_of,
+)
 from semel.spark.stored_rows import stored_rows
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, TopicPartition
 
@@ -29,25 +36,21 @@ def begin_run(options: SinkOptions, log: SinkLog, only_writers_of: str = "") -> 
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
-    assert options.topic is not None
-    grant = log.take_over()
-    sink_epoch = grant.producer_epoch
-    log.append(Fence(log.sink_id, sink_epoch, owner()), grant, sequence=0)
+    grant, sink_epoch = log.take_over()
     history = history_of(log, options.connection).of_writers(only_writers_of)
     _stop_if_fenced(history, sink_epoch)
-    output, compacted = _output(log.cluster, options.topic)
-    partitions = [TopicPartition(output.topic, number) for number in range(output.partition_count)]
+    found = _outputs(log.cluster, run.output_topics(history, options.topic), options.topic)
+    partitions = [tp for output in found.values() for tp in partitions_of(output)]
     fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
-    ends = _listed(log.cluster, partitions, LATEST_TIMESTAMP)
+    ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
     starts = run.scan_starts(history, ends)
-    allow(
-        run.check_provable(
-            history, output, starts, _listed(log.cluster, partitions, EARLIEST_TIMESTAMP), compacted
-        )
-        or True
-    )
-    have = _scan(log.cluster, history, starts, ends)
-    begun = allow(run.begin(history, sink_epoch, output, starts, have))
+    compacted = {topic for topic in found if "compact" in cleanup_policy(log.cluster, topic)}
+    log_starts = listed(log.cluster, partitions, EARLIEST_TIMESTAMP)
+    refusal = run.check_provable(history, found, starts, log_starts, compacted)
+    if refusal is not None:
+        allow(refusal)
+    have = scan(log.cluster, history, starts, ends)
+    begun = allow(run.begin(history, sink_epoch, found, starts, have))
     log.append(begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)
@@ -56,9 +59,10 @@ def begin_run(options: SinkOptions, log: SinkLog, only_writers_of: str = "") -> 
 
 def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
     """The run of a batch write that nobody can rerun: there is nothing to fence, to scan or to decide."""
-    assert options.topic is not None
-    output, _ = _output(log.cluster, options.topic)
-    partitions = [TopicPartition(output.topic, number) for number in range(output.partition_count)]
+    found = _outputs(log.cluster, [] if options.topic is None else [options.topic], options.topic)
+    starts = listed(
+        log.cluster, [tp for output in found.values() for tp in partitions_of(output)], LATEST_TIMESTAMP
+    )
     history = SinkHistory(log.sink_id)
     log.read(history)
     return Ticket(
@@ -67,9 +71,10 @@ def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
         sink_epoch=0,
         journal_sequence=0,
         journal_end_offset=history.end_offset,
-        output=output,
-        producer_ids={},
-        scanned_from=_listed(log.cluster, partitions, LATEST_TIMESTAMP),
+        outputs=found,
+        starts=starts,
+        writers={},
+        scanned_from=starts,
     )
 
 
@@ -101,31 +106,37 @@ def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:
         allow(fenced)
 
 
-def _output(cluster: Cluster, topic: str) -> tuple[OutputTopic, bool]:
-    found = cluster.metadata().topics.get(topic)
-    if found is None or found.error_code:
-        create_topic(cluster, topic, _NEW_TOPIC_PARTITIONS)
-        found = cluster.topic(topic)
-    return OutputTopic(topic, str(found.topic_id), len(found.partitions)), "compact" in cleanup_policy(
-        cluster, topic
-    )
+def _outputs(cluster: Cluster, topics: list[str], made_if_missing: str | None) -> dict[str, OutputTopic]:
+    """Those of ``topics`` that exist."""
+    found = {}
+    for topic in topics:
+        output = find_output(cluster, topic)
+        if output is None and topic == made_if_missing:
+            create_topic(cluster, topic, _NEW_TOPIC_PARTITIONS)
+            output = find_output(cluster, topic)
+        if output is not None:
+            found[topic] = output
+    return found
 
 
-def _listed(
+def listed(
     cluster: Cluster, partitions: list[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int]:
-    listed = cluster.list_offsets(dict.fromkeys(partitions, timestamp_ms), isolation="read_uncommitted")
-    return {tp: entry.offset for tp, entry in listed.items()}
+    """Offsets of all that is stored, whether committed or not."""
+    if not partitions:
+        return {}
+    answer = cluster.list_offsets(dict.fromkeys(partitions, timestamp_ms), isolation="read_uncommitted")
+    return {tp: entry.offset for tp, entry in answer.items()}
 
 
-def _scan(
+def scan(
     cluster: Cluster,
     history: SinkHistory,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> dict[tuple[str, TopicPartition], Stored]:
     """What stands in the output undecided: count and CRCs by writer and partition, over all its epochs."""
-    writers = {producer_id: writer for writer, producer_id in history.producer_ids.items()}
+    writers = {producer_id: writer for writer, ids in history.writers.items() for producer_id in ids.values()}
     surplus = run.surplus_starts(history)
     have: dict[tuple[str, TopicPartition], Stored] = {}
     for tp, start in starts.items():

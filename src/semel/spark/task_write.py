@@ -2,7 +2,8 @@
 
 The order is the protocol's (step 6): one range note, skip or write, WRITER, compare every prefix with what
 the scan found, and only then the first new row. Rows go out in the order they come, so an attempt that is
-repeated repeats the very same sequences.
+repeated repeats the very same sequences. A topic that the run does not know yet is claimed (OUTPUT) before
+the first row goes there.
 """
 
 from __future__ import annotations
@@ -15,32 +16,37 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from semel.client.model import Produced
 from semel.core.sink.digest import NO_ROWS, Digest
+from semel.core.sink.epochs import writer_epoch
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Attempt, WriterClaim
+from semel.core.sink.journal import Attempt, OutputClaim, OutputTopic, WriterClaim
 from semel.core.sink.ranges import SourceRange
-from semel.core.sink.run import Ticket, writer_epoch
+from semel.core.sink.run import Ticket, compacted
 from semel.core.sink.task import (
     OutputReport,
     PrefixCheck,
     TaskReport,
     claimed,
+    claimed_output,
     fewer_rows,
     late,
+    may_claim_output,
     other_rows,
     surplus_allowed,
 )
-from semel.errors import BrokerError, ErrorCode, SinkFenced
-from semel.record.batch import decode_header
+from semel.errors import BrokerError, ConfigError, ErrorCode, SinkFenced
 from semel.record.columnar import encode_columns
 from semel.record.compression import Compression
 from semel.sequence import advance
+from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.output import Rows, rows_of, spread
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, produce_until_answered
+from semel.spark.sink_log import SinkLog, cleanup_policy, find_output, partitions_of
 from semel.spark.stored_rows import stored_rows
-from semel.types import TopicPartition
+from semel.spark.takeover import listed
+from semel.types import LATEST_TIMESTAMP, TopicPartition
 
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
@@ -71,46 +77,61 @@ class TaskWrite:
     row_count: int = 0
     duplicates: bool = False
     outputs: dict[TopicPartition, _Output] = field(default_factory=dict)
+    _log: SinkLog = field(init=False)
+    _topics: dict[str, OutputTopic] = field(init=False)
+    _claimed_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    _flight: Flight = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._log = SinkLog(self.options.connection, self.ticket.sink_id)
+        self._topics = dict(self.ticket.outputs)
+        self._flight = Flight(self._log.cluster, self._take)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write every row, or raise before the first one."""
-        check = PrefixCheck.of(self.ticket, self.writer, self._partitions())
+        check = PrefixCheck.of(self.ticket, self.writer)
         incoming = iter(batches)
-        with tempfile.TemporaryFile(prefix="semel-spool-") as file:
-            spool = _Spool(file)
-            while not check.settled:
-                batch = next(incoming, None)
-                if batch is None:
-                    self._meet_surplus(check)
-                    break
-                spool.write(self._compare(check, batch))
-            for piece in spool.read():
-                self._send(piece)
+        if not check.settled:
+            with tempfile.TemporaryFile(prefix="semel-spool-") as file:
+                spool = _Spool(file)
+                while not check.settled:
+                    batch = next(incoming, None)
+                    if batch is None:
+                        self._meet_surplus(check)
+                        break
+                    spool.write(self._compare(check, batch))
+                for piece in spool.read():
+                    self._send(piece)
         for batch in incoming:
             self._send(dict(self._spread(batch)))
+        self._flight.land()
         return self._report()
 
-    def _partitions(self) -> list[TopicPartition]:
-        output = self.ticket.output
-        return [TopicPartition(output.topic, number) for number in range(output.partition_count)]
+    @property
+    def _may_have_twin(self) -> bool:
+        """A stage of a batch job that runs again numbers its attempts from 0 again."""
+        return self.attempt_number > 0 or self.source_range is None
+
+    # -- rows to output partitions ----------------------------------------------------------------------
 
     def _spread(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, Rows]]:
-        rows, explicit = rows_of(batch)
-        first_row = self.ticket.rows_total.get(self.writer, 0) + self.row_count
-        self.row_count += len(rows)
-        output = self.ticket.output
-        for number, part in spread(rows, explicit, self.writer, first_row, output.partition_count):
-            tp = TopicPartition(output.topic, number)
-            state = self._output(tp)
-            state.digest = state.digest.over(part.keys, part.values, part.headers)
-            yield tp, part
+        incoming = rows_of(batch, self.ticket.rows_total.get(self.writer, 0) + self.row_count)
+        self.row_count += len(incoming.rows)
+        for topic, of_topic in incoming.by_topic(self.options.topic):
+            output = self._topics.get(topic) or self._claim_output(topic)
+            for number, rows in spread(of_topic, self.writer, output.partition_count):
+                tp = TopicPartition(topic, number)
+                state = self._output(tp)
+                state.digest = state.digest.over(rows.keys, rows.values, rows.headers)
+                yield tp, rows
 
     def _output(self, tp: TopicPartition) -> _Output:
         if tp not in self.outputs:
             stored = self.ticket.have.get((self.writer, tp))
+            start = self._claimed_starts.get(tp, self.ticket.scan_from(self.writer, tp))
             self.outputs[tp] = _Output(
                 next_sequence=self.ticket.next_sequences.get((self.writer, tp), 0),
-                end_offset=self.ticket.scanned_from.get(tp, 0) if stored is None else stored.end_offset,
+                end_offset=start if stored is None else stored.end_offset,
             )
         return self.outputs[tp]
 
@@ -131,11 +152,10 @@ class TaskWrite:
             output = self._output(tp)
             digest = NO_ROWS
             output.surplus_from = self.ticket.scan_from(self.writer, tp)
-            log = SinkLog(self.options.connection, self.ticket.sink_id)
             found = stored_rows(
-                log.cluster,
+                self._log.cluster,
                 tp,
-                {self.ticket.producer_ids[self.writer]: output.surplus_from},
+                dict.fromkeys(self.ticket.writers[self.writer].values(), output.surplus_from),
                 self.ticket.have[self.writer, tp].end_offset,
             )
             for _, rows, offsets in found:
@@ -146,23 +166,19 @@ class TaskWrite:
             if digest != seen:
                 allow(other_rows(self.writer, tp, seen.count))
 
+    # -- rows to the log --------------------------------------------------------------------------------
+
     def _send(self, pieces: dict[TopicPartition, Rows]) -> None:
         pieces = {tp: rows for tp, rows in pieces.items() if len(rows)}
         if not pieces:
             return
-        log = SinkLog(self.options.connection, self.ticket.sink_id)
         if self.producer_id < 0:
-            self.producer_id = self._claim(log)
+            self.producer_id = self._claim()
         encoded = {tp: self._encode(tp, rows) for tp, rows in pieces.items()}
         for turn in range(max(map(len, encoded.values()))):
-            now = {tp: batches[turn] for tp, batches in encoded.items() if turn < len(batches)}
-            answers = produce_until_answered(
-                log.cluster, {tp: bytes(batch) for tp, (batch, _) in now.items()}
-            )
-            for tp, answer in answers.items():
-                self._take(tp, answer, now[tp][1])
+            self._flight.send({tp: batches[turn] for tp, batches in encoded.items() if turn < len(batches)})
 
-    def _encode(self, tp: TopicPartition, rows: Rows) -> list[tuple[bytearray, int]]:
+    def _encode(self, tp: TopicPartition, rows: Rows) -> list[bytearray]:
         output = self._output(tp)
         batches = encode_columns(
             rows.keys,
@@ -176,17 +192,16 @@ class TaskWrite:
             compression=Compression[self.options.compression.upper()],
         )
         output.next_sequence = advance(output.next_sequence, len(rows))
-        return [(batch, decode_header(batch).record_count) for batch in batches]
+        return batches
 
-    def _take(self, tp: TopicPartition, answer: Any, record_count: int) -> None:
-        code = ErrorCode.of(answer.error_code)
+    def _take(self, tp: TopicPartition, answer: Produced, record_count: int) -> None:
+        code = answer.error_code
         if code in _FENCED:
             raise SinkFenced(
                 f"another driver has taken sink {self.ticket.sink_id!r} over: {tp} refuses this one's rows"
             )
-        if (
-            code is ErrorCode.INVALID_RECORD
-        ):  # straddles the high-water mark: an attempt with other rows was here
+        if code is ErrorCode.INVALID_RECORD:
+            # It straddles the high-water mark: an attempt with other rows was here.
             allow(other_rows(self.writer, tp, record_count))
         if code not in _STORED:
             raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
@@ -196,35 +211,66 @@ class TaskWrite:
         else:
             output.end_offset = max(output.end_offset, answer.base_offset + record_count)
 
-    def _claim(self, log: SinkLog) -> int:
+    # -- what the decision log has to know first --------------------------------------------------------
+
+    def _claim(self) -> int:
         """Whose producer id to write with. A known writer's first attempt needs no question."""
         ticket = self.ticket
-        known = ticket.producer_ids.get(self.writer)
-        if known is not None and self.attempt_number == 0:
+        known = ticket.known_id(self.writer)
+        if known is not None and not self._may_have_twin:
             return known
-        since = SinkHistory(ticket.sink_id, ticket.journal_end_offset, producer_ids=dict(ticket.producer_ids))
-        if self.attempt_number > 0:
-            log.append(Attempt(ticket.sink_id, self.writer, ticket.sink_epoch, self.task_attempt_id))
+        since = ticket.history()
+        if self._may_have_twin:
+            self._log.append(Attempt(ticket.sink_id, self.writer, ticket.sink_epoch, self.task_attempt_id))
         if known is None:
-            grant = log.cluster.init_producer_id()
-            log.append(WriterClaim(ticket.sink_id, self.writer, grant.producer_id, ticket.sink_epoch))
-        log.read(since)
-        if self.attempt_number > 0:
-            refusal = late(since, ticket.sink_epoch)
-            if refusal is not None:
-                allow(refusal)
+            grant = self._log.cluster.init_producer_id()
+            self._log.append(WriterClaim(ticket.sink_id, self.writer, grant.producer_id, ticket.sink_epoch))
+        self._read_on(since)
         return allow(claimed(since, ticket.sink_epoch, self.writer))
 
+    def _claim_output(self, topic: str) -> OutputTopic:
+        """A topic that this run has not written yet: the first task's view of it is every task's."""
+        since = self.ticket.history()
+        self._read_on(since)
+        if topic not in since.outputs:
+            refusal = may_claim_output(since, topic)
+            if refusal is not None:
+                allow(refusal)
+            output = find_output(self._log.cluster, topic)
+            if output is None:
+                raise ConfigError(f"there is no topic {topic!r}, which a row names in its topic column")
+            if "compact" in cleanup_policy(self._log.cluster, topic):
+                allow(compacted(topic))
+            starts = listed(self._log.cluster, partitions_of(output), LATEST_TIMESTAMP)
+            self._log.append(
+                OutputClaim(self.ticket.sink_id, self.ticket.sink_epoch, output, starts, self.task_attempt_id)
+            )
+            self._read_on(since)
+        self._topics[topic] = allow(claimed_output(since, self.ticket.sink_epoch, topic))
+        self._claimed_starts |= {tp: start for tp, start in since.starts.items() if tp.topic == topic}
+        return self._topics[topic]
+
+    def _read_on(self, since: SinkHistory) -> None:
+        self._log.read(since)
+        if self._may_have_twin:
+            refusal = late(since, self.ticket.sink_epoch)
+            if refusal is not None:
+                allow(refusal)
+
     def _report(self) -> TaskReport:
+        known = self.ticket.known_id(self.writer)
+        if self.producer_id < 0 and known is not None:
+            self.producer_id = known
         return TaskReport(
             self.writer,
             self.source_range,
-            self.producer_id if self.producer_id >= 0 else self.ticket.producer_ids.get(self.writer, -1),
+            self.producer_id,
             self.row_count,
             {
                 tp: OutputReport(output.digest, output.next_sequence, output.end_offset, output.surplus_from)
                 for tp, output in self.outputs.items()
             },
+            task_attempt_id=self.task_attempt_id,
         )
 
 

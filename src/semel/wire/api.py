@@ -28,6 +28,8 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    END_TXN = 26
     WRITE_TXN_MARKERS = 27
     DESCRIBE_CONFIGS = 32
     CREATE_PARTITIONS = 37
@@ -75,6 +77,11 @@ SERVED: Final[dict[ApiKey, ServedApi]] = {
 }
 
 
+# What the client asks of Apache Kafka and semel does not serve: the first flexible version.
+ASKED_FLEXIBLE_FROM: Final[dict[ApiKey, int]] = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.END_TXN: 3}
+
+
 def is_flexible(api_key: ApiKey, version: int) -> bool:
     """Whether this version has compact lengths and tagged fields."""
-    return version >= SERVED[api_key].flexible_from
+    served = SERVED.get(api_key)
+    return version >= (ASKED_FLEXIBLE_FROM[api_key] if served is None else served.flexible_from)

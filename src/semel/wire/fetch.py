@@ -19,6 +19,7 @@ from semel.types import NO_LEADER_EPOCH
 from semel.wire.frames import (
     INT16,
     INT32,
+    RESPONSE_ITEMS_MAX,
     Buffer,
     Reader,
     write_bytes_length,
@@ -203,7 +204,7 @@ def encode_response(version: int, response: FetchResponse) -> list[Buffer]:
 def decode_response(version: int, body: Buffer) -> FetchResponse:
     """The answer, with ``records`` as views into ``body``."""
     flexible = version >= _FLEXIBLE_FROM
-    reader = Reader(body)
+    reader = Reader(body, items_max=RESPONSE_ITEMS_MAX)
     response = FetchResponse(throttle_time_ms=reader.int32())
     if version >= 7:
         response.error_code = reader.int16()

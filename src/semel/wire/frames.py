@@ -20,6 +20,10 @@ LENGTH_BYTES: Final = 4
 FRAME_MAX_BYTES: Final = 100 * 1024 * 1024
 _VARINT_BYTES_MAX: Final = 5
 _TAGS_MAX: Final = 64
+# A small item becomes an object a hundred times its size, so bytes alone bound nothing. No honest request
+# names more things than a server has; an answer may list every producer of every partition.
+REQUEST_ITEMS_MAX: Final = 100_000
+RESPONSE_ITEMS_MAX: Final = 10_000_000
 
 INT8: Final = struct.Struct(">b")
 INT16: Final = struct.Struct(">h")
@@ -48,12 +52,13 @@ class RequestHeader(NamedTuple):
 class Reader:
     """A cursor over one frame; every method checks its bounds."""
 
-    __slots__ = ("buffer", "end", "position")
+    __slots__ = ("buffer", "end", "items_left", "position")
 
-    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+    def __init__(self, buffer: Buffer, position: int = 0, items_max: int = REQUEST_ITEMS_MAX) -> None:
         self.buffer = memoryview(buffer)
         self.position = position
         self.end = len(self.buffer)
+        self.items_left = items_max
 
     @property
     def remaining_bytes(self) -> int:
@@ -131,10 +136,16 @@ class Reader:
         return value
 
     def count(self, flexible: bool, item_bytes_min: int) -> int:
-        """An array's length; -1 when the array is null. Bounded by what the rest of the frame can hold."""
+        """An array's length; -1 when the array is null.
+
+        Bounded by what the rest of the frame can hold, and by what one message may have in all.
+        """
         count = self.unsigned_varint() - 1 if flexible else self.int32()
         if count < -1 or count * item_bytes_min > self.end - self.position:
             raise MalformedMessage(f"an array of {count} items does not fit into its message")
+        self.items_left -= count
+        if self.items_left < 0:
+            raise MalformedMessage(f"more items than a message may have; the last array has {count}")
         return count
 
     def skip_tags(self) -> None:

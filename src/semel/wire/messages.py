@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 
 from semel.wire.api import ApiKey
 from semel.wire.entity import reader_of
-from semel.wire.frames import Buffer, MalformedMessage, Reader
+from semel.wire.frames import REQUEST_ITEMS_MAX, RESPONSE_ITEMS_MAX, Buffer, MalformedMessage, Reader
 
 Direction = Literal["request", "response"]
 Fields = Mapping[str, Any]
@@ -74,7 +74,8 @@ def milliseconds(value: timedelta) -> int:
 def _decode(api_key: ApiKey, version: int, direction: Direction, body: Buffer) -> Any:
     if len(body) > MESSAGE_BYTES_MAX:
         raise MalformedMessage(f"{api_key.name} {direction} of {len(body)} bytes")
-    return reader_of(schema_of(api_key, version, direction))(Reader(body))
+    items_max = REQUEST_ITEMS_MAX if direction == "request" else RESPONSE_ITEMS_MAX
+    return reader_of(schema_of(api_key, version, direction))(Reader(body, items_max=items_max))
 
 
 def _encode(api_key: ApiKey, version: int, direction: Direction, fields: Fields) -> bytes:

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from semel.types import NO_TIMESTAMP
 from semel.wire.frames import (
     INT32,
+    RESPONSE_ITEMS_MAX,
     Buffer,
     MalformedMessage,
     Reader,
@@ -148,7 +149,7 @@ def encode_response(
 def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition], int]:
     """The results in the order sent, and the throttle time in milliseconds."""
     flexible = version >= _FLEXIBLE_FROM
-    reader = Reader(body)
+    reader = Reader(body, items_max=RESPONSE_ITEMS_MAX)
     results: list[ProducedPartition] = []
     for _ in range(reader.count(flexible, item_bytes_min=2)):
         topic = reader.string(flexible)

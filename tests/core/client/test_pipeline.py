@@ -19,6 +19,7 @@ from semel.core.client.events import (
     Lost,
     SendProduce,
     Tick,
+    Trouble,
 )
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.pipeline import Pipeline, PipelineSettings
@@ -214,6 +215,126 @@ def test_a_forgotten_producer_id_is_replaced_when_nothing_is_in_doubt() -> None:
     bench.answer(second, ErrorCode.UNKNOWN_PRODUCER_ID)
     bench.feed(Granted(ProducerGrant(8, 0)))
     assert sequences(bench.take_sends()) == [0, 1]
+
+
+def test_halves_of_a_split_batch_keep_their_order_when_both_come_back() -> None:
+    bench = Bench(PipelineSettings(batch_bytes=10_000, linger_ms=0))
+    bench.append(*(long(letter) for letter in "abcd"))
+    (send,) = bench.take_sends()
+    bench.answer(send, ErrorCode.MESSAGE_TOO_LARGE)
+    first, second = bench.take_sends()
+    bench.answer(first, ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.tick(after_ms=500)
+    assert sequences(bench.take_sends()) == [0, 2]
+
+
+def test_halves_of_a_batch_in_doubt_are_in_doubt() -> None:
+    """Its first attempt may have been appended before the limit was lowered."""
+    bench = Bench(PipelineSettings(batch_bytes=10_000, linger_ms=0, delivery_timeout_ms=1_000))
+    bench.append(*(long(letter) for letter in "abcd"))
+    bench.lose(bench.take_sends()[0])
+    bench.tick(after_ms=200)
+    bench.answer(bench.take_sends()[0], ErrorCode.MESSAGE_TOO_LARGE)
+    for half in bench.take_sends():
+        bench.answer(half, ErrorCode.MESSAGE_TOO_LARGE)
+    quarters = bench.take_sends()
+    for quarter in quarters:
+        bench.answer(quarter, ErrorCode.MESSAGE_TOO_LARGE)
+    assert {type(fate) for fate in bench.fates.values()} == {InDoubt}
+
+
+def test_45_for_the_first_in_line_asks_the_log_though_others_are_in_flight_behind() -> None:
+    """All are refused alike after a log lost its tail: without the question they would circle for ever."""
+    bench = Bench()
+    batches = bench.append(*(long(letter) for letter in "abc"))
+    sends = bench.take_sends()
+    for send in sends:
+        bench.answer(send, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert bench.asked_log == [GRANT]
+    assert bench.take_sends() == []
+    bench.feed(LogAnswered(TP, 0, 2, GRANT))
+    bench.tick(after_ms=200)
+    for send in bench.take_sends():
+        bench.answer(send, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    assert all(isinstance(bench.fates[batch], Stored) for batch in batches)
+
+
+def test_an_answer_about_an_older_grant_says_nothing_about_the_new_one() -> None:
+    """It was asked for a batch that has expired since; its sequences are another producer's."""
+    bench = Bench()
+    bench.append(long("a"))
+    bench.answer(bench.take_sends()[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.tick(after_ms=1_000)
+    newer = ProducerGrant(8, 0)
+    (batch,) = bench.append(long("b"))
+    bench.feed(Granted(newer))
+    bench.answer(bench.take_sends()[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert bench.asked_log == [GRANT, newer]
+    bench.feed(LogAnswered(TP, 0, 40, GRANT))
+    assert batch not in bench.fates
+    bench.feed(LogAnswered(TP, 0, 0, newer))
+    assert bench.fates[batch] == Stored(newer, 0, None, -1)
+
+
+def test_no_deadline_lies_in_the_past_while_a_node_is_busy() -> None:
+    """Else the shell's timer would spin until the node answers."""
+    bench = Bench(PipelineSettings(batch_bytes=90, linger_ms=0, in_flight_max=1))
+    bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, TopicPartition("t", 1): 1}))
+    bench.append(long("a"))
+    bench.answer(bench.take_sends()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.pipeline.append(TopicPartition("t", 1), Record(0, 0, None, b"x"), bench.now_ms)
+    bench.feed(Tick())  # takes the node's one place
+    bench.tick(after_ms=500)
+    deadline_ms = bench.pipeline.next_deadline_ms()
+    assert deadline_ms is not None and deadline_ms > bench.now_ms
+
+
+def test_a_retry_under_the_old_grant_has_a_deadline_while_a_new_one_is_asked_for() -> None:
+    other = TopicPartition("t", 1)
+    bench = Bench()
+    bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, other: 1}))
+    bench.append(long("a"))
+    bench.pipeline.append(other, Record(0, 0, None, b"x"), bench.now_ms)
+    bench.feed(Tick())
+    first, second = bench.take_sends()
+    bench.feed(Answered(second.request_id, {other: Answer(ErrorCode.NOT_ENOUGH_REPLICAS)}))
+    bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID)
+    assert bench.pipeline.grant is None
+    assert bench.pipeline.next_deadline_ms() == 50
+
+
+def test_flush_ends_the_lingering_of_what_is_there_and_of_nothing_later() -> None:
+    bench = Bench(PipelineSettings(linger_ms=1_000))
+    (before,) = bench.append("a")
+    bench.pipeline.flush()
+    bench.feed(Tick())
+    (send,) = bench.take_sends()
+    assert send.batches == (before,)
+    bench.append("b")
+    assert bench.take_sends() == []
+    assert len(bench.pipeline.unsettled()) == 2
+
+
+def test_a_fence_reaches_what_was_in_flight_too() -> None:
+    bench = Bench()
+    batches = bench.append(long("a"), long("b"), long("c"))
+    first, second, _third = bench.take_sends()
+    bench.answer(first, ErrorCode.INVALID_PRODUCER_EPOCH)
+    bench.lose(second)
+    assert [type(bench.fates[batch]) for batch in batches[:2]] == [Fenced, Fenced]
+    fate = bench.fates[batches[1]]
+    assert isinstance(fate, Fenced) and fate.maybe_stored
+
+
+def test_rows_that_expire_say_what_kept_them() -> None:
+    bench = Bench()
+    bench.pipeline.grant = None
+    (batch,) = bench.append("a")
+    bench.feed(Trouble("CLUSTER_AUTHORIZATION_FAILED"))
+    bench.tick()
+    fate = bench.fates[batch]
+    assert isinstance(fate, Refused) and "CLUSTER_AUTHORIZATION_FAILED" in fate.why
 
 
 @settings(max_examples=200, deadline=None)

@@ -13,20 +13,33 @@ import pyarrow as pa
 import pytest
 
 from semel.core.sink import run
-from semel.core.sink.decide import check_twin, decide
+from semel.core.sink.decide import check_twin, decide, has_twin
 from semel.core.sink.digest import NO_ROWS
+from semel.core.sink.epochs import closing_epoch, generation_of, is_last, sink_epoch_of, writer_epoch
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Attempt, Decision, Fence, OutputTopic, Stored, WriterClaim, decode, encode
+from semel.core.sink.journal import (
+    Attempt,
+    Decision,
+    Fence,
+    OutputClaim,
+    OutputTopic,
+    Stored,
+    WriterClaim,
+    decode,
+    encode,
+)
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.refusal import Refusal
-from semel.core.sink.run import Ticket, closing_epoch, writer_epoch
+from semel.core.sink.run import Ticket
 from semel.core.sink.task import (
     OutputReport,
     PrefixCheck,
     TaskReport,
     claimed,
+    claimed_output,
     fewer_rows,
     late,
+    may_claim_output,
     may_write,
     surplus_allowed,
 )
@@ -58,17 +71,31 @@ class World:
     rows: dict[TopicPartition, list[tuple[int, bytes]]] = field(default_factory=dict)
     state: dict[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
     journal: list[bytes] = field(default_factory=list)
-    sink_epochs: int = 0
+    sink_epochs: int = 0  # of all grants
+    identities: dict[int, int] = field(default_factory=dict)  # next epoch of each generation's identity
+    newest_driver_epochs: dict[int, int] = field(default_factory=dict)
     producer_ids: int = 100
-    newest_driver_epoch: int = -1
     topic_id: str = "first"
     compacted: bool = False
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     partition_count: int = PARTITIONS
+    deleted: set[str] = field(default_factory=set)
+
+    def topic(self, name: str) -> OutputTopic:
+        return OutputTopic(name, self.topic_id, self.partition_count)
+
+    def partitions_of(self, *topics: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in topics for number in range(self.partition_count)]
 
     @property
     def outputs(self) -> list[TopicPartition]:
-        return [TopicPartition("out", number) for number in range(self.partition_count)]
+        return self.partitions_of("out")
+
+    def grant(self, generation: int) -> int:
+        """The next producer epoch of the sink's identity of ``generation``."""
+        self.sink_epochs += 1
+        self.identities[generation] = self.identities.get(generation, -1) + 1
+        return self.identities[generation]
 
     def log(self, output: TopicPartition) -> list[tuple[int, bytes]]:
         return self.rows.setdefault(output, [])
@@ -96,9 +123,11 @@ class World:
             self.log(output).append((-1, b"marker"))
 
     def append_as_driver(self, record) -> None:
-        if record.sink_epoch < self.newest_driver_epoch:
+        """The log knows an identity of each generation, and refuses the older epochs of the same one only."""
+        generation = generation_of(record.sink_epoch)
+        if record.sink_epoch < self.newest_driver_epochs.get(generation, -1):
             raise Stopped("SinkFenced")
-        self.newest_driver_epoch = record.sink_epoch
+        self.newest_driver_epochs[generation] = record.sink_epoch
         self.journal.append(encode(record)[1])
 
     def append_as_task(self, record) -> None:
@@ -123,6 +152,11 @@ class World:
         return sorted(row for log in self.rows.values() for who, row in log if who >= 0)
 
 
+def topic_of(row: bytes) -> str:
+    """A row that begins with "@b" goes to topic "b", any other to the option's."""
+    return chr(row[1]) if row[:1] == b"@" else "out"
+
+
 @dataclass
 class TaskAttempt:
     driver: Driver
@@ -145,19 +179,14 @@ class TaskAttempt:
         if verdict is Verdict.SKIP:
             return verdict
         writer, ticket = self.source_range.writer, self.ticket
-        known = ticket.producer_ids.get(writer)
+        known = ticket.known_id(writer)
         if self.number:
             self.world.append_as_task(Attempt(SINK, writer, ticket.sink_epoch, self.number))
         if known is None:
             self.world.producer_ids += 1
             self.world.append_as_task(WriterClaim(SINK, writer, self.world.producer_ids, ticket.sink_epoch))
         if known is None or self.number:
-            since = self.world.history(ticket.journal_end_offset)
-            since.producer_ids = dict(ticket.producer_ids) | {
-                name: self.world.history().producer_ids[name]
-                for name in since.producer_ids
-                if name not in ticket.producer_ids
-            }
+            since = self._read_on()
             if self.number:
                 refusal = late(since, ticket.sink_epoch)
                 if refusal:
@@ -168,18 +197,37 @@ class TaskAttempt:
         self._compare(writer)
         return verdict
 
+    def _read_on(self) -> SinkHistory:
+        since = self.ticket.history()
+        for value in self.world.journal[since.end_offset :]:
+            since.apply(decode(value))
+        return since
+
+    def _output_topic(self, topic: str) -> OutputTopic:
+        if topic in self.ticket.outputs:
+            return self.ticket.outputs[topic]
+        allow(may_claim_output(self.ticket.history(), topic) or True)
+        starts = {tp: len(self.world.log(tp)) for tp in self.world.partitions_of(topic)}
+        claim = OutputClaim(SINK, self.ticket.sink_epoch, self.world.topic(topic), starts, self.number)
+        self.world.append_as_task(claim)
+        return allow(claimed_output(self._read_on(), self.ticket.sink_epoch, topic))
+
     def _compare(self, writer: str) -> None:
-        outputs = [TopicPartition("out", number) for number in range(self.ticket.output.partition_count)]
-        check = PrefixCheck.of(self.ticket, writer, outputs)
-        for place, output in enumerate(outputs):
-            mine = [row for row in self.rows if row[-1] % len(outputs) == place]
+        check = PrefixCheck.of(self.ticket, writer)
+        targets: dict[TopicPartition, list[bytes]] = {tp: [] for tp in check.expected}
+        for row in self.rows:
+            output = self._output_topic(topic_of(row))
+            targets.setdefault(TopicPartition(output.topic, row[-1] % output.partition_count), []).append(row)
+        for output, mine in sorted(targets.items()):
             stored = allow(check.feed(output, None, pa.array(mine, pa.binary()), None))
             have = self.ticket.have.get((writer, output))
             surplus_from = None
             if have is not None and have.digest.count > len(mine):
                 if not surplus_allowed(self.ticket, writer, output, self.query_id):
                     raise Stopped(fewer_rows(writer, output, len(mine), have.digest.count))
-                at = self.world.stored(self.producer_id, output, self.ticket.scan_from(writer, output))
+                start = self.ticket.scan_from(writer, output)
+                ids = {self.producer_id, *self.ticket.writers[writer].values()}
+                at = sorted(row for each in ids for row in self.world.stored(each, output, start))
                 if [row for _, row in at[: len(mine)]] != mine:
                     raise Stopped("NonDeterministicReplay")
                 surplus_from = at[len(mine)][0]
@@ -190,7 +238,7 @@ class TaskAttempt:
                 self.outputs[output] = OutputReport(
                     NO_ROWS.over(None, pa.array(mine, pa.binary())),
                     first + len(mine[stored:]),
-                    have.end_offset if have else self.ticket.scanned_from.get(output, 0),
+                    have.end_offset if have else self.ticket.scan_from(writer, output),
                     surplus_from,
                 )
 
@@ -216,7 +264,12 @@ class TaskAttempt:
     def report(self) -> TaskReport:
         assert not self.todo
         return TaskReport(
-            self.source_range.writer, self.source_range, self.producer_id, len(self.rows), self.outputs
+            self.source_range.writer,
+            self.source_range,
+            self.producer_id,
+            len(self.rows),
+            self.outputs,
+            task_attempt_id=self.number,
         )
 
 
@@ -230,9 +283,14 @@ class Driver:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self) -> Driver:
-        self.sink_epoch = self.world.sink_epochs
-        self.world.sink_epochs += 1
-        return self
+        fence = self.world.history().fence
+        generation = 0 if fence is None else generation_of(fence.sink_epoch)
+        while True:
+            self.sink_epoch = sink_epoch_of(generation, self.world.grant(generation))
+            if not is_last(self.sink_epoch):
+                return self
+            self.fence()
+            generation += 1
 
     def fence(self) -> Driver:
         self.world.append_as_driver(Fence(SINK, self.sink_epoch, f"driver {self.sink_epoch}"))
@@ -240,35 +298,37 @@ class Driver:
         return self
 
     def fence_writers(self) -> Driver:
-        for (producer_id, epoch), outputs in run.fences(
-            self.history, self.sink_epoch, self.world.outputs
-        ).items():
+        every = self.world.partitions_of(*run.output_topics(self.history, "out"))
+        for (producer_id, epoch), outputs in run.fences(self.history, self.sink_epoch, every).items():
             for output in outputs:
                 self.world.fence(producer_id, epoch, output)
         return self
 
     def begin(self) -> Driver:
         world = self.world
-        output = OutputTopic("out", world.topic_id, world.partition_count)
-        self.starts = run.scan_starts(self.history, {tp: len(world.log(tp)) for tp in world.outputs})
+        topics = [name for name in run.output_topics(self.history, "out") if name not in world.deleted]
+        outputs = {name: world.topic(name) for name in topics}
+        partitions = world.partitions_of(*topics)
+        self.starts = run.scan_starts(self.history, {tp: len(world.log(tp)) for tp in partitions})
         refusal = run.check_provable(
             self.history,
-            output,
+            outputs,
             self.starts,
-            {tp: world.log_starts.get(tp, 0) for tp in world.outputs},
-            world.compacted,
+            {tp: world.log_starts.get(tp, 0) for tp in partitions},
+            {"out"} if world.compacted else set(),
         )
         if refusal:
             raise Stopped(refusal)
         surplus = run.surplus_starts(self.history)
         have = {}
-        for writer, producer_id in self.history.producer_ids.items():
-            for tp in world.outputs:
-                found = world.stored(producer_id, tp, surplus.get((writer, tp), self.starts[tp]))
+        for writer, ids in self.history.writers.items():
+            for tp in partitions:
+                start = surplus.get((writer, tp), self.starts[tp])
+                found = sorted(row for each in ids.values() for row in world.stored(each, tp, start))
                 if found:
                     digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
                     have[writer, tp] = Stored(digest, found[-1][0] + 1)
-        begun = allow(run.begin(self.history, self.sink_epoch, output, self.starts, have))
+        begun = allow(run.begin(self.history, self.sink_epoch, outputs, self.starts, have))
         world.append_as_driver(begun)
         self.history = world.history()
         self.ticket = run.new_ticket(self.history, begun, producer_id=7, journal_sequence=2)
@@ -293,21 +353,21 @@ class Driver:
         history = self.world.history()
         if (fenced := history.fenced_by_other(self.sink_epoch)) is not None:
             raise Stopped(fenced)
-        twins = history.twins_of(self.sink_epoch)
-        for report in reports:
-            if report.writer in twins or retried:
-                self._settle(report)
-        decision = allow(
-            decide(self.ticket, history, reports, self.query_id, batch_id, closed=bool(twins) or retried)
-        )
+        twins = [report for report in reports if retried or has_twin(history, self.ticket, report)]
+        for report in twins:
+            self._settle(report)
+        closed = bool(twins)
+        decision = allow(decide(self.ticket, history, reports, self.query_id, batch_id, closed=closed))
         if decision is not None:
             self.world.append_as_driver(decision)
         return decision
 
     def _settle(self, report: TaskReport) -> None:
-        for tp in self.world.outputs:
+        ids = {report.producer_id, *self.ticket.writers.get(report.writer, {}).values()}
+        for tp in self.world.partitions_of(*self.world.history().outputs):
             self.world.fence(report.producer_id, closing_epoch(self.sink_epoch), tp)
-            found = self.world.stored(report.producer_id, tp, self.ticket.scan_from(report.writer, tp))
+            start = self.ticket.scan_from(report.writer, tp)
+            found = sorted(row for each in ids for row in self.world.stored(each, tp, start))
             refusal = check_twin(
                 report, tp, NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
             )

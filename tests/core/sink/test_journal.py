@@ -14,6 +14,7 @@ from semel.core.sink.journal import (
     Begin,
     Decision,
     Fence,
+    OutputClaim,
     OutputTopic,
     Stored,
     WriterClaim,
@@ -35,17 +36,19 @@ STATES = st.builds(
     NUMBERS,
     st.dictionaries(TPS, st.builds(WriterOutput, NUMBERS, DIGESTS, st.none() | NUMBERS), max_size=3),
 )
+OUTPUTS = st.builds(OutputTopic, NAMES, NAMES, NUMBERS)
 RECORDS = st.one_of(
     st.builds(Fence, NAMES, NUMBERS, NAMES),
     st.builds(
         Begin,
         NAMES,
         NUMBERS,
-        st.builds(OutputTopic, NAMES, NAMES, NUMBERS),
+        st.lists(OUTPUTS, max_size=3).map(tuple),
         OFFSETS,
         st.dictionaries(st.tuples(NAMES, TPS), st.builds(Stored, DIGESTS, NUMBERS), max_size=3),
     ),
     st.builds(WriterClaim, NAMES, NAMES, NUMBERS, NUMBERS),
+    st.builds(OutputClaim, NAMES, NUMBERS, OUTPUTS, OFFSETS, NUMBERS),
     st.builds(Attempt, NAMES, NAMES, NUMBERS, NUMBERS),
     st.builds(
         Decision,

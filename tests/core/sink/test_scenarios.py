@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from semel.core.sink.ranges import Verdict
+from semel.core.sink.ranges import SourceRange, Verdict
+from semel.types import TopicPartition
+
+SOURCE = TopicPartition("in", 0)
 
 
 def test_micro_batches_follow_each_other_in_one_run(world, driver, source, rows):
@@ -351,3 +354,27 @@ def test_an_output_that_grew_amid_a_batch_is_unprovable_and_else_used(world, dri
     world.partition_count = 4
     with stopped("ReplayUnprovable"):
         driver().plan()
+
+
+@pytest.mark.parametrize("idle_end", [2, 9])
+def test_an_idle_source_partition_neither_goes_back_nor_jumps(world, driver, rows, stopped, idle_end):
+    """A plan that leaves it elsewhere than decided: its decided end would go back (rows written again), or
+    pass over rows that nobody wrote."""
+    other = TopicPartition("in", 1)
+    driver().batch((SourceRange(SOURCE, 0, 2), rows(0, 2)), (SourceRange(other, 0, 5), rows(10, 15)))
+    moved = SourceRange(SOURCE, 2, 4, idle_ends=((other, idle_end),))
+    with stopped("ReplayDiffers"):
+        driver().plan().task(moved, rows(2, 4)).open()
+    steady = SourceRange(SOURCE, 2, 4, idle_ends=((other, 5),))
+    driver().batch((steady, rows(2, 4)), batch_id=1)
+    assert world.history().decision.source_ends[other] == 5
+
+
+def test_an_idle_source_partition_of_a_skipped_range_is_not_looked_at(driver, rows):
+    """An older micro-batch is replayed, and what was idle then has moved on since."""
+    other = TopicPartition("in", 1)
+    first = SourceRange(SOURCE, 0, 2, idle_ends=((other, 0),))
+    d = driver()
+    d.batch((first, rows(0, 2)))
+    d.batch((SourceRange(other, 0, 3), rows(10, 13)), batch_id=1)
+    assert driver().batch((first, rows(0, 2))) is None

@@ -206,11 +206,12 @@ def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_bat
 
 def test_a_topic_that_cannot_be_made_is_not_there(storage, disk, open_storage, crashed) -> None:
     disk.sync_fails = True
-    refused = storage.create_topic("u", now_ms=NOW_MS)
-    assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(StorageError, match="sync failed"):
+        storage.create_topic("u", now_ms=NOW_MS)
     assert storage.topics.get("u") is None
     disk.sync_fails = False
-    assert open_storage(crashed(storage, "restarted")).topics.get("u") is None
+    after = open_storage(crashed(storage, "restarted"))
+    assert (after.topics.get("u") is None) == (after.partition("u", 0) is None), "all of it, or nothing"
 
 
 def test_an_identity_is_granted_only_when_its_block_is_durable(storage, disk) -> None:
@@ -223,3 +224,32 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, open_storage) -
     (tmp_path / "data").write_text("a file")
     with pytest.raises(StorageError, match="cannot be used"):
         open_storage()
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".log"])
+def test_a_roll_that_fails_leaves_the_segment_growing(
+    suffix: str, partition, disk, make_batch, open_storage, crashed, storage, monkeypatch
+) -> None:
+    """A smaller batch may still fit into the old segment, and no stray file may call it complete."""
+    opened = FaultyDisk.open
+
+    def no_room(self: FaultyDisk, path: Path, *, create: bool = False) -> FaultyFile:
+        if create and path.suffix == suffix:
+            raise OSError(errno.ENOSPC, "disk full")
+        return opened(self, path, create=create)
+
+    sequence = 1
+    while partition.append(*make_batch(sequence, value_bytes=300), NOW_MS).base_offset < 7:
+        sequence += 1
+    monkeypatch.setattr(FaultyDisk, "open", no_room)
+    large = partition.append(*make_batch(sequence + 1, value_bytes=3000), NOW_MS)
+    assert large.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.is_online
+    for n in range(5):
+        small = partition.append(*make_batch(sequence + 1 + n, value_bytes=1), NOW_MS)
+        assert small.error_code is ErrorCode.NONE
+    partition.sync()
+    assert partition.segment_base_offsets == (0,)
+    after = open_storage(crashed(storage, "crashed")).partition("t", 0)
+    assert (after.segment_base_offsets, after.log_end_offset) == ((0,), partition.log_end_offset)
+    assert after.leader_epoch == partition.leader_epoch, "nothing was cut"

@@ -4,7 +4,14 @@ import pytest
 
 from semel.core.producer_state.verdict import Duplicate, OutOfOrderSequence
 from semel.errors import ErrorCode
-from semel.record.batch import decode_header, decode_records, scan_batches
+from semel.record.batch import (
+    Record,
+    assemble_batch,
+    decode_header,
+    decode_records,
+    encode_batch,
+    scan_batches,
+)
 from semel.record.control import encode_abort_marker
 from semel.server.storage.outcome import Incoming, OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
@@ -197,3 +204,25 @@ def test_after_retention_the_producers_are_still_known(open_storage, make_batch)
     partition.sync()
     partition.apply_retention(NOW_MS + 200)
     assert partition.append(*make_batch(29), NOW_MS).verdict == Duplicate(29)
+
+
+def test_a_search_by_time_goes_on_behind_a_batch_that_was_trimmed_in_its_middle(partition) -> None:
+    newest_first = [Record(0, 5000, None, b"a"), Record(1, 10, None, b"b"), Record(2, 20, None, b"c")]
+    for records in (newest_first, [Record(0, 6000, None, b"d")]):
+        batch = encode_batch(records)
+        partition.append(memoryview(batch), [decode_header(batch)], NOW_MS)
+    partition.sync()
+    assert partition.offset_for_timestamp(4000).offset == 0
+    partition.delete_records(1)
+    assert partition.offset_for_timestamp(4000)[:2] == (3, 6000)
+
+
+def test_a_search_by_time_survives_records_that_nobody_can_read(partition, make_batch) -> None:
+    """The CRC is right, the records are rubbish: the producer's doing, and no reader may suffer for it."""
+    partition.append(*make_batch(timestamp_ms=1000), NOW_MS)
+    rubbish = assemble_batch(
+        b"\xff" * 40, record_count=2, last_offset_delta=1, base_timestamp=2000, max_timestamp=2000
+    )
+    partition.append(memoryview(rubbish), [decode_header(rubbish)], NOW_MS)
+    partition.sync()
+    assert partition.offset_for_timestamp(1500)[:2] == (1, 2000)

@@ -8,7 +8,7 @@ import pytest
 from semel.core.group import CommitOffsets
 from semel.core.identity import BLOCK_IDS
 from semel.core.identity import Refused as IdentityRefused
-from semel.core.topics import Refused, Topic
+from semel.core.topics import DeleteTopic, Refused, Topic
 from semel.errors import ErrorCode, StorageError
 from semel.types import ProducerGrant, TopicPartition
 
@@ -60,7 +60,7 @@ def test_what_a_crash_left_of_a_topic_that_was_never_made_goes(open_storage) -> 
     orphan = storage.data_dir / "half-made-0"
     orphan.mkdir()
     (orphan / "00000000000000000000.log").write_bytes(b"")
-    hidden = storage.data_dir / "t-0.0123-delete"
+    hidden = storage.data_dir / ("t-0." + "0123" * 8 + "-delete")
     hidden.mkdir()
     (hidden / "x").write_bytes(b"")
     other = storage.data_dir / "notes"
@@ -188,3 +188,92 @@ def test_there_is_a_bound_on_topics_and_partitions(tmp_path: Path) -> None:
     storage.create_topic("a", 2, now_ms=NOW_MS)
     storage.create_topic("b", 1, now_ms=NOW_MS)
     assert storage.create_topic("c", 1, now_ms=NOW_MS).error_code is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_folder_that_only_looks_like_a_partition_is_left_alone(open_storage) -> None:
+    storage = open_storage()
+    backup = storage.data_dir / "backup-2024"
+    backup.mkdir()
+    (backup / "photos.tar").write_bytes(b"mine")
+    (storage.data_dir / "note-1").write_bytes(b"a file")
+    (storage.data_dir / "mine-delete").write_bytes(b"a file")
+    storage.close(now_ms=NOW_MS)
+    storage = open_storage()
+    assert (backup / "photos.tar").read_bytes() == b"mine"
+    assert (storage.data_dir / "note-1").exists()
+
+
+def test_a_topic_whose_partitions_cannot_be_opened_is_not_made(open_storage, monkeypatch) -> None:
+    """Too many open files, say: promised partitions that cannot be opened would keep the next start away."""
+    from semel.server.storage.partition import Segment
+
+    storage = open_storage()
+    created = Segment.create.__func__
+    calls = []
+
+    def create(cls, *arguments, **named):
+        calls.append(arguments)
+        if len(calls) > 3:
+            raise OSError(24, "Too many open files")
+        return created(cls, *arguments, **named)
+
+    monkeypatch.setattr(Segment, "create", classmethod(create))
+    refused = storage.create_topic("wide", 5, now_ms=NOW_MS)
+    assert isinstance(refused, Refused)
+    assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    assert names(storage) == []
+    assert storage.partition("wide", 0) is None
+    assert isinstance(storage.create_topic("wide", 5, now_ms=NOW_MS), Topic)
+    assert storage.partition("wide", 4) is not None
+
+
+def test_offsets_of_a_topic_that_was_deleted_by_a_crash_go_with_it(open_storage, crashed) -> None:
+    """Else a new topic of that name would be read from where the old one was left."""
+    storage = open_storage()
+    storage.create_topic("t", now_ms=NOW_MS)
+    name = TopicPartition("t", 0)
+    storage.commit_offsets(CommitOffsets("g", [(name, 5, 0, "")]), now_ms=NOW_MS)
+    decision = storage.topics.decide(DeleteTopic("t"), NOW_MS)
+    storage.metadata_log.submit_durably(decision, NOW_MS)
+    after = open_storage(crashed(storage, "crashed"))
+    after.create_topic("t", now_ms=NOW_MS)
+    assert after.groups.get("g", name) is None
+
+
+def test_large_records_do_not_keep_a_state_log_from_being_compacted(open_storage, monkeypatch) -> None:
+    monkeypatch.setattr("semel.server.storage.state_log.COMPACT_BYTES_MIN", 20_000)
+    storage = open_storage()
+    offsets = [(TopicPartition("t", n), 5, 0, "m" * 4096) for n in range(700)]
+    for _ in range(3):
+        assert storage.commit_offsets(CommitOffsets("g", offsets), now_ms=NOW_MS).error_message is None
+    grown = storage.group_log.partition.size_bytes
+    storage.maintain(NOW_MS)
+    assert storage.group_log.partition.size_bytes < grown / 2
+
+
+def test_only_what_the_server_hid_is_emptied(open_storage) -> None:
+    storage = open_storage()
+    theirs = storage.data_dir / "holiday-delete"
+    theirs.mkdir()
+    (theirs / "photo").write_bytes(b"mine")
+    storage.close(now_ms=NOW_MS)
+    open_storage()
+    assert (theirs / "photo").read_bytes() == b"mine"
+
+
+def test_a_folder_that_ignores_case_costs_no_topic_its_records(open_storage, monkeypatch) -> None:
+    """As on macOS, where the folders of T and t are one."""
+    from semel.server.storage.filesystem import OsFileSystem
+
+    storage = open_storage()
+    storage.create_topic("t", now_ms=NOW_MS)
+    monkeypatch.setattr(
+        OsFileSystem,
+        "exists",
+        lambda self, path: path.name.lower() in {one.name.lower() for one in path.parent.iterdir()},
+    )
+    refused = storage.create_topic("T", now_ms=NOW_MS)
+    assert isinstance(refused, Refused)
+    assert refused.error_code is ErrorCode.INVALID_TOPIC
+    assert (storage.data_dir / "t-0").is_dir()

@@ -31,7 +31,7 @@ def test_what_is_told_of_a_producer_is_synced_first() -> None:
     partition.append(batch, [decode_header(batch)], 0)
 
     broker = Broker(ServerSettings(), storage)
-    call = Call(ApiKey.DESCRIBE_PRODUCERS, 0, None, Address("simulated", 9092), 0, 1 << 20)
+    call = Call(ApiKey.DESCRIBE_PRODUCERS, 0, None, Address("simulated", 9092), 0, lambda: 1 << 20)
     fields = {"topics": [{"name": "events", "partition_indexes": [0]}]}
     body = memoryview(messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, 0, fields))
 

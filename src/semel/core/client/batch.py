@@ -51,6 +51,7 @@ class ProducerBatch:
         "rows",
         "settled",
         "size_bytes",
+        "told",
         "tp",
         "whole",
     )
@@ -71,6 +72,7 @@ class ProducerBatch:
         self.first_row = 0  # of a part: where it starts in the whole
         self.whole: ProducerBatch | None = None  # of a part: the batch that was too large
         self.settled: Future[Fate] = Future()
+        self.told = False  # somebody was given the error of one of its rows
 
     @classmethod
     def of_encoded(
@@ -105,6 +107,11 @@ class ProducerBatch:
         assert self.encoded is not None
         self.grant, self.base_sequence = grant, base_sequence
         stamp(self.encoded, grant, base_sequence)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in its partition's line; parts of one batch follow each other."""
+        return self.order, self.first_row
 
     def split(self, compression: Compression) -> list[ProducerBatch]:
         """Two halves that together have this batch's sequences. Needs more than one row."""

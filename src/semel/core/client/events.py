@@ -63,11 +63,16 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class LogAnswered:
-    """DescribeProducers answered: what the partition's log knows of our producer id (None: nothing)."""
+    """DescribeProducers answered: what the partition's log knows of our producer id (None: nothing).
+
+    ``asked_for`` repeats whom the question was about: an answer that comes after the partition moved on is
+    about somebody else.
+    """
 
     tp: TopicPartition
     newest_epoch: int | None
     last_sequence: int | None
+    asked_for: ProducerGrant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,14 @@ class LogSilent:
     why: str
 
 
-Event = Tick | Granted | LeadersKnown | Answered | Lost | LogAnswered | LogSilent
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that sending needs could not be had; it is tried again. Told to whoever waits in vain."""
+
+    why: str
+
+
+Event = Tick | Granted | LeadersKnown | Answered | Lost | LogAnswered | LogSilent | Trouble
 
 
 @dataclass(frozen=True, slots=True)

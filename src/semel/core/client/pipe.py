@@ -56,6 +56,10 @@ class PartitionPipe:
         """Nothing buffered and nothing unanswered."""
         return self.filling is None and not self.waiting and not self.in_flight
 
+    def is_first_in_line(self, batch: ProducerBatch) -> bool:
+        """Whether every batch in front of this waiting one is settled: then its answer is proof."""
+        return self.waiting[0] is batch and all(other.place > batch.place for other in self.in_flight)
+
     def seal(self) -> None:
         """Close the batch that is being filled."""
         if self.filling is not None:
@@ -103,7 +107,7 @@ class PartitionPipe:
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch that failed to its place in the line: by the order of first attempts."""
         self.in_flight.remove(batch)
-        before = sum(1 for other in self.waiting if other.attempts and other.order < batch.order)
+        before = sum(1 for other in self.waiting if other.attempts and other.place < batch.place)
         self.waiting.insert(before, batch)
         self.recovering = True
 
@@ -116,7 +120,7 @@ class PartitionPipe:
         sequence = batch.base_sequence
         for part in reversed(parts):
             part.order = batch.order
-            part.attempts = batch.attempts
+            part.attempts, part.maybe_stored = batch.attempts, batch.maybe_stored
             self.waiting.insert(place, part)
         for part in parts:
             part.assign(batch.grant, sequence)

@@ -33,6 +33,7 @@ from semel.core.client.events import (
     LogSilent,
     Lost,
     SendProduce,
+    Trouble,
 )
 from semel.core.client.fate import (
     MAYBE_APPENDED,
@@ -87,7 +88,8 @@ class Pipeline:
         self._asking_grant = False
         self._asking_leaders: set[str] = set()
         self._ask_not_before_ms: dict[str, int] = {}
-        self._flushing = False
+        self._handled_ms = 0
+        self._trouble = ""  # why nothing could be sent lately
 
     # -- what the caller puts in ------------------------------------------------------------------------
 
@@ -122,8 +124,19 @@ class Pipeline:
         return batch
 
     def flush(self) -> None:
-        """Send what is buffered without waiting for more; ends by itself once nothing is unsettled."""
-        self._flushing = self.unsettled_batches > 0
+        """Send what is buffered without waiting for more. Rows appended later linger as before."""
+        for pipe in self._busy.values():
+            pipe.seal()
+
+    def unsettled(self) -> list[ProducerBatch]:
+        """Every batch that has no fate yet, as it was appended."""
+        return list(
+            {
+                batch.whole or batch: None
+                for pipe in self._busy.values()
+                for batch in (*pipe.in_flight, *pipe.waiting, *([pipe.filling] if pipe.filling else ()))
+            }
+        )
 
     def forget_unsent(self, why: str) -> Effects:
         """Give up: settle everything now, by what is known of it. For a close whose time is over."""
@@ -138,7 +151,10 @@ class Pipeline:
     def handle(self, event: Event, now_ms: int) -> Effects:
         """Take in what happened; say what is to be done."""
         effects = Effects()
+        self._handled_ms = now_ms
         match event:
+            case Trouble(why):
+                self._trouble = why
             case Granted(grant):
                 self.grant, self._asking_grant = grant, False
             case LeadersKnown(topics, leaders):
@@ -146,19 +162,23 @@ class Pipeline:
                 self._asking_leaders -= topics
                 self._ask_not_before_ms.update(dict.fromkeys(topics, now_ms + self.settings.retry_backoff_ms))
             case Answered(request_id, answers):
+                self._trouble = ""
                 for batch in self._close_request(request_id):
                     answer = answers.get(batch.tp, Answer(ErrorCode.NETWORK_EXCEPTION))
                     self._judge(batch, answer, now_ms, effects)
             case Lost(request_id, sent, why):
+                self._trouble = why
                 for batch in self._close_request(request_id):
                     batch.maybe_stored |= sent
                     self._retry(batch, now_ms, elsewhere=True)
                     if now_ms >= self._expires_ms(batch):
                         self._expire(self._pipes[batch.tp], why, effects, now_ms)
-            case LogAnswered(tp, newest_epoch, last_sequence):
-                self._judge_by_log(self._pipes[tp], newest_epoch, last_sequence, now_ms, effects)
-            case LogSilent(tp, _):
+            case LogAnswered(tp, newest_epoch, last_sequence, asked_for):
                 pipe = self._pipes[tp]
+                if asked_for is None or (pipe.asking is not None and pipe.asking.grant == asked_for):
+                    self._judge_by_log(pipe, newest_epoch, last_sequence, now_ms, effects)
+            case LogSilent(tp, why):
+                pipe, self._trouble = self._pipes[tp], why
                 if pipe.asking is not None:
                     pipe.asking.not_before_ms = now_ms + self.settings.retry_backoff_ms
                     pipe.asking = None
@@ -166,11 +186,14 @@ class Pipeline:
         return effects
 
     def next_deadline_ms(self) -> int | None:
-        """When ``handle(Tick())`` is due, or None while only an event can change anything."""
+        """When ``handle(Tick())`` is due, or None while only an event can change anything.
+
+        Never in the past: what was due at the last event and could not go waits for an answer, not for time.
+        """
         deadline: int | None = None
         for pipe in self._busy.values():
             for when in self._deadlines(pipe):
-                if deadline is None or when < deadline:
+                if when > self._handled_ms and (deadline is None or when < deadline):
                     deadline = when
         return deadline
 
@@ -178,7 +201,6 @@ class Pipeline:
 
     def _advance(self, now_ms: int, effects: Effects) -> None:
         if self.unsettled_batches == 0:
-            self._flushing = False
             return
         ready: dict[int, list[PartitionPipe]] = {}
         for pipe in list(self._busy.values()):
@@ -232,7 +254,11 @@ class Pipeline:
             return True
         if self.grant is None and not self._asking_grant:
             self._asking_grant = effects.ask_grant = True
-        # An older grant stays good for what was begun with it; new batches wait for the new one.
+        return self._may_finish(pipe)
+
+    @staticmethod
+    def _may_finish(pipe: PartitionPipe) -> bool:
+        """An older grant stays good for what was begun with it; new batches wait for the new one."""
         return pipe.grant is not None and bool(pipe.waiting) and pipe.waiting[0].attempts > 0
 
     def _ask_leaders(self, topic: str, now_ms: int, effects: Effects) -> None:
@@ -242,7 +268,7 @@ class Pipeline:
 
     def _seal_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
         filling = pipe.filling
-        if filling is not None and (self._flushing or now_ms >= filling.created_ms + self.settings.linger_ms):
+        if filling is not None and now_ms >= filling.created_ms + self.settings.linger_ms:
             pipe.seal()
 
     def _deadlines(self, pipe: PartitionPipe) -> Iterable[int]:
@@ -251,11 +277,13 @@ class Pipeline:
         if pipe.waiting and not pipe.in_flight:
             head = pipe.waiting[0]
             yield self._expires_ms(head)
+            if self.settings.idempotent and self.grant is None and not self._may_finish(pipe):
+                return
             topic = pipe.tp.topic
             if pipe.tp not in self._leaders:
-                if topic not in self._asking_leaders and self.grant is not None:
+                if topic not in self._asking_leaders:
                     yield self._ask_not_before_ms.get(topic, 0)
-            elif head.not_before_ms and pipe.asking is None and self.grant is not None:
+            elif pipe.asking is None:
                 yield head.not_before_ms
 
     # -- what an answer means ---------------------------------------------------------------------------
@@ -281,9 +309,9 @@ class Pipeline:
                 self.buffered_bytes += sum(part.size_bytes for part in parts) - batch.size_bytes
             case Next.ASK_THE_LOG:
                 pipe.put_back(batch)
-                # Those in front may only be late; the head alone is proof of anything.
-                is_head = pipe.waiting[0] is batch and not pipe.in_flight
-                if is_head and batch.grant is not None and batch.grant == pipe.grant and pipe.gap_at is None:
+                # While those in front are unsettled they may only be late: 45 then proves nothing.
+                is_proof = pipe.is_first_in_line(batch) and pipe.gap_at is None
+                if is_proof and batch.grant is not None and batch.grant == pipe.grant:
                     pipe.asking = batch
                     effects.ask_log.append((batch.tp, batch.grant))
             case Next.FENCED:
@@ -381,7 +409,7 @@ class Pipeline:
         """Go on under a new producer id, once every answer for the old one is in."""
         if pipe.grant == self.grant:
             self.grant = None
-        pipe.grant, pipe.gap_at = None, None
+        pipe.grant, pipe.gap_at, pipe.asking = None, None, None
 
     def _begin_anew(self, pipe: PartitionPipe, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""
@@ -401,6 +429,8 @@ class Pipeline:
             pipe.waiting.remove(batch)
             pipe.in_flight.append(batch)
             fate: PartFate = InDoubt(code, why) if batch.maybe_stored else Refused(code, why)
+            if self.fenced is not None:
+                fate = Fenced(code, batch.grant, self.fenced.newer_epoch, batch.maybe_stored)
             self._settle(pipe, batch, fate, effects)
 
     def _fence(
@@ -410,13 +440,7 @@ class Pipeline:
         self.fenced = self.fenced or fate
         self._settle(self._pipes[batch.tp], batch, fate, effects)
         for pipe in list(self._busy.values()):
-            pipe.stopped, pipe.asking = (code, "a newer copy of this producer's identity writes"), None
-            pipe.seal()
-            for waiting in list(pipe.waiting):
-                pipe.waiting.remove(waiting)
-                pipe.in_flight.append(waiting)
-                fate = Fenced(code, batch.grant, newer_epoch, waiting.maybe_stored)
-                self._settle(pipe, waiting, fate, effects)
+            self._stop(pipe, code, "a newer copy of this producer's identity writes", effects)
 
     # -- time -------------------------------------------------------------------------------------------
 
@@ -425,7 +449,7 @@ class Pipeline:
 
     def _expire_if_due(self, pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
         if pipe.waiting and now_ms >= self._expires_ms(pipe.waiting[0]):
-            self._expire(pipe, "no leader took it in time", effects, now_ms)
+            self._expire(pipe, self._trouble or "no leader took it in time", effects, now_ms)
 
     def _expire(self, pipe: PartitionPipe, why: str, effects: Effects, now_ms: int) -> None:
         """Settle the waiting batches whose time is over, front to back."""

@@ -1,7 +1,9 @@
 """How far a strict producer is: what was handed, what is stored, and when a position is safe to save.
 
 Invariant ``saved_position_is_stored``: a position is offered for saving only when every row handed up to it
-is stored. One mark is open at a time; it is complete when all partitions have caught up with it.
+is stored. One mark is open at a time; it is complete when all partitions have caught up with it. A position
+whose last row could not be handed (``begin`` without ``handed``) is never marked: after a failed or
+interrupted send nobody knows whether the caller had more rows for it.
 """
 
 from __future__ import annotations
@@ -29,6 +31,14 @@ class _Line:
     last_sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class TopicStart:
+    """One partition of a topic that is new to the identity: its end, and the rows of it that it holds."""
+
+    end_offset: int
+    stored: int = 0
+
+
 @dataclass(slots=True)
 class _Mark:
     position: Position
@@ -42,9 +52,12 @@ class Progress:
         self.saved = saved
         self.position: Position = saved.position
         self.rows_dropped = 0
+        self.has_position = False  # whether this run's caller named any
+        self._row_is_open = False
         self._grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
         self._interval_ms = save_interval_ms
         self._partition_counts = dict(saved.partition_counts)
+        self._topic_ids = dict(saved.topic_ids)
         self._lines = {
             tp: _Line(
                 item.handed,
@@ -69,24 +82,26 @@ class Progress:
         """The count that the topic had when this identity first wrote to it: it decides where rows go."""
         return self._partition_counts[topic]
 
-    def add_topic(self, topic: str, end_offsets: dict[int, int]) -> SavedIdentity:
+    def add_topic(self, topic: str, topic_id: str | None, starts: dict[int, TopicStart]) -> SavedIdentity:
         """Begin with a topic; save the answer before the first row goes to it."""
-        self._partition_counts[topic] = len(end_offsets)
+        self._partition_counts[topic] = len(starts)
         self._handed_to_topic[topic] = 0
-        for partition, end_offset in end_offsets.items():
-            self._lines[TopicPartition(topic, partition)] = _Line(0, 0, 0, end_offset, 0, -1)
+        if topic_id is not None:
+            self._topic_ids[topic] = topic_id
+        fresh = {}
+        for partition, start in starts.items():
+            tp, end_offset = TopicPartition(topic, partition), start.end_offset
+            self._lines[tp] = _Line(0, start.stored, start.stored, end_offset, start.stored, -1)
+            fresh[tp] = SavedPartition(0, start.stored, start.stored, end_offset)
         before = self.saved
-        fresh = {
-            TopicPartition(topic, partition): SavedPartition(0, 0, 0, end_offset)
-            for partition, end_offset in end_offsets.items()
-        }
         self.saved = SavedIdentity(
             before.name,
             before.producer_id,
             before.producer_epoch,
             before.position,
-            {**before.partition_counts, topic: len(end_offsets)},
+            {**before.partition_counts, topic: len(starts)},
             {**before.partitions, **fresh},
+            dict(self._topic_ids),
         )
         return self.saved
 
@@ -96,14 +111,21 @@ class Progress:
 
     def at(self, position: Position, now_ms: int) -> None:
         """The caller begins the row at ``position``: whatever went before belongs to the one before."""
+        self.has_position = True
         if position == self.position:
             return
         if self._mark is None and now_ms - self._marked_ms >= self._interval_ms:
             self.mark(now_ms)
         self.position = position
 
+    def begin(self) -> None:
+        """The caller tries to hand a row or a table; :meth:`handed` says that all of it was."""
+        self._row_is_open = True
+
     def mark(self, now_ms: int) -> None:
         """Remember where we are, to save it once all of it is stored."""
+        if self._row_is_open:
+            return
         self._mark = _Mark(self.position, {tp: line.handed for tp, line in self._lines.items()})
         self._marked_ms = now_ms
 
@@ -128,6 +150,10 @@ class Progress:
         self._handed_to_topic[tp.topic] += row_count
         self.rows_dropped += dropped
         return dropped
+
+    def handed(self) -> None:
+        """The caller's row, or the whole of its table, is in the buffer or was dropped as stored."""
+        self._row_is_open = False
 
     def stored(self, tp: TopicPartition, fate: PartFate, record_count: int) -> None:
         """A batch is stored; fates that are not Stored change nothing."""
@@ -161,5 +187,6 @@ class Progress:
                 )
                 for tp, line in self._lines.items()
             },
+            dict(self._topic_ids),
         )
         return self.saved

@@ -23,24 +23,34 @@ a crash the log holds, of each partition, the first ``total`` rows handed. The r
 
 Batch size, linger and compression do not enter. A crash between any two steps repeats them: then the last
 sequence belongs to another epoch than the saved one, and the count is read from ``counted_to_offset`` on.
-If the log no longer reaches back that far, the answer is a refusal, never a guess.
+A twin that resumed between steps 1 and 2 wrote under an epoch between ours: its rows are the next ones of the
+same order, and count. If the log no longer reaches back that far, ends before it, or is another topic of the
+same name, the answer is a refusal, never a guess.
+
+A topic that is new to the identity begins with steps 1 to 4 as well (``counted_to_offset`` is then the log's
+start), unless the name was never granted before: an older copy may have got there first.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from semel.sequence import distance
+from semel.sequence import distance, last_of
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerGrant, TopicPartition
 
 Position = Any  # anything that JSON can hold; None before the first row
 
 _MAGIC: Final = b"semel-identity"
 _FORMAT_VERSION: Final = 1
+_TEXT_MAGIC: Final = "semel-identity:"
+TEXT_CHARS_MAX: Final = 4096  # the metadata of an offset commit: Kafka's offset.metadata.max.bytes
+_TEXT_BODY_BYTES_MAX: Final = 1024 * 1024  # what a text may unfold to
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,11 @@ class SavedPartition:
 
 @dataclass(frozen=True, slots=True)
 class SavedIdentity:
-    """An identity and its input position, as one value."""
+    """A producer's identity and its input position, as one value.
+
+    ``SavedIdentity("loader")`` is a new one. ``position`` is whatever the producer was given with
+    ``send(position=…)``; the counts belong to it, so that the two must be kept together.
+    """
 
     name: str
     producer_id: int = NO_PRODUCER_ID
@@ -62,6 +76,28 @@ class SavedIdentity:
     position: Position = None
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, SavedPartition] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # UUIDs; without those that have none
+
+    def to_text(self) -> str:
+        """The identity as text of at most 4096 characters, for the metadata of an offset commit.
+
+        Raises ValueError when it is longer (about 150 partitions): such an identity needs a file.
+        """
+        body = base64.b85encode(zlib.compress(encode_identity(self), 9)).decode()
+        if len(_TEXT_MAGIC) + len(body) > TEXT_CHARS_MAX:
+            raise ValueError(
+                f"identity {self.name!r} with {len(self.partitions)} partitions takes "
+                f"{len(_TEXT_MAGIC) + len(body)} characters, above {TEXT_CHARS_MAX}: keep it in a file"
+            )
+        return _TEXT_MAGIC + body
+
+    @classmethod
+    def from_text(cls, text: str) -> SavedIdentity:
+        """What :meth:`to_text` gave. Raises ValueError when ``text`` is no identity, or a damaged one."""
+        found = decode_text(text)
+        if isinstance(found, Unreadable):
+            raise ValueError(f"cannot read the identity: {found.why}")  # noqa: TRY004
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +120,7 @@ def encode_identity(saved: SavedIdentity) -> bytes:
                 [*tp, item.handed, item.stored, item.counted, item.counted_to_offset, item.last_sequence]
                 for tp, item in sorted(saved.partitions.items())
             ],
+            "topic_ids": dict(saved.topic_ids),
         },
         separators=(",", ":"),
     ).encode()
@@ -113,9 +150,22 @@ def decode_identity(stored: bytes) -> SavedIdentity | Unreadable:
                 TopicPartition(topic, partition): SavedPartition(*numbers)
                 for topic, partition, *numbers in fields["partitions"]
             },
+            fields.get("topic_ids", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         return Unreadable(f"its content is not an identity ({error})")
+
+
+def decode_text(text: str) -> SavedIdentity | Unreadable:
+    """The identity in the text, or why there is none."""
+    if not text.startswith(_TEXT_MAGIC) or len(text) > TEXT_CHARS_MAX:
+        return Unreadable("it is not a saved producer identity")
+    unfold = zlib.decompressobj()
+    try:
+        body = unfold.decompress(base64.b85decode(text[len(_TEXT_MAGIC) :]), _TEXT_BODY_BYTES_MAX)
+    except (ValueError, binascii.Error, zlib.error):
+        return Unreadable("it is damaged")
+    return decode_identity(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +192,33 @@ class SeenBatch:
     record_count: int
 
 
-def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> ScanFrom:
+@dataclass(frozen=True, slots=True)
+class Unprovable:
+    """How many rows are stored cannot be told any more; the text says why."""
+
+    why: str
+
+
+def made_anew(saved: SavedIdentity, topic_ids: Mapping[str, str]) -> Unprovable | None:
+    """Whether a topic is another one than the one that the rows went to, under the same name."""
+    for topic, topic_id in saved.topic_ids.items():
+        found = topic_ids.get(topic, topic_id)
+        if found != topic_id:
+            return Unprovable(
+                f"topic {topic!r} was made anew: this identity wrote to the one with id {topic_id}, "
+                f"now it has id {found}"
+            )
+    return None
+
+
+def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> ScanFrom | Unprovable:
     """Where to read from: from the end if the log vouches for the saved epoch, else from what was counted."""
     before = saved.partitions[tp]
+    if knows.end_offset < before.counted_to_offset:
+        return Unprovable(
+            f"{tp} ends at offset {knows.end_offset}, though rows up to {before.counted_to_offset} were "
+            f"acknowledged: its log lost them"
+        )
     covers = (
         knows.producer_epoch is not None
         and knows.producer_epoch == saved.producer_epoch
@@ -166,10 +240,10 @@ def total_stored(
     for batch in seen:
         ahead = distance(batch.base_sequence, last)
         if batch.producer_epoch == saved.producer_epoch and ahead > 0:
-            last = batch.base_sequence + batch.record_count - 1
-    if before.last_sequence == NO_SEQUENCE:
-        return before.stored + last + 1
-    return before.stored + distance(last, before.last_sequence)
+            last = last_of(batch.base_sequence, batch.record_count)
+    of_twins = sum(batch.record_count for batch in seen if batch.producer_epoch > saved.producer_epoch)
+    fresh = last + 1 if before.last_sequence == NO_SEQUENCE else distance(last, before.last_sequence)
+    return before.stored + fresh + of_twins
 
 
 def resumed(
@@ -189,4 +263,5 @@ def resumed(
             tp: SavedPartition(item.handed, totals[tp], totals[tp], fenced_to[tp])
             for tp, item in saved.partitions.items()
         },
+        saved.topic_ids,
     )

@@ -12,12 +12,21 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 KAFKA_SNAPSHOT_SUFFIX: Final = ".snapshot"
 SNAPSHOT_SUFFIX: Final = ".producers"
-DELETED_FOLDER_SUFFIX: Final = "-delete"
+_DELETED_FOLDER_SUFFIX: Final = "-delete"
 DRAFT_SUFFIX: Final = ".tmp"
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 RECOVERY_POINT: Final = "recovery-point"
+
+_PARTITION_FILES: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, RECOVERY_POINT})
+_OFFSET_SUFFIXES: Final = (
+    LOG_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    KAFKA_SNAPSHOT_SUFFIX,
+    SNAPSHOT_SUFFIX,
+)
 
 LOCK: Final = ".lock"
 FOLDER_PROPERTIES: Final = "meta.properties"
@@ -31,6 +40,7 @@ INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, GROUP_OFFSETS_TOPIC})
 TOPIC_NAME_LENGTH_MAX: Final = 249
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _FOLDER_NAME = re.compile(r"(.+)-(0|[1-9]\d{0,9})")
+_HIDDEN_FOLDER_NAME = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETED_FOLDER_SUFFIX}")
 _OFFSET_DIGITS: Final = 20
 
 
@@ -52,9 +62,25 @@ def offset_of(name: str, suffix: str) -> int | None:
     return int(digits)
 
 
+def is_partition_file(name: str) -> bool:
+    """Whether a partition's folder may hold a file of this name."""
+    name = name.removesuffix(DRAFT_SUFFIX)
+    return name in _PARTITION_FILES or any(offset_of(name, suffix) is not None for suffix in _OFFSET_SUFFIXES)
+
+
 def folder_of(partition: TopicPartition) -> str:
     """The folder of a partition."""
     return f"{partition.topic}-{partition.partition}"
+
+
+def hidden_folder(folder: str, unique: str) -> str:
+    """The name that a deleted partition's folder gets until it is empty; ``unique``: 32 hex digits."""
+    return f"{folder[:200]}.{unique}{_DELETED_FOLDER_SUFFIX}"
+
+
+def is_hidden_folder(name: str) -> bool:
+    """Whether :func:`hidden_folder` made this name."""
+    return _HIDDEN_FOLDER_NAME.fullmatch(name) is not None
 
 
 def partition_of(folder: str) -> TopicPartition | None:

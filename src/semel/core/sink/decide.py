@@ -45,6 +45,12 @@ def check_twin(report: TaskReport, tp: TopicPartition, stored: Digest) -> Refusa
     return None
 
 
+def has_twin(history: SinkHistory, ticket: Ticket, report: TaskReport) -> bool:
+    """Whether another attempt than the winner has said that it may have written, or may yet."""
+    others = history.twins_of(ticket.sink_epoch).get(report.writer, set()) - {report.task_attempt_id}
+    return bool(others)
+
+
 def decide(
     ticket: Ticket,
     history: SinkHistory,
@@ -53,9 +59,13 @@ def decide(
     batch_id: int,
     *,
     closed: bool,
+    carry: bool = True,
     txn_version: int | None = None,
 ) -> Decision | Refusal | None:
-    """The DECISION; ``None`` when there is nothing to decide, because every range was decided before."""
+    """The DECISION; ``None`` when there is nothing to decide, because every range was decided before.
+
+    ``carry`` is for streams: a batch write's writers are done with it.
+    """
     fenced = history.fenced_by_other(ticket.sink_epoch)
     if fenced is not None:
         return fenced
@@ -65,7 +75,9 @@ def decide(
     refusal = check_reports(ticket, written)
     if refusal is not None:
         return refusal
-    previous: Mapping[str, WriterState] = {} if history.decision is None else history.decision.writers
+    previous: Mapping[str, WriterState] = {}
+    if carry and history.decision is not None:
+        previous = history.decision.writers
     same_run = history.decision is not None and history.decision.sink_epoch == ticket.sink_epoch
     writers = {
         # Idle writers are carried forward; a new run's sequences begin at 0 again.
@@ -73,7 +85,8 @@ def decide(
         for name, state in previous.items()
     }
     source_ends = dict(ticket.source_ends)
-    output_ends = dict(ticket.scanned_from)
+    # Topics that a task of this run was the first to write are in the history's starts only.
+    output_ends = history.starts | dict(ticket.scanned_from)
     row_count = row_hash = 0
     for report in written:
         carried = writers[report.writer].outputs if report.writer in writers else {}

@@ -1,14 +1,28 @@
 """What the decision log says about one sink: a fold over its records, in log order.
 
-Only :meth:`SinkHistory.apply` mutates, so planner, task and ``semel sink describe`` see the same thing.
+Only :meth:`SinkHistory.apply` mutates, so planner, task and commit see the same thing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from semel.core.sink.journal import Attempt, Begin, Decision, Fence, JournalRecord, WriterClaim
+from semel.core.sink.epochs import generation_of
+from semel.core.sink.journal import (
+    Attempt,
+    Begin,
+    Decision,
+    Fence,
+    JournalRecord,
+    OutputClaim,
+    OutputTopic,
+    WriterClaim,
+)
 from semel.core.sink.refusal import Reason, Refusal
+from semel.types import TopicPartition
+
+WriterIds = Mapping[int, int]  # a writer's producer id by generation
 
 
 @dataclass(slots=True)
@@ -20,7 +34,9 @@ class SinkHistory:
     fence: Fence | None = None
     begin: Begin | None = None
     decision: Decision | None = None
-    producer_ids: dict[str, int] = field(default_factory=dict)  # by writer: the first claim of a name wins
+    writers: dict[str, dict[int, int]] = field(default_factory=dict)  # the first claim of a name wins
+    outputs: dict[str, OutputTopic] = field(default_factory=dict)  # BEGIN's, then the first claim of a name
+    starts: dict[TopicPartition, int] = field(default_factory=dict)  # of ``outputs``, before any decision
     attempts: list[Attempt] = field(default_factory=list)  # since the last BEGIN
 
     def apply(self, record: JournalRecord) -> None:
@@ -29,25 +45,39 @@ class SinkHistory:
             return
         match record:
             case Fence():
-                self.fence = record
+                # Never an older one: its driver took the identity before, and appended after.
+                if self.fence is None or record.sink_epoch > self.fence.sink_epoch:
+                    self.fence = record
             case Begin():
                 self.begin = record
+                self.outputs = {output.topic: output for output in record.outputs}
+                self.starts = dict(record.scanned_from)
                 self.attempts.clear()
             case Decision():
                 # Attempts stay: one that came in just before this did not see it, and may still write.
                 self.decision = record
             case WriterClaim():
-                self.producer_ids.setdefault(record.writer, record.producer_id)
+                ids = self.writers.setdefault(record.writer, {})
+                ids.setdefault(generation_of(record.sink_epoch), record.producer_id)
+            case OutputClaim():
+                if record.output.topic not in self.outputs:
+                    self.outputs[record.output.topic] = record.output
+                    self.starts.update(record.starts)
             case Attempt():
                 self.attempts.append(record)
 
     def of_writers(self, prefix: str) -> SinkHistory:
         """The same with only the writers whose name starts with ``prefix``: the others are done for good."""
-        known = {
-            name: producer_id for name, producer_id in self.producer_ids.items() if name.startswith(prefix)
-        }
         return SinkHistory(
-            self.sink_id, self.end_offset, self.fence, self.begin, self.decision, known, list(self.attempts)
+            self.sink_id,
+            self.end_offset,
+            self.fence,
+            self.begin,
+            self.decision,
+            {name: ids for name, ids in self.writers.items() if name.startswith(prefix)},
+            dict(self.outputs),
+            dict(self.starts),
+            list(self.attempts),
         )
 
     def fenced_by_other(self, sink_epoch: int) -> Refusal | None:
@@ -60,6 +90,10 @@ class SinkHistory:
             )
         return None
 
-    def twins_of(self, sink_epoch: int) -> frozenset[str]:
-        """The writers of run ``sink_epoch`` of which a second attempt may have written, or may yet."""
-        return frozenset(attempt.writer for attempt in self.attempts if attempt.sink_epoch == sink_epoch)
+    def twins_of(self, sink_epoch: int) -> dict[str, set[int]]:
+        """The attempts of run ``sink_epoch`` that said that they might not be alone, by writer."""
+        found: dict[str, set[int]] = {}
+        for attempt in self.attempts:
+            if attempt.sink_epoch == sink_epoch:
+                found.setdefault(attempt.writer, set()).add(attempt.task_attempt_id)
+        return found

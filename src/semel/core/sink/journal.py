@@ -1,9 +1,10 @@
 """The records of the decision log (topic ``__semel_sinks``), and their bytes.
 
 A driver's records (FENCE, BEGIN, DECISION) carry the sink's own producer id and epoch, so the log itself
-refuses an older driver once a newer FENCE is in. A task's records (WRITER, ATTEMPT) carry no identity: a
-shared sequence would be answered "duplicate" and not be stored. Keys are made so that compaction keeps all
-that is ever asked for: with the producer id in WRITER's key no "first" is compacted away.
+refuses an older driver once a newer FENCE is in. A task's records (WRITER, OUTPUT, ATTEMPT) carry no
+identity: a shared sequence would be answered "duplicate" and not be stored. Keys are made so that compaction
+keeps all that is ever asked for: with the producer id in WRITER's key no "first" is compacted away, nor with
+the sink's epoch in OUTPUT's, because the BEGIN of a later run takes the first one of an earlier run over.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Begin:
 
     sink_id: str
     sink_epoch: int
-    output: OutputTopic
+    outputs: tuple[OutputTopic, ...]  # every topic that the sink has ever written, and the option's
     scanned_from: Mapping[TopicPartition, int]
     have: Mapping[tuple[str, TopicPartition], Stored] = field(default_factory=dict)
 
@@ -68,8 +69,22 @@ class WriterClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputClaim:
+    """OUTPUT: a task met a topic that its run did not know; the first of a name wins for every task.
+
+    ``starts`` are the topic's ends at that time: the rows that this sink has in it stand at or after them.
+    """
+
+    sink_id: str
+    sink_epoch: int
+    output: OutputTopic
+    starts: Mapping[TopicPartition, int]
+    task_attempt_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
-    """A second attempt of a task is about to write: whoever decides has to look at the rows themselves."""
+    """An attempt of a task is about to write that may not be the only one: whoever decides has to look."""
 
     sink_id: str
     writer: str
@@ -112,7 +127,7 @@ class Decision:
     txn_version: int | None = None
 
 
-JournalRecord = Fence | Begin | WriterClaim | Attempt | Decision
+JournalRecord = Fence | Begin | WriterClaim | OutputClaim | Attempt | Decision
 
 
 def encode(record: JournalRecord) -> tuple[bytes, bytes]:
@@ -124,9 +139,7 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
         case Begin():
             key = ["begin", record.sink_id]
             body = {
-                "topic": record.output.topic,
-                "topic_id": record.output.topic_id,
-                "partition_count": record.output.partition_count,
+                "outputs": [_output_body(output) for output in record.outputs],
                 "scanned_from": _offsets(record.scanned_from),
                 "have": [
                     [writer, *tp, stored.digest.to_list(), stored.end_offset]
@@ -136,6 +149,13 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
         case WriterClaim():
             key = ["writer", record.sink_id, record.writer, record.producer_id]
             body = {"writer": record.writer, "producer_id": record.producer_id}
+        case OutputClaim():
+            key = ["output", record.sink_id, record.output.topic, record.sink_epoch, record.task_attempt_id]
+            body = {
+                "output": _output_body(record.output),
+                "starts": _offsets(record.starts),
+                "task_attempt_id": record.task_attempt_id,
+            }
         case Attempt():
             key = ["attempt", record.sink_id, record.writer, record.task_attempt_id]
             body = {"writer": record.writer, "task_attempt_id": record.task_attempt_id}
@@ -171,7 +191,7 @@ def decode(value: bytes) -> JournalRecord:
             return Begin(
                 sink_id,
                 sink_epoch,
-                OutputTopic(body["topic"], body["topic_id"], body["partition_count"]),
+                tuple(OutputTopic(*output) for output in body["outputs"]),
                 _read_offsets(body["scanned_from"]),
                 {
                     (writer, TopicPartition(topic, number)): Stored(Digest.from_list(digest), end_offset)
@@ -180,6 +200,14 @@ def decode(value: bytes) -> JournalRecord:
             )
         case "writer":
             return WriterClaim(sink_id, body["writer"], body["producer_id"], sink_epoch)
+        case "output":
+            return OutputClaim(
+                sink_id,
+                sink_epoch,
+                OutputTopic(*body["output"]),
+                _read_offsets(body["starts"]),
+                body["task_attempt_id"],
+            )
         case "attempt":
             return Attempt(sink_id, body["writer"], sink_epoch, body["task_attempt_id"])
         case "decision":
@@ -202,6 +230,10 @@ def decode(value: bytes) -> JournalRecord:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _output_body(output: OutputTopic) -> list[Any]:
+    return [output.topic, output.topic_id, output.partition_count]
 
 
 def _offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:

@@ -2,33 +2,21 @@
 
 The order is the protocol: raise the sink's epoch, FENCE, read, fence the writers, scan, BEGIN. Each function
 below is one of the decisions between two of these steps.
-
-Rows of run ``e`` carry writer epoch ``2e``, and ``2e + 1`` closes it. Fencing to *exactly* ``2e`` and not
-"raise by one" matters: two restarts would raise to the same epoch, and a zombie would go on writing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from semel.core.sink.history import SinkHistory
+from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
+from semel.core.sink.history import SinkHistory, WriterIds
 from semel.core.sink.journal import Begin, OutputTopic, Stored
 from semel.core.sink.refusal import Reason, Refusal
-from semel.types import PRODUCER_EPOCH_MAX, TopicPartition
+from semel.types import TopicPartition
 
-SINK_EPOCH_MAX: Final = (PRODUCER_EPOCH_MAX - 1) // 2
-
-
-def writer_epoch(sink_epoch: int) -> int:
-    """The producer epoch of every row of run ``sink_epoch``."""
-    return 2 * sink_epoch
-
-
-def closing_epoch(sink_epoch: int) -> int:
-    """The producer epoch that ends run ``sink_epoch``: its twins can write no more."""
-    return 2 * sink_epoch + 1
+OUTPUT_TOPICS_MAX: Final = 1000  # of one sink, ever: each is fenced and scanned whenever a run begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +24,13 @@ class Ticket:
     """All that a task and the commit need to know of the run, as of this micro-batch."""
 
     sink_id: str
-    producer_id: int  # the sink's own identity, with its epoch below
+    producer_id: int  # the sink's own identity
     sink_epoch: int
     journal_sequence: int  # of the driver's next record
     journal_end_offset: int  # what the planner has read up to
-    output: OutputTopic
-    producer_ids: Mapping[str, int]
+    outputs: Mapping[str, OutputTopic]
+    starts: Mapping[TopicPartition, int]  # of the outputs, as SinkHistory has them
+    writers: Mapping[str, WriterIds]
     scanned_from: Mapping[TopicPartition, int]  # rows of this micro-batch stand at or after these
     have: Mapping[tuple[str, TopicPartition], Stored] = field(default_factory=dict)
     next_sequences: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
@@ -52,7 +41,22 @@ class Ticket:
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
-        return self.surplus_from.get((writer, output), self.scanned_from.get(output, 0))
+        start = self.scanned_from.get(output, self.starts.get(output, 0))
+        return self.surplus_from.get((writer, output), start)
+
+    def known_id(self, writer: str) -> int | None:
+        """The producer id that every attempt of ``writer`` uses, if one was claimed in this generation."""
+        return self.writers.get(writer, {}).get(generation_of(self.sink_epoch))
+
+    def history(self) -> SinkHistory:
+        """What the planner knew, to read on from: a task's records come after it."""
+        return SinkHistory(
+            self.sink_id,
+            self.journal_end_offset,
+            writers={name: dict(ids) for name, ids in self.writers.items()},
+            outputs=dict(self.outputs),
+            starts=dict(self.starts),
+        )
 
 
 def goes_on(history: SinkHistory, sink_epoch: int, planned: bool) -> bool | Refusal:
@@ -82,22 +86,33 @@ def fences(
     history: SinkHistory, sink_epoch: int, outputs: list[TopicPartition]
 ) -> dict[tuple[int, int], list[TopicPartition]]:
     """Every known writer in every output partition, to exactly the run's writer epoch."""
-    known = sorted(set(history.producer_ids.values()))
-    return {(producer_id, writer_epoch(sink_epoch)): outputs for producer_id in known}
+    generation = generation_of(sink_epoch)
+    return {
+        (producer_id, writer_epoch(sink_epoch) if of == generation else RETIRED_WRITER_EPOCH): outputs
+        for ids in history.writers.values()
+        for of, producer_id in ids.items()
+    }
+
+
+def output_topics(history: SinkHistory, option: str | None) -> list[str]:
+    """Every topic that may hold rows of this sink, and the one that the option names."""
+    return sorted({*history.outputs, *([] if option is None else [option])})
 
 
 def scan_starts(
     history: SinkHistory, log_end_offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """From the last decision's ends; before the first decision, from where the first run began."""
-    if history.decision is not None:
-        known: Mapping[TopicPartition, int] = history.decision.output_ends
-    elif history.begin is not None:
-        known = history.begin.scanned_from
-    else:
-        return dict(log_end_offsets)
-    # A partition that came later holds nothing of this sink's.
-    return {output: known.get(output, 0) for output in log_end_offsets}
+    """From the last decision's ends; a topic that is not in it, from where it was first to be written."""
+    decided: Mapping[TopicPartition, int] = {} if history.decision is None else history.decision.output_ends
+    starts = {}
+    for output, log_end_offset in log_end_offsets.items():
+        if output in decided:
+            starts[output] = decided[output]
+        elif output.topic in history.outputs:
+            starts[output] = history.starts.get(output, 0)  # a partition that came later: all of it
+        else:
+            starts[output] = log_end_offset
+    return starts
 
 
 def surplus_starts(history: SinkHistory) -> dict[tuple[str, TopicPartition], int]:
@@ -114,47 +129,48 @@ def surplus_starts(history: SinkHistory) -> dict[tuple[str, TopicPartition], int
 
 def check_provable(
     history: SinkHistory,
-    output: OutputTopic,
+    found: Mapping[str, OutputTopic],
     starts: Mapping[TopicPartition, int],
     log_start_offsets: Mapping[TopicPartition, int],
-    compacted: bool,
+    compacted_topics: Collection[str],
 ) -> Refusal | None:
-    """Whether a scan of the output can still tell which rows are stored."""
-    if compacted:
-        return _unprovable(
-            f"topic {output.topic!r} is compacted, so rows of an unfinished micro-batch may be gone"
-        )
-    if history.begin is None:
-        return None
-    if history.begin.output.topic != output.topic:
-        return _unprovable(
-            f"sink {history.sink_id!r} has written to topic {history.begin.output.topic!r} and is now to "
-            f"write to {output.topic!r}: take another sinkId"
-        )
-    if history.begin.output.topic_id != output.topic_id:
-        return _unprovable(
-            f"topic {output.topic!r} was deleted and made anew since sink {history.sink_id!r} wrote it"
-        )
+    """Whether a scan of the outputs can still tell which rows are stored."""
+    for topic in sorted(compacted_topics):
+        return compacted(topic)
+    for topic, known in sorted(history.outputs.items()):
+        if topic not in found:
+            return _unprovable(f"topic {topic!r}, which sink {history.sink_id!r} has written, was deleted")
+        if found[topic].topic_id != known.topic_id:
+            return _unprovable(
+                f"topic {topic!r} was deleted and made anew since sink {history.sink_id!r} wrote it"
+            )
     for tp, start in sorted(starts.items()):
         if log_start_offsets[tp] > start:
             return _unprovable(f"offsets {start} to {log_start_offsets[tp] - 1} of {tp} are gone")
     return None
 
 
+def compacted(topic: str) -> Refusal:
+    """No sink writes there."""
+    return _unprovable(f"topic {topic!r} is compacted, so rows of an unfinished micro-batch may be gone")
+
+
 def begin(
     history: SinkHistory,
     sink_epoch: int,
-    output: OutputTopic,
+    found: Mapping[str, OutputTopic],
     starts: Mapping[TopicPartition, int],
     have: Mapping[tuple[str, TopicPartition], Stored],
 ) -> Begin | Refusal:
     """The BEGIN of a new run, once the scan is done."""
-    if have and history.begin is not None and history.begin.output.partition_count != output.partition_count:
-        return _unprovable(
-            f"topic {output.topic!r} grew from {history.begin.output.partition_count} to "
-            f"{output.partition_count} partitions in the middle of a micro-batch"
-        )
-    return Begin(history.sink_id, sink_epoch, output, dict(starts), dict(have))
+    for topic in sorted({tp.topic for _, tp in have}):
+        before, now = history.outputs[topic].partition_count, found[topic].partition_count
+        if before != now:
+            return _unprovable(
+                f"topic {topic!r} grew from {before} to {now} partitions in the middle of a micro-batch"
+            )
+    outputs = tuple(found[topic] for topic in sorted(found))
+    return Begin(history.sink_id, sink_epoch, outputs, dict(starts), dict(have))
 
 
 def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_sequence: int) -> Ticket:
@@ -166,8 +182,9 @@ def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_s
         sink_epoch=started.sink_epoch,
         journal_sequence=journal_sequence,
         journal_end_offset=history.end_offset,
-        output=started.output,
-        producer_ids=dict(history.producer_ids),
+        outputs=dict(history.outputs),
+        starts=dict(history.starts),
+        writers={name: dict(ids) for name, ids in history.writers.items()},
         scanned_from=started.scanned_from,
         have=started.have,
         rows_total={}
@@ -184,21 +201,22 @@ def next_ticket(ticket: Ticket, history: SinkHistory, journal_sequence: int) -> 
     decision = history.decision
     if decision is None or decision.sink_epoch != ticket.sink_epoch:
         return ticket
-    return Ticket(
-        sink_id=ticket.sink_id,
-        producer_id=ticket.producer_id,
-        sink_epoch=ticket.sink_epoch,
+    return replace(
+        ticket,
         journal_sequence=journal_sequence,
         journal_end_offset=history.end_offset,
-        output=ticket.output,
-        producer_ids=dict(history.producer_ids),
+        outputs=dict(history.outputs),
+        starts=dict(history.starts),
+        writers={name: dict(ids) for name, ids in history.writers.items()},
         scanned_from=dict(decision.output_ends),
+        have={},
         next_sequences={
             (name, output): state.next_sequence
             for name, writer in decision.writers.items()
             for output, state in writer.outputs.items()
         },
         rows_total={name: state.rows_total for name, state in decision.writers.items()},
+        surplus_from={},
         source_ends=dict(decision.source_ends),
         decided_query_id=decision.query_id,
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from semel.core.sink.digest import NO_ROWS, Column, Digest
+from semel.core.sink.epochs import generation_of
 from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import OutputTopic
 from semel.core.sink.ranges import SourceRange, Verdict, judge_range, writers_of
 from semel.core.sink.refusal import Reason, Refusal, replay_differs
-from semel.core.sink.run import Ticket
+from semel.core.sink.run import OUTPUT_TOPICS_MAX, Ticket
 from semel.types import TopicPartition
 
 
@@ -33,6 +35,7 @@ class TaskReport:
     row_count: int
     outputs: Mapping[TopicPartition, OutputReport] = field(default_factory=dict)
     skipped: bool = False
+    task_attempt_id: int = -1
 
 
 def the_one_range(notes: list[SourceRange]) -> SourceRange | Refusal:
@@ -60,6 +63,12 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
     )
     if verdict is not Verdict.WRITE:
         return verdict
+    for source, end in source_range.idle_ends:
+        decided = ticket.source_ends.get(source)
+        if decided is not None and end != decided:
+            return replay_differs(
+                f"the planned micro-batch leaves {source} at {end}, and the log has decided up to {decided}"
+            )
     siblings = writers_of(source_range.source)
     rule = f"of{source_range.split_count}"
     for writer, _ in ticket.have:
@@ -81,7 +90,22 @@ def surplus_allowed(ticket: Ticket, writer: str, output: TopicPartition, query_i
 
 def claimed(history: SinkHistory, sink_epoch: int, writer: str) -> int | Refusal:
     """After this task's WRITER was read back: whose producer id every attempt of ``writer`` uses."""
-    return history.fenced_by_other(sink_epoch) or history.producer_ids[writer]
+    return history.fenced_by_other(sink_epoch) or history.writers[writer][generation_of(sink_epoch)]
+
+
+def may_claim_output(history: SinkHistory, topic: str) -> Refusal | None:
+    """Whether the sink may write to one topic more; each is fenced and scanned at every new run."""
+    if len(history.outputs) < OUTPUT_TOPICS_MAX:
+        return None
+    return Refusal(
+        Reason.PLAN_NOT_SUPPORTED,
+        f"sink {history.sink_id!r} has written to {OUTPUT_TOPICS_MAX} topics, and {topic!r} would be one more",
+    )
+
+
+def claimed_output(history: SinkHistory, sink_epoch: int, topic: str) -> OutputTopic | Refusal:
+    """After this task's OUTPUT was read back: the topic as every task of the run sees it."""
+    return history.fenced_by_other(sink_epoch) or history.outputs[topic]
 
 
 def late(history: SinkHistory, sink_epoch: int) -> Refusal | None:
@@ -108,11 +132,10 @@ class PrefixCheck:
     seen: dict[TopicPartition, Digest] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ticket: Ticket, writer: str, outputs: Iterable[TopicPartition]) -> PrefixCheck:
+    def of(cls, ticket: Ticket, writer: str) -> PrefixCheck:
         """The check for ``writer`` over the rows that the run's scan found."""
         return cls(
-            writer,
-            {tp: ticket.have[writer, tp].digest for tp in outputs if (writer, tp) in ticket.have},
+            writer, {tp: stored.digest for (name, tp), stored in ticket.have.items() if name == writer}
         )
 
     @property

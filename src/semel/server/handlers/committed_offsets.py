@@ -8,11 +8,12 @@ one sync ahead of that.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from semel.core.group import CommitOffsets, CommittedOffset
 from semel.errors import ErrorCode
-from semel.server.handlers.schema import FieldsAfterSync
+from semel.server.handlers.schema import FieldsAfterSync, once
 from semel.server.outcome import Call
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire.messages import Fields, field_of
@@ -87,7 +88,7 @@ def handle_fetch(broker: Broker, call: Call, request: Any) -> Fields:
                     "error_code": ErrorCode.NONE,
                     "topics": _committed(broker, group.group_id, group.topics),
                 }
-                for group in request.groups
+                for group in once(request.groups, attrgetter("group_id"))
             ]
         }
     return {"error_code": ErrorCode.NONE, "topics": _committed(broker, request.group_id, request.topics)}

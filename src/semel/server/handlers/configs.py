@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from semel.core.log.config import FIXED
 from semel.core.topics import Refused
 from semel.errors import ErrorCode
+from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields
 
@@ -26,7 +27,11 @@ _DELETE: Final = 1
 
 
 def handle_describe(broker: Broker, call: Call, request: Any) -> Fields:
-    return {"results": [_describe(broker, item) for item in request.resources]}
+    return {"results": [_describe(broker, item) for item in once(request.resources, _key)]}
+
+
+def _key(item: Any) -> tuple[int, str]:
+    return item.resource_type, item.resource_name
 
 
 def _describe(broker: Broker, item: Any) -> Fields:
@@ -87,7 +92,7 @@ def _broker_settings(broker: Broker) -> Mapping[str, str]:
 
 def handle_alter(broker: Broker, call: Call, request: Any) -> Fields:
     responses = []
-    for item in request.resources:
+    for item in once(request.resources, _key):
         refused = _alter(broker, call, item, request.validate_only)
         responses.append(
             {

@@ -17,7 +17,7 @@ from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire import fetch
 from semel.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from semel.wire.frames import Buffer
+from semel.wire.frames import Buffer, MalformedMessage
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
@@ -40,12 +40,15 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     if request.session_id != 0:
         response = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return Answer(fetch.encode_response(version, response))
-    bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, call.answer_bytes_max)
+    if len(request.partitions) > broker.settings.partitions_max:
+        raise MalformedMessage(f"a fetch of {len(request.partitions)} partitions, more than there can be")
     names = [_name_of(broker, item.topic) for item in request.partitions]
 
     def attempt(final: bool) -> Answer | None:
+        # What may be held changes while the fetch waits.
+        bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, call.answer_bytes_max())
         found = _look(broker, request, names, bytes_max)
-        if not final and not found.has_error and found.size_bytes < request.min_bytes:
+        if not final and not found.has_error and found.size_bytes < min(request.min_bytes, bytes_max):
             return None
         return Answer(fetch.encode_response(version, FetchResponse(_read(broker, found))))
 

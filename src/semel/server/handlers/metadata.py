@@ -6,18 +6,19 @@ on; ids are never created. Topic ids are stable from creation to deletion (KIP-5
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.room import Room
+from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
-
-_ZERO_ID: Final = UUID(int=0)
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields:
@@ -25,11 +26,10 @@ def handle(broker: Broker, call: Call, request: Any) -> Fields:
     if wanted is None or (call.api_version == 0 and not wanted):
         topics = [_describe(broker, topic) for topic in broker.storage.topics]
     else:
-        may_create = bool(field_of(request, "allow_auto_topic_creation", True))
-        topics = [
-            _find(broker, call, item.name, field_of(item, "topic_id"), may_create=may_create)
-            for item in wanted
-        ]
+        may_create = broker.settings.auto_create_topics_enable and bool(
+            field_of(request, "allow_auto_topic_creation", True)
+        )
+        topics = _find_all(broker, call, wanted, may_create=may_create)
     address = broker.advertised(call)
     broker_id = broker.settings.broker_id
     return {
@@ -62,7 +62,16 @@ def handle_describe_cluster(broker: Broker, call: Call, request: Any) -> Fields:
     }
 
 
-def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, *, may_create: bool) -> Fields:
+def _find_all(broker: Broker, call: Call, wanted: Iterable[Any], *, may_create: bool) -> list[Fields]:
+    room = Room() if may_create else None
+    return [
+        _find(broker, call, item.name, field_of(item, "topic_id"), room)
+        for item in once(wanted, lambda item: (item.name, field_of(item, "topic_id")))
+    ]
+
+
+def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, room: Room | None) -> Fields:
+    """The topic; made within ``room`` when there is none of that name, if there is room."""
     topics = broker.storage.topics
     if name is None:
         by_id = None if topic_id is None else topics.by_id(topic_id)
@@ -70,14 +79,17 @@ def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, *
             return _missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return _describe(broker, by_id)
     topic = topics.get(name)
-    if topic is None and may_create and broker.settings.auto_create_topics_enable:
-        created = broker.create_topic(name, broker.settings.num_partitions, {}, call.now_ms)
-        if isinstance(created, Refused):
-            return _missing(name, None, created.error_code)
-        topic = created
-    if topic is None:
+    if topic is not None:
+        return _describe(broker, topic)
+    if room is None:
         return _missing(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _describe(broker, topic)
+    if room.refusal(broker.settings.num_partitions) is not None:
+        return _missing(name, None, ErrorCode.LEADER_NOT_AVAILABLE)  # as of a topic in the making: ask again
+    created = broker.create_topic(name, broker.settings.num_partitions, {}, call.now_ms)
+    if isinstance(created, Refused):
+        return _missing(name, None, created.error_code)
+    room.spend(created.partition_count)
+    return _describe(broker, created)
 
 
 def _missing(name: str | None, topic_id: UUID | None, code: ErrorCode) -> Fields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from semel.errors import ErrorCode
+from semel.server.handlers.schema import partitions_once
 from semel.server.outcome import Call
 from semel.server.storage.partition import Partition
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH
@@ -35,10 +36,10 @@ def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
     return {
         "topics": [
             {
-                "name": topic.name,
-                "partitions": [_list(broker, topic.name, item, isolation_level) for item in topic.partitions],
+                "name": name,
+                "partitions": [_list(broker, name, item, isolation_level) for item in items],
             }
-            for topic in request.topics
+            for name, items in partitions_once(request.topics)
         ]
     }
 
@@ -81,10 +82,10 @@ def handle_leader_epochs(broker: Broker, call: Call, request: Any) -> Fields:
     return {
         "topics": [
             {
-                "topic": topic.topic,
-                "partitions": [_end_of_epoch(broker, topic.topic, item) for item in topic.partitions],
+                "topic": name,
+                "partitions": [_end_of_epoch(broker, name, item) for item in items],
             }
-            for topic in request.topics
+            for name, items in partitions_once(request.topics, name="topic", number="partition")
         ]
     }
 
@@ -108,10 +109,10 @@ def handle_delete_records(broker: Broker, call: Call, request: Any) -> Fields:
     return {
         "topics": [
             {
-                "name": topic.name,
-                "partitions": [_delete(broker, topic.name, item) for item in topic.partitions],
+                "name": name,
+                "partitions": [_delete(broker, name, item) for item in items],
             }
-            for topic in request.topics
+            for name, items in partitions_once(request.topics)
         ]
     }
 

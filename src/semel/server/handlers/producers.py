@@ -15,7 +15,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
 from semel.server.handlers.offsets import find_partition
-from semel.server.handlers.schema import FieldsAfterSync
+from semel.server.handlers.schema import FieldsAfterSync, partitions_once
 from semel.server.outcome import Call
 from semel.server.storage.partition import Partition
 from semel.wire.messages import Fields
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
 def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | FieldsAfterSync:
     """What the logs know now; told once it is durable, for whoever asks takes "stored" as an acknowledgement."""
+    asked = partitions_once(request.topics, partitions="partition_indexes", number=None)
     described = {
-        (topic.name, number): _describe(broker, topic.name, number)
-        for topic in request.topics
-        for number in topic.partition_indexes
+        (name, number): _describe(broker, name, number) for name, numbers in asked for number in numbers
     }
     found = {key: find_partition(broker, *key) for key in described}
     logs = {key: log for key, log in found.items() if isinstance(log, Partition)}
@@ -44,10 +43,10 @@ def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | Fields
         return {
             "topics": [
                 {
-                    "name": topic.name,
-                    "partitions": [described[topic.name, number] for number in topic.partition_indexes],
+                    "name": name,
+                    "partitions": [described[name, number] for number in numbers],
                 }
-                for topic in request.topics
+                for name, numbers in asked
             ]
         }
 

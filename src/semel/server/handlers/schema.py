@@ -6,9 +6,9 @@ answer must wait for the disk; :func:`through_schema` puts the bytes around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from semel.server.durability import Syncable
 from semel.server.outcome import AfterSync, Answer, Call, Outcome
@@ -31,6 +31,45 @@ class FieldsAfterSync:
 
 Handler: TypeAlias = "Callable[[Broker, Call, Buffer], Outcome]"
 FieldsHandler: TypeAlias = "Callable[[Broker, Call, Any], Fields | FieldsAfterSync]"
+
+
+T = TypeVar("T")
+
+
+def once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
+    """Each of ``items`` whose key has not been seen yet.
+
+    A request that names one large thing many times would be answered by many copies of it: a kilobyte could
+    ask for gigabytes. Kafka collects what is named into sets and maps, so no client counts on repeats.
+    """
+    seen: set[Hashable] = set()
+    for item in items:
+        found = key(item)
+        if found not in seen:
+            seen.add(found)
+            yield item
+
+
+def partitions_once(
+    topics: Iterable[Any],
+    *,
+    name: str = "name",
+    partitions: str = "partitions",
+    number: str | None = "partition_index",
+) -> list[tuple[str, list[Any]]]:
+    """The topics with what is asked of their partitions, each partition :func:`once`."""
+    seen: set[tuple[str, int]] = set()
+    asked: list[tuple[str, list[Any]]] = []
+    for topic in topics:
+        topic_name = getattr(topic, name)
+        items = []
+        for item in getattr(topic, partitions):
+            key = topic_name, item if number is None else getattr(item, number)
+            if key not in seen:
+                seen.add(key)
+                items.append(item)
+        asked.append((topic_name, items))
+    return asked
 
 
 def through_schema(api_key: ApiKey, handle: FieldsHandler) -> Handler:

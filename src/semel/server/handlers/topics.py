@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.room import Room
+from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
 
@@ -14,22 +17,21 @@ if TYPE_CHECKING:
 
 
 def handle_create(broker: Broker, call: Call, request: Any) -> Fields:
-    return {"topics": [_create(broker, call, item, request.validate_only) for item in request.topics]}
+    room = Room()
+    return {"topics": [_create(broker, call, item, room, request.validate_only) for item in request.topics]}
 
 
-def _create(broker: Broker, call: Call, item: Any, validate_only: bool) -> Fields:
-    refused = _refuse_replicas(item)
-    if refused is None:
-        partition_count = len(item.assignments) or item.num_partitions
-        result: Topic | Refused = broker.create_topic(
-            item.name,
-            broker.settings.num_partitions if partition_count == -1 else partition_count,
-            {config.name: config.value for config in item.configs},
-            call.now_ms,
-            validate_only=validate_only,
-        )
-    else:
-        result = refused
+def _create(broker: Broker, call: Call, item: Any, room: Room, validate_only: bool) -> Fields:
+    asked = len(item.assignments) or item.num_partitions
+    partition_count = broker.settings.num_partitions if asked == -1 else asked
+    refused = _refuse_replicas(item) or room.refusal(partition_count)
+    result: Topic | Refused = refused or broker.create_topic(
+        item.name,
+        partition_count,
+        {config.name: config.value for config in item.configs},
+        call.now_ms,
+        validate_only=validate_only,
+    )
     if isinstance(result, Refused):
         return {
             "name": item.name,
@@ -38,6 +40,8 @@ def _create(broker: Broker, call: Call, item: Any, validate_only: bool) -> Field
             "error_message": result.reason,
             "configs": None,
         }
+    if not validate_only:
+        room.spend(result.partition_count)
     return {
         "name": item.name,
         "topic_id": result.topic_id,
@@ -74,20 +78,23 @@ def _refuse_replicas(item: Any) -> Refused | None:
 
 
 def handle_delete(broker: Broker, call: Call, request: Any) -> Fields:
+    room = Room()
     asked = field_of(request, "topics")
     if asked is None:
-        return {"responses": [_delete(broker, call, name, None) for name in request.topic_names]}
-    return {"responses": [_delete(broker, call, item.name, item.topic_id) for item in asked]}
+        return {"responses": [_delete(broker, call, room, name, None) for name in request.topic_names]}
+    return {"responses": [_delete(broker, call, room, item.name, item.topic_id) for item in asked]}
 
 
-def _delete(broker: Broker, call: Call, name: str | None, topic_id: Any) -> Fields:
+def _delete(broker: Broker, call: Call, room: Room, name: str | None, topic_id: Any) -> Fields:
     topics = broker.storage.topics
     topic = topics.get(name) if name is not None else topics.by_id(topic_id)
     if topic is None:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         result: Topic | Refused = Refused(unknown, "there is no such topic")
     else:
-        result = broker.delete_topic(topic.name, call.now_ms)
+        result = room.refusal_to_delete() or broker.delete_topic(topic.name, call.now_ms)
+        if isinstance(result, Topic):
+            room.spend(result.partition_count)
     refused = isinstance(result, Refused)
     return {
         "name": name if topic is None else topic.name,
@@ -99,11 +106,16 @@ def _delete(broker: Broker, call: Call, name: str | None, topic_id: Any) -> Fiel
 
 def handle_create_partitions(broker: Broker, call: Call, request: Any) -> Fields:
     results = []
-    for item in request.topics:
-        result = broker.add_partitions(
+    room = Room()
+    for item in once(request.topics, attrgetter("name")):
+        known = broker.storage.topics.get(item.name)
+        added = 0 if known is None else item.count - known.partition_count
+        result: Topic | Refused = room.refusal(added) or broker.add_partitions(
             item.name, item.count, call.now_ms, validate_only=request.validate_only
         )
         refused = result if isinstance(result, Refused) else None
+        if refused is None and not request.validate_only:
+            room.spend(added)
         results.append(
             {
                 "name": item.name,

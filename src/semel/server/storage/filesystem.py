@@ -171,15 +171,20 @@ def read_file(file_system: FileSystem, path: Path) -> bytes | None:
     return file.pread(file.size(), 0)
 
 
+def write_file(file_system: FileSystem, path: Path, content: bytes) -> File:
+    """Put ``content`` at ``path``; a power cut may take it or tear it. The file, for who wants it synced."""
+    file = file_system.open(path, create=True)
+    file.truncate(0)
+    write_whole(file, content, 0)
+    return file
+
+
 def replace_file(file_system: FileSystem, path: Path, content: bytes) -> None:
     """Put ``content`` at ``path`` so that after a power cut there is the old or the new file, whole.
 
     Durable when it returns.
     """
     draft = path.with_name(path.name + ".tmp")
-    file = file_system.open(draft, create=True)
-    file.truncate(0)
-    write_whole(file, content, 0)
-    file.fdatasync()
+    write_file(file_system, draft, content).fdatasync()
     file_system.rename(draft, path)
     file_system.fsync_dir(path.parent)

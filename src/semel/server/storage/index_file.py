@@ -83,9 +83,9 @@ class IndexFile(Generic[EntryT]):
         write_whole(self._file, bytes(self._growing[self._written_bytes :]), self._written_bytes)
         self._written_bytes = len(self._growing)
 
-    def complete(self) -> None:
-        """The segment is full: keep the entries in the file only."""
-        self.flush()
+    def freeze(self) -> None:
+        """The segment is full, and every entry flushed: keep them in the file only."""
+        assert self._growing is None or self._written_bytes == len(self._growing), "entries not flushed"
         self._growing = None
 
     def fdatasync(self) -> None:

@@ -5,6 +5,7 @@ Only for starts that a file name does not tell: DeleteRecords may begin in the m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from semel.core.log.checkpoint import decode_offsets, encode_offsets
@@ -31,12 +32,23 @@ class LogStarts:
 
     def raise_to(self, partition: TopicPartition, offset: int) -> None:
         """Durable when it returns; ``OSError``: perhaps not."""
+        before = self._offsets.get(partition)
         self._offsets[partition] = offset
-        self._save()
+        try:
+            self._save()
+        except OSError:
+            if before is None:
+                del self._offsets[partition]
+            else:
+                self._offsets[partition] = before
+            raise
 
-    def forget(self, partition: TopicPartition) -> None:
-        """The partition is gone; one of the same name starts at 0."""
-        if self._offsets.pop(partition, None) is not None:
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are gone, and others of the same names start at 0. Durable when it returns."""
+        known = [partition for partition in partitions if partition in self._offsets]
+        for partition in known:
+            del self._offsets[partition]
+        if known:
             self._save()
 
     def _save(self) -> None:

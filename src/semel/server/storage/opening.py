@@ -53,13 +53,19 @@ def open_log(
     clean: bool,
     now_ms: int,
 ) -> OpenedLog:
-    """Open all segments of ``folder``, of which everything below ``recovery_point`` was synced once."""
-    opening = _Opening(file_system, folder, config, now_ms)
-    bases = _segment_bases(file_system, folder, log_start_offset)
+    """Open all segments of ``folder``, of which everything below ``recovery_point`` was synced once.
+
+    The name of a first segment that is made here is durable only once ``folder`` has been synced.
+    """
+    bases = _segment_bases(file_system, folder, min(log_start_offset, snapshots.newest_end_offset()))
     if not bases:
-        bases = [log_start_offset]
-        Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
-        file_system.fsync_dir(folder)
+        missing = decide_cut(None, at_offset=log_start_offset, recovery_point=recovery_point)
+        if isinstance(missing, Damaged):
+            return OpenedLog((), ProducerState(end_offset=log_start_offset), missing, 0, 0)
+        first = Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
+        snapshots.drop_above(log_start_offset)
+        return OpenedLog((first,), _producers((first,), snapshots, now_ms), missing, 0, 0)
+    opening = _Opening(file_system, folder, config, now_ms)
     trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
     verdict = opening.open_all(
         bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
@@ -114,7 +120,8 @@ class _Opening:
         for segment in scanned:
             self._write_again(segment, recovery_point)
         for segment in self.segments[:-1]:
-            segment.complete()
+            segment.flush_indexes()
+            segment.freeze()
         if scanned or isinstance(verdict, Cut):
             self.file_system.fsync_dir(self.folder)
         return verdict
@@ -206,19 +213,23 @@ def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int
             file_system.unlink(path)
 
 
-def _segment_bases(file_system: FileSystem, folder: Path, log_start_offset: int) -> list[int]:
-    """The segments' base offsets; those wholly below the log's start are removed, their unlink was lost."""
+def _segment_bases(file_system: FileSystem, folder: Path, not_needed_below: int) -> list[int]:
+    """The segments' base offsets; those that nobody needs are removed, for their unlink was lost.
+
+    Needed is also what lies below the log's start, as long as no snapshot speaks for its producers.
+    """
     found = (offset_of(name, LOG_SUFFIX) for name in file_system.listdir(folder))
     bases = sorted(offset for offset in found if offset is not None)
-    while len(bases) > 1 and bases[1] <= log_start_offset:
+    while len(bases) > 1 and bases[1] <= not_needed_below:
         remove_segment_files(file_system, folder, bases.pop(0))
     return bases
 
 
 def _producers(segments: tuple[Segment, ...], snapshots: SnapshotFiles, now_ms: int) -> ProducerState:
-    """The newest good snapshot with the tail of the log applied to it; else all that the files hold.
+    """The newest good snapshot with the tail of the log applied to it; else all of the log.
 
-    That may begin below the log's start: records that were deleted are still known to be stored.
+    All that is in the files counts, also what lies below the log's start: who wrote what was trimmed has
+    still written it.
     """
     first_offset = segments[0].base_offset
     state = snapshots.load_newest(now_ms=now_ms)

@@ -42,10 +42,17 @@ from semel.core.producer_state.verdict import (
     explain,
     judge_marker,
 )
-from semel.errors import ErrorCode
+from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets, decode_records
 from semel.record.control import decode_marker
-from semel.server.storage.filesystem import File, FileSystem, read_file, replace_file, write_whole
+from semel.server.storage.filesystem import (
+    File,
+    FileSystem,
+    read_file,
+    replace_file,
+    write_file,
+    write_whole,
+)
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.opening import open_log, remove_segment_files
 from semel.server.storage.outcome import (
@@ -57,11 +64,12 @@ from semel.server.storage.outcome import (
     Slice,
     TimestampOffset,
 )
-from semel.server.storage.segment import Segment, TornWrite
+from semel.server.storage.segment import BatchPlace, Segment, TornWrite
 from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
 from semel.types import NO_TIMESTAMP, TopicPartition
 
 _RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
+_SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
 
 
 class _Synced(NamedTuple):
@@ -146,7 +154,7 @@ class Partition:
         self._snapshots = SnapshotFiles(file_system, self._folder)
         self._sync_lock = Lock()
         self._snapshot_due: EncodedSnapshot | None = None
-        self._folder_dirty = False
+        self._folder_dirty = True  # its names, or some of them, may not be durable yet
         self._offline_reason: str | None = None
 
         recovery_point = self._load_recovery_point()
@@ -164,6 +172,7 @@ class Partition:
         self._segments: tuple[Segment, ...] = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
+        self._snapshot_offset = self._snapshots.newest_end_offset()  # up to where one on the disk speaks
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
@@ -375,8 +384,9 @@ class Partition:
             self._go_offline(f"sync failed: {error}")
             return
         if snapshot is not None:
-            with suppress(OSError):  # it stays due; while the log is whole, a start without it is only slower
+            with suppress(OSError):  # it stays due; without it the next start is slower, not wrong
                 self._snapshots.write(snapshot)
+                self._snapshot_offset = snapshot.end_offset
                 if self._snapshot_due is snapshot:
                     self._snapshot_due = None
         self._synced = _Synced(target, position)
@@ -386,7 +396,7 @@ class Partition:
         """Sync and leave everything so that the next start need not scan; whether that worked."""
         if self._offline_reason is None and self._segments:
             try:
-                self._segments[-1].complete()
+                self._segments[-1].flush_indexes()
                 self._segments[-1].sync(with_indexes=True)
             except OSError as error:
                 self._go_offline(f"closing failed: {error}")
@@ -399,10 +409,15 @@ class Partition:
         return clean
 
     def abandon(self, reason: str) -> None:
-        """The partition is deleted: it answers nothing any more, and lets go of its files."""
+        """The partition is deleted: it answers nothing any more, and lets go of its files.
+
+        A sync that is under way ends first: it writes into the folder by name, and the name may soon be that
+        of another topic's partition.
+        """
         self._go_offline(reason)
-        self._segments = ()
-        self._bases = []
+        with self._sync_lock:
+            self._segments = ()
+            self._bases = []
 
     # Reading
 
@@ -430,15 +445,26 @@ class Partition:
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record below the high watermark that is at least as new."""
         for segment in self._segments:
-            place = segment.first_at_or_after(timestamp_ms, self.log_start_offset)
-            if place is None:
-                continue
-            if place.base_offset >= self.high_watermark:
-                return None
-            for record in decode_records(segment.file.pread(place.size_bytes, place.position)):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
-                    leader_epoch = self._leader_epoch_at(record.offset)
-                    return TimestampOffset(record.offset, record.timestamp_ms, leader_epoch)
+            for place in segment.at_or_after(timestamp_ms, self.log_start_offset):
+                if place.base_offset >= self.high_watermark:
+                    return None
+                found = self._first_record(segment, place, timestamp_ms)
+                if found is not None:
+                    return found
+        return None
+
+    def _first_record(self, segment: Segment, place: BatchPlace, timestamp_ms: int) -> TimestampOffset | None:
+        batch = segment.file.pread(place.size_bytes, place.position)
+        try:
+            records = decode_records(batch, decompressed_bytes_max=_SEARCHED_BYTES_MAX)
+        except CorruptRecordBatch:  # the producer's doing, or too large: its start is early enough
+            offset, newest_ms = max(place.base_offset, self.log_start_offset), place.max_timestamp_ms
+            return TimestampOffset(offset, newest_ms, self._leader_epoch_at(offset))
+        for record in records:
+            if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
+                return TimestampOffset(
+                    record.offset, record.timestamp_ms, self._leader_epoch_at(record.offset)
+                )
         return None
 
     def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:
@@ -470,9 +496,8 @@ class Partition:
                 self.roll(now_ms)  # an idle log must not keep its last records for ever
             facts = [segment.facts for segment in self._segments]
         count = count_expired(facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms)
-        if count:
-            with suppress(OSError):  # it comes round again
-                self._raise_log_start(self._segments[count].base_offset)
+        with suppress(OSError):  # it comes round again
+            self._raise_log_start(self._segments[count].base_offset)
         return count
 
     def expire_producers(self, before_ms: int) -> int:
@@ -484,17 +509,31 @@ class Partition:
         active = self._segments[-1]
         if active.size_bytes == 0:
             return
-        fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
-        active.complete()
+        active.flush_indexes()
         self._folder_dirty = True
+        try:
+            fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
+        except OSError:
+            self._remove_half_made(self.log_end_offset)
+            raise
+        active.freeze()
         self._snapshot_due = EncodedSnapshot.of(self._producers)
         self._segments = (*self._segments, fresh)
         self._bases.append(fresh.base_offset)
 
     # Within
 
+    def _remove_half_made(self, base_offset: int) -> None:
+        """A stray file would tell the next start that the segment before it is complete."""
+        try:
+            remove_segment_files(self._file_system, self._folder, base_offset)
+        except OSError as error:
+            self._go_offline(f"a half-made segment could not be removed: {error}")
+
     def _write(self, buffers: Sequence[memoryview]) -> None:
         """``OSError``: nothing of it is in the log. Unless the disk is only full: offline."""
+        if self._offline_reason is not None:  # since the group was begun
+            raise OSError(self._offline_reason)
         try:
             self._segments[-1].write(buffers)
         except TornWrite as error:
@@ -527,30 +566,42 @@ class Partition:
     def _raise_log_start(self, target: int) -> None:
         """The new start is durable before a file goes: a half-done removal must not look like a hole.
 
-        So is what the file told of its producers: after a crash nothing else could say it.
+        And what lies above it is durable before the new start is.
         """
-        if target <= self.log_start_offset:
+        if target > self.log_start_offset:
+            if target > self._synced.offset:
+                self.sync()
+            if self._offline_reason is not None:
+                raise OSError(self._offline_reason)
+            self._log_starts.raise_to(self.name, target)
+            self.log_start_offset = target
+        gone = count_below([segment.facts for segment in self._segments], self.log_start_offset)
+        if not gone:
             return
-        gone = count_below([segment.facts for segment in self._segments], target)
-        if gone and self._snapshots.newest_end_offset() < self._segments[gone].base_offset:
-            self._snapshot_due = EncodedSnapshot.of(self._producers)
-            self.sync()
-            if self._snapshot_due is not None:
-                raise OSError(self._offline_reason or "no snapshot of the producers can be written")
-        self.log_start_offset = target
-        self._log_starts.raise_to(self.name, target)
+        self._outlive(self._segments[gone].base_offset)
         for segment in self._segments[:gone]:
             remove_segment_files(self._file_system, self._folder, segment.base_offset)
         self._segments = self._segments[gone:]
         self._bases = self._bases[gone:]
         self._folder_dirty = True
 
+    def _outlive(self, base_offset: int) -> None:
+        """What is known of the producers must not go with the batches below ``base_offset``."""
+        if self._snapshot_offset < base_offset:
+            self._snapshot_due = EncodedSnapshot.of(self._producers)
+            self.sync()
+        if self._snapshot_offset < base_offset:
+            raise OSError(self._offline_reason or "the producer snapshot could not be written")
+
     def _begin_epoch(self) -> None:
         epochs = epochs_of.assign(self._epochs, self.leader_epoch, self.log_end_offset)
         if epochs != self._epochs or not self._epochs:
             self._epochs = epochs
-            checkpoint = epochs_of.encode_checkpoint(epochs)
-            replace_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT, checkpoint)
+            # The first one says nothing that its absence does not say: it need not be durable.
+            put = replace_file if epochs[-1].leader_epoch > 0 else write_file
+            put(
+                self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT, epochs_of.encode_checkpoint(epochs)
+            )
 
     def _load_epochs(self) -> LeaderEpochs:
         content = read_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT)

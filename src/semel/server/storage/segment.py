@@ -131,11 +131,16 @@ class Segment:
         self.end_offset = last_offset + 1  # before the size: see Partition.sync
         self.size_bytes += size_bytes
 
-    def complete(self) -> None:
-        """The segment will not grow any more: its indexes go to their files."""
+    def flush_indexes(self) -> None:
+        """Bring the index files up to date. ``OSError``: the segment may grow on as before."""
         self._index_time()
-        self.index.complete()
-        self.time_index.complete()
+        self.index.flush()
+        self.time_index.flush()
+
+    def freeze(self) -> None:
+        """The segment will not grow any more, and its indexes are in their files."""
+        self.index.freeze()
+        self.time_index.freeze()
 
     def sync(self, *, with_indexes: bool) -> None:
         self.file.fdatasync()
@@ -199,17 +204,16 @@ class Segment:
             end = place.position + place.size_bytes
         return end
 
-    def first_at_or_after(self, timestamp_ms: int, from_offset: int) -> BatchPlace | None:
-        """The first batch that ends at or after ``from_offset`` with a record as new as ``timestamp_ms``."""
+    def at_or_after(self, timestamp_ms: int, from_offset: int) -> Iterator[BatchPlace]:
+        """The batches that end at or after ``from_offset`` and claim a record as new as ``timestamp_ms``."""
         if self.max_timestamp_ms < timestamp_ms:
-            return None
+            return
         older_to = floor_by_time(self.time_index.entry_at, self.time_index.count, timestamp_ms)
         from_relative = max(older_to, from_offset - self.base_offset)
         start = floor_position(self.index.entry_at, self.index.count, from_relative)
         for place in self.walk(start, self.size_bytes):
             if place.max_timestamp_ms >= timestamp_ms and place.last_offset >= from_offset:
-                return place
-        return None
+                yield place
 
 
 def _after(buffers: Sequence[memoryview], written: int) -> list[memoryview]:

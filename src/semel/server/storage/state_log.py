@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from semel.core.decision import Decision, LogBacked, StateRecord
@@ -19,6 +19,7 @@ from semel.server.storage.partition import Partition
 
 _READ_BYTES: Final = 1 << 20
 _RECORDS_PER_BATCH: Final = 1000
+_BATCH_BYTES: Final = 256 << 10  # well below the partition's max.message.bytes, whatever the last record is
 COMPACT_BYTES_MIN: Final = 4 << 20
 
 ResponseT = TypeVar("ResponseT")
@@ -63,13 +64,15 @@ class StateLog:
         return Submitted(decision.response, self.partition.log_end_offset, None)
 
     def submit_durably(self, decision: Decision[ResponseT], now_ms: int) -> ResponseT:
-        """:meth:`submit` and sync; ``StorageError`` when either fails."""
-        submitted = self.submit(decision, now_ms)
-        if submitted.error_message is None and self.partition.needs_sync:
+        """Write a decision's records, sync, and only then apply them; ``StorageError`` when that fails."""
+        error = self._append(decision.records, now_ms)
+        if error is None and self.partition.needs_sync:
             self.partition.sync()
-        if submitted.error_message is not None or not self.partition.is_online:
-            raise StorageError(submitted.error_message or str(self.partition.offline_reason))
-        return submitted.response
+        if error is not None or not self.partition.is_online:
+            raise StorageError(error or str(self.partition.offline_reason))
+        for record in decision.records:
+            self._apply(record)
+        return decision.response
 
     def compact_if_large(self, now_ms: int) -> bool:
         """Write the live records anew and drop the rest if the log has grown large; whether it was done."""
@@ -90,8 +93,7 @@ class StateLog:
         return done
 
     def _append(self, records: Sequence[StateRecord], now_ms: int) -> str | None:
-        for first in range(0, len(records), _RECORDS_PER_BATCH):
-            some = records[first : first + _RECORDS_PER_BATCH]
+        for some in _in_batches(records):
             batch = encode_batch([Record(n, now_ms, one.key, one.value) for n, one in enumerate(some)])
             outcome = self.partition.append(memoryview(batch), [decode_header(batch)], now_ms)
             if outcome.error_code is not ErrorCode.NONE:
@@ -101,3 +103,14 @@ class StateLog:
     def _apply(self, record: StateRecord) -> None:
         if not any(state.apply(record) for state in self._states):
             raise StorageError(f"{self.partition.name} holds a record of an unknown kind: {record.key!r}")
+
+
+def _in_batches(records: Sequence[StateRecord]) -> Iterator[Sequence[StateRecord]]:
+    first = size_bytes = 0
+    for n, record in enumerate(records):
+        if n - first == _RECORDS_PER_BATCH or size_bytes > _BATCH_BYTES:
+            yield records[first:n]
+            first, size_bytes = n, 0
+        size_bytes += len(record.key) + len(record.value or b"")
+    if first < len(records):
+        yield records[first:]

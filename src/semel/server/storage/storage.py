@@ -10,7 +10,8 @@ Invariants:
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
@@ -22,18 +23,26 @@ from semel.core.identity import IdBlock, Identities, InitProducer
 from semel.core.log.config import LogConfig
 from semel.core.log.names import (
     CLEAN_SHUTDOWN,
-    DELETED_FOLDER_SUFFIX,
     FOLDER_PROPERTIES,
     GROUP_OFFSETS_TOPIC,
     LOCK,
     METADATA_TOPIC,
     PARTITION_METADATA,
     folder_of,
+    hidden_folder,
+    is_hidden_folder,
+    is_partition_file,
     partition_of,
 )
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
 from semel.errors import ErrorCode, StorageError
-from semel.server.storage.filesystem import FileSystem, OsFileSystem, read_file, replace_file
+from semel.server.storage.filesystem import (
+    FileSystem,
+    OsFileSystem,
+    read_file,
+    replace_file,
+    write_file,
+)
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
@@ -168,11 +177,11 @@ class Storage:
         topic = decision.response
         if isinstance(topic, Refused):
             return topic
-        refused = self._make_folders(topic, 0)
-        if refused is not None:
-            return refused
+        opened = self._make_partitions(topic, 0, now_ms)
+        if isinstance(opened, Refused):
+            return opened
         self._metadata.submit_durably(decision, now_ms)
-        self._open_from(topic, 0, now_ms)
+        self._partitions.update(opened)
         return topic
 
     def delete_topic(self, name: str, *, now_ms: int) -> Topic | Refused:
@@ -182,12 +191,16 @@ class Storage:
         if isinstance(topic, Refused):
             return topic
         self._metadata.submit_durably(decision, now_ms)
-        self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
-        for number in range(topic.partition_count):
-            partition = self._partitions.pop(TopicPartition(name, number), None)
+        names = [TopicPartition(name, number) for number in range(topic.partition_count)]
+        for one in names:  # before anything else can fail: nobody may append to what is gone
+            partition = self._partitions.pop(one, None)
             if partition is not None:
                 partition.abandon("the topic was deleted")
-            self._remove_folder(folder_of(TopicPartition(name, number)))
+        with suppress(StorageError):  # else the next start does it
+            self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
+        with suppress(OSError):  # likewise
+            self._log_starts.forget(names)
+            self._remove_folders(names)
         return topic
 
     def add_partitions(self, name: str, partition_count: int, *, now_ms: int) -> Topic | Refused:
@@ -198,11 +211,11 @@ class Storage:
         if isinstance(topic, Refused):
             return topic
         assert before is not None
-        refused = self._make_folders(topic, before.partition_count)
-        if refused is not None:
-            return refused
+        opened = self._make_partitions(topic, before.partition_count, now_ms)
+        if isinstance(opened, Refused):
+            return opened
         self._metadata.submit_durably(decision, now_ms)
-        self._open_from(topic, before.partition_count, now_ms)
+        self._partitions.update(opened)
         return topic
 
     def alter_topic_config(
@@ -275,12 +288,15 @@ class Storage:
         self._file_system.fsync_dir(self.data_dir)
         return self._open_partition(name, _INTERNAL_CONFIG, now_ms)
 
-    def _open_from(self, topic: Topic, first_number: int, now_ms: int) -> None:
-        for number in range(first_number, topic.partition_count):
-            self._open_partition(TopicPartition(topic.name, number), topic.config, now_ms)
-
     def _open_partition(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
-        partition = Partition(
+        """Open what the folder held when the server started."""
+        partition = self._opened(name, config, now_ms)
+        self._partitions[name] = partition
+        self.recovery.append(partition.recovery)
+        return partition
+
+    def _opened(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
+        return Partition(
             self._file_system,
             self.data_dir,
             name,
@@ -290,40 +306,67 @@ class Storage:
             now_ms=now_ms,
             log_starts=self._log_starts,
         )
-        self._partitions[name] = partition
-        self.recovery.append(partition.recovery)
-        return partition
 
-    def _make_folders(self, topic: Topic, first_number: int) -> Refused | None:
-        """The folders of a topic's partitions from ``first_number`` on, durably."""
+    def _make_partitions(
+        self, topic: Topic, first_number: int, now_ms: int
+    ) -> dict[TopicPartition, Partition] | Refused:
+        """A topic's partitions from ``first_number`` on, folders durable and files open.
+
+        Before the topic is in the metadata log: a partition that cannot be opened now could not be opened by
+        the next start either.
+        """
         if len(self._partitions) + topic.partition_count - first_number > self.settings.partitions_max:
             limit = f"the server's bound of {self.settings.partitions_max} partitions"
             return Refused(ErrorCode.POLICY_VIOLATION, f"{topic.name!r} would pass {limit}")
+        names = [TopicPartition(topic.name, n) for n in range(first_number, topic.partition_count)]
+        collides = self._collision(topic.name)
+        if collides is not None and names and self._file_system.exists(self.data_dir / folder_of(names[0])):
+            reason = f"this disk cannot tell {topic.name!r} from topic {collides!r}"
+            return Refused(ErrorCode.INVALID_TOPIC, reason)
         topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+        metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
+        made: dict[TopicPartition, Partition] = {}
         try:
-            for number in range(first_number, topic.partition_count):
-                name = TopicPartition(topic.name, number)
+            self._remove_folders(names)  # of a topic that had this name before
+            self._log_starts.forget(names)
+            for name in names:
                 folder = self.data_dir / folder_of(name)
-                if self._file_system.exists(folder):
-                    self._remove_folder(folder.name)
-                self._log_starts.forget(name)
                 self._file_system.mkdir(folder)
-                metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
-                replace_file(self._file_system, folder / PARTITION_METADATA, metadata)
+                write_file(self._file_system, folder / PARTITION_METADATA, metadata)
+                made[name] = self._opened(name, topic.config, now_ms)
             self._file_system.fsync_dir(self.data_dir)
         except OSError as error:
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"no folder for {topic.name!r}: {error}")
-        return None
+            made.clear()  # lets go of the files that are open
+            with suppress(OSError):
+                self._remove_folders(names)
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"no partitions for {topic.name!r}: {error}")
+        return made
 
-    def _remove_folder(self, folder: str) -> None:
-        """Take the folder out of sight in one step, then empty it; the next start takes the rest."""
-        hidden = self.data_dir / f"{folder[:200]}.{uuid4().hex}{DELETED_FOLDER_SUFFIX}"
-        try:
-            self._file_system.rename(self.data_dir / folder, hidden)
+    def _collision(self, name: str) -> str | None:
+        """A topic whose name differs from ``name`` by case only; some file systems take them for the same."""
+        folded = name.casefold()
+        known = (one.name for one in self.topics)
+        return next((one for one in known if one.casefold() == folded and one != name), None)
+
+    def _remove_folders(self, names: Iterable[TopicPartition]) -> None:
+        """Take the partitions' folders out of sight, each in one step, then empty them.
+
+        What cannot be emptied now is emptied by the next start.
+        """
+        hidden = [self._hide(folder_of(one)) for one in names]
+        gone = [folder for folder in hidden if folder is not None]
+        if gone:
             self._file_system.fsync_dir(self.data_dir)
-            self._empty(hidden)
-        except OSError:
-            return
+        for folder in gone:
+            with suppress(OSError):
+                self._empty(folder)
+
+    def _hide(self, folder: str) -> Path | None:
+        if not self._file_system.exists(self.data_dir / folder):
+            return None
+        hidden = self.data_dir / hidden_folder(folder, uuid4().hex)
+        self._file_system.rename(self.data_dir / folder, hidden)
+        return hidden
 
     def _empty(self, folder: Path) -> None:
         for name in self._file_system.listdir(folder):
@@ -331,17 +374,29 @@ class Storage:
         self._file_system.rmdir(folder)
 
     def _remove_orphans(self) -> None:
-        """Remove what a topic that was never made, or is deleted, has left."""
+        """Remove what a topic that was never made, or is deleted, has left; what is nobody's stays."""
         for entry in self._file_system.listdir(self.data_dir):
-            if entry.endswith(DELETED_FOLDER_SUFFIX):
-                self._empty(self.data_dir / entry)
+            if is_hidden_folder(entry):
+                with suppress(OSError):
+                    self._empty(self.data_dir / entry)
                 continue
             name = partition_of(entry)
             if name is None:
                 continue
             topic = self.topics.get(name.topic)
-            if topic is None or name.partition >= topic.partition_count:
-                self._remove_folder(entry)
+            if (topic is None or name.partition >= topic.partition_count) and self._is_partition(entry):
+                with suppress(OSError):
+                    self._remove_folders([name])
+        for topic_name in sorted({one.topic for group in self.groups for one in self.groups.offsets(group)}):
+            if self.topics.get(topic_name) is None:  # deleted, and then it was too late for this
+                self._group_log.submit(self.groups.decide(ForgetTopic(topic_name), 0), 0)
+
+    def _is_partition(self, entry: str) -> bool:
+        """Whether a folder with a partition's name is one, and not somebody's ``backup-2024``."""
+        try:
+            return all(map(is_partition_file, self._file_system.listdir(self.data_dir / entry)))
+        except OSError:
+            return False
 
 
 def _make_folder(file_system: FileSystem, data_dir: Path) -> None:

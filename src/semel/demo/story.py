@@ -1,0 +1,48 @@
+"""What was asked for, and what was measured on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from semel.demo.timeline import Timeline
+
+FLIGHTS_IN_ALL: Final = 336_776
+INPUT_TOPIC: Final = "flights"
+OUTPUT_TOPIC: Final = "flights-enriched"
+PARTITION_COUNT: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPlan:
+    """What was asked for."""
+
+    report_path: Path
+    row_count_max: int | None = None
+    folder: Path | None = None  # None: a scratch folder that goes when all is well
+    with_spark: bool = True
+
+    @property
+    def row_count(self) -> int:
+        return min(self.row_count_max or FLIGHTS_IN_ALL, FLIGHTS_IN_ALL)
+
+
+@dataclass(slots=True)
+class Story:
+    """What was measured; the summary and the report tell nothing else."""
+
+    row_count: int
+    timeline: Timeline
+    stored_at_producer_kill: int = 0
+    dropped_by_resume: int = 0
+    duplicate_batches: int = 0
+    undecided_at_driver_kill: int = 0
+    undecided_at_server_kill: int = 0
+    found_stored_by_sink: int = 0
+    drivers: int = 0
+    load_s: float = 0.0
+    stream_s: float = 0.0
+    prove_s: float = 0.0
+    total_s: float = 0.0
+    partitions: dict[str, dict[int, int]] = field(default_factory=dict)

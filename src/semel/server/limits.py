@@ -1,0 +1,50 @@
+"""What the operating system lets this process hold open, and what follows for the server's own bounds.
+
+Every partition holds its files open, and a server that has promised more of them than it can open cannot even
+start again. So the bounds are cut to what fits before the first client comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+from dataclasses import replace
+from typing import Final
+
+from semel.config import ServerSettings
+
+log = logging.getLogger(__name__)
+
+_FILES_PER_PARTITION: Final = 4  # log, two indexes, recovery point; each further segment takes three
+_ENOUGH: Final = 1 << 20
+
+
+def raise_open_files_max() -> int:
+    """Raise the soft limit of open files to the hard one, which needs no right; the limit now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # macOS has a lower bound of its own
+            return soft
+        return wanted
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
+    """``settings`` with no more partitions and connections than there may be open files.
+
+    Half of the files are for partitions, a quarter for connections; the rest is for rolled segments.
+    """
+    partitions_max = min(settings.partitions_max, open_files_max // 2 // _FILES_PER_PARTITION)
+    connections_max = min(settings.connections_max, open_files_max // 4)
+    if (partitions_max, connections_max) == (settings.partitions_max, settings.connections_max):
+        return settings
+    log.info(
+        "%d open files are allowed: at most %d partitions and %d connections",
+        open_files_max,
+        partitions_max,
+        connections_max,
+    )
+    return replace(settings, partitions_max=partitions_max, connections_max=connections_max)

@@ -1,0 +1,97 @@
+"""Produce requests of one attempt, several of them in flight.
+
+Requests of a partition leave in sequence order. After the first answer that is not definite nothing new is
+sent: all that is in flight is awaited, and what is not surely stored is sent again in its order, one request
+at a time. So a batch that came after a lost one, and was refused as out of order, is no error of its own; a
+second refusal is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from semel.client.blocking import Cluster
+from semel.client.model import Produced
+from semel.errors import BrokerError, ConnectionLost, ErrorCode
+from semel.record.batch import decode_header
+from semel.spark.sink_log import produce_until_answered
+from semel.types import TopicPartition
+
+IN_FLIGHT_MAX: Final = 5  # the log remembers five batches of a producer
+IN_FLIGHT_BYTES_MAX: Final = 16 * 2**20
+
+Batches = Mapping[TopicPartition, bytearray]
+Taker = Callable[[TopicPartition, Produced, int], None]
+
+
+class Flight:
+    """``send`` and, at last, ``land``; ``take`` gets each definite answer, with its batch's record count."""
+
+    def __init__(self, cluster: Cluster, take: Taker) -> None:
+        self._cluster = cluster
+        self._take = take
+        self._open: deque[tuple[Batches, Future[dict[TopicPartition, Produced]]]] = deque()
+        self._open_bytes = 0
+        self._knows_leaders = False
+
+    def send(self, batches: Batches) -> None:
+        """At most one batch a partition; waits while too many are in flight."""
+        if not self._knows_leaders:  # the first request finds the leaders: those behind it keep their order
+            self._resend(batches)
+            self._knows_leaders = True
+            return
+        size_bytes = sum(map(len, batches.values()))
+        while self._open and (
+            len(self._open) >= IN_FLIGHT_MAX or self._open_bytes + size_bytes > IN_FLIGHT_BYTES_MAX
+        ):
+            self._settle()
+        self._open.append((batches, self._cluster.begin_produce(batches, acks=-1, timeout_ms=30_000)))
+        self._open_bytes += size_bytes
+
+    def land(self) -> None:
+        """Wait until every batch has its definite answer."""
+        while self._open:
+            self._settle()
+
+    def _settle(self) -> None:
+        """The oldest request's answer; should it leave a doubt, that of all that are in flight."""
+        doubtful = self._settle_first()
+        if not doubtful:
+            return
+        again = [doubtful]
+        while self._open:
+            again.append(self._settle_first())
+        self._knows_leaders = False
+        for batches in again:
+            self._resend(batches)
+
+    def _settle_first(self) -> Batches:
+        batches, future = self._open.popleft()
+        self._open_bytes -= sum(map(len, batches.values()))
+        try:
+            answers = future.result()
+        except (ConnectionLost, BrokerError) as failed:
+            if isinstance(failed, BrokerError) and not failed.code.retriable:
+                raise
+            answers = {}
+        doubtful = {}
+        for tp, batch in batches.items():
+            answer = answers.get(tp)
+            if answer is None or answer.error_code.retriable or _is_gap(answer):
+                doubtful[tp] = batch
+            else:
+                self._take(tp, answer, decode_header(batch).record_count)
+        return doubtful
+
+    def _resend(self, batches: Batches) -> None:
+        if not batches:
+            return
+        for tp, answer in produce_until_answered(self._cluster, batches).items():
+            self._take(tp, answer, decode_header(batches[tp]).record_count)
+
+
+def _is_gap(answer: Produced) -> bool:
+    return answer.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -1,0 +1,71 @@
+"""The sinks that a log remembers: list them, and give one up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from semel.core.sink import run
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored, decode
+from semel.errors import SinkError
+from semel.record.batch import decode_records
+from semel.spark.connections import connect
+from semel.spark.options import Connection
+from semel.spark.reading import read_range
+from semel.spark.sink_log import SinkLog, find_output, partitions_of, topic_partition_count
+from semel.spark.takeover import fence_writers, listed, scan
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class SinkReset:
+    """What was given up: the decided ends, and rows of an unfinished micro-batch that stay in the output."""
+
+    decided: Decision | None
+    undecided: Mapping[tuple[str, TopicPartition], Stored]
+
+
+def known_sinks(bootstrap: str) -> dict[str, SinkHistory]:
+    """Every sink that has written through this log, by its id."""
+    cluster = connect(Connection(bootstrap))
+    count = topic_partition_count(cluster, SINKS_TOPIC)
+    sinks: dict[str, SinkHistory] = {}
+    partitions = [TopicPartition(SINKS_TOPIC, number) for number in range(count or 0)]
+    starts = listed(cluster, partitions, EARLIEST_TIMESTAMP)
+    for tp, end_offset in listed(cluster, partitions, LATEST_TIMESTAMP).items():
+        for batches in read_range(cluster, tp, starts[tp], end_offset):
+            for batch, header in batches:
+                for record in [] if header.is_control else decode_records(batch):
+                    if record.value is not None:
+                        entry = decode(record.value)
+                        sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).apply(entry)
+    return dict(sorted(sinks.items()))
+
+
+def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
+    """Forget what ``sink_id`` has decided; its next run begins as if it were new. Any driver of it stops.
+
+    Rows that are in the output stay there, also those of an unfinished micro-batch: a query that begins before
+    them writes them again.
+    """
+    log = SinkLog(Connection(bootstrap), sink_id)
+    if sink_id not in known_sinks(bootstrap):
+        raise SinkError(f"there is no sink {sink_id!r}: semel sink list shows them all")
+    grant, sink_epoch = log.take_over()
+    history = SinkHistory(sink_id)
+    log.read(history)
+    outputs = {topic: find_output(log.cluster, topic) for topic in history.outputs}
+    found = {topic: output for topic, output in outputs.items() if output is not None}
+    partitions = [tp for output in found.values() for tp in partitions_of(output)]
+    fence_writers(log.cluster, sink_id, run.fences(history, sink_epoch, partitions))
+    ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
+    log_starts = listed(log.cluster, partitions, EARLIEST_TIMESTAMP)
+    starts = {
+        tp: min(max(start, log_starts[tp]), ends[tp]) for tp, start in run.scan_starts(history, ends).items()
+    }
+    undecided = scan(log.cluster, history, starts, ends)
+    log.append(Begin(sink_id, sink_epoch, tuple(found.values()), ends), grant, sequence=1)
+    nothing = Decision(sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True)
+    log.append(nothing, grant, sequence=2)
+    return SinkReset(history.decision, undecided)

@@ -1,0 +1,69 @@
+"""``sink`` against a real server, with a sink that has decided one micro-batch and begun another."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from semel.core.sink.ranges import SourceRange
+from semel.errors import SinkFenced
+from semel.spark import reset_sink
+from semel.spark.commit import Attempted, decide_batch
+from semel.spark.options import Connection, SinkOptions
+from semel.spark.stream_sink import plan_batch
+from semel.spark.task_write import TaskWrite
+from semel.types import TopicPartition
+
+SOURCE = TopicPartition("in", 0)
+
+
+@pytest.fixture
+def bootstrap(semel_server):
+    return semel_server.bootstrap
+
+
+@pytest.fixture
+def write(bootstrap):
+    """``write(first, end, decide=True)``: a micro-batch of the sink "orders"."""
+    options = SinkOptions(Connection(bootstrap), "out", "orders")
+
+    def micro_batch(first: int, end: int, *, decide: bool = True) -> None:
+        ticket = plan_batch(options, "checkpoint")
+        source_range = SourceRange(SOURCE, first, end)
+        task = TaskWrite(options, ticket, source_range.writer, source_range, 1, 0, "q")
+        values = pa.array([b"%d" % number for number in range(first, end)])
+        report = task.run([pa.record_batch({"value": values})])
+        if decide:
+            decide_batch(options, ticket, [Attempted(report, False)], "q", first)
+
+    return micro_batch
+
+
+def test_sinks_are_listed_and_described(semel, write):
+    assert semel("sink", "list").code == 0
+    write(0, 5)
+    write(5, 7)
+    (row,) = json.loads(semel("sink", "list", "--format", "json").out)
+    assert (row["sink_id"], row["batch_id"], row["row_count"], row["topics"]) == ("orders", 5, 2, "out")
+    ends = json.loads(semel("sink", "describe", "orders", "--format", "json").out)
+    assert {"of": "source", "topic": "in", "partition": 0, "end_offset": 7} in ends
+    assert semel("sink", "describe", "nope").err.startswith("semel: there is no sink 'nope'")
+
+
+def test_a_reset_sink_begins_anew_and_says_what_it_left(semel, write, bootstrap):
+    write(0, 5)
+    write(5, 8, decide=False)
+    assert "Say --yes" in semel("sink", "reset", "orders").err
+    assert semel("sink", "reset", "nope", "--yes").code == 1
+    done = semel("sink", "reset", "orders", "--yes")
+    assert done.code == 0
+    assert "was decided up to offset 5 of" in done.err
+    assert "3 rows of in/0/0of1 stay undecided in" in done.err
+    with pytest.raises(SinkFenced, match="was taken over by process"):
+        write(8, 9)  # the driver that was there
+    write(0, 2)  # below what was decided: refused without the reset
+    (row,) = json.loads(semel("sink", "list", "--format", "json").out)
+    assert (row["batch_id"], row["row_count"]) == (0, 2)
+    assert reset_sink(bootstrap, "orders").undecided == {}

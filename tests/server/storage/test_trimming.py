@@ -1,0 +1,82 @@
+"""Trimming a log: what its batches said of their producers outlives them, over any restart."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from semel.core.producer_state.verdict import Duplicate
+from semel.errors import ErrorCode
+from semel.server.storage.snapshots import SnapshotFiles
+from semel.types import TopicPartition
+
+NOW_MS = 1_000_000
+
+
+@pytest.fixture
+def storage(open_storage):
+    storage = open_storage()
+    storage.create_topic("t", now_ms=NOW_MS)
+    return storage
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("then_roll", [False, True])
+def test_who_wrote_what_was_trimmed_is_still_known_after_a_crash(
+    open_storage, crashed, make_batch, durable: bool, then_roll: bool
+) -> None:
+    storage = open_storage(durable=durable)
+    storage.create_topic("t", now_ms=NOW_MS)
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0, 3), NOW_MS)
+    partition.sync()
+    assert partition.delete_records(-1) is ErrorCode.NONE
+    if then_roll:
+        partition.roll(NOW_MS)
+    for n in range(3):
+        storage = open_storage(crashed(storage, f"crash {n}"), durable=durable)
+        partition = storage.partition("t", 0)
+        assert partition.log_start_offset == 3
+        assert isinstance(partition.append(*make_batch(0, 3), NOW_MS).verdict, Duplicate)
+        partition.apply_retention(NOW_MS)
+
+
+def test_batches_are_not_trimmed_before_a_snapshot_speaks_for_them(
+    open_storage, crashed, make_batch, storage, monkeypatch
+) -> None:
+    """The disk is full when the snapshot is due; retention waits for it."""
+    partition = storage.partition("t", 0)
+    written = SnapshotFiles.write
+
+    def no_room(self: SnapshotFiles, snapshot: object) -> None:
+        raise OSError(errno.ENOSPC, "disk full")
+
+    monkeypatch.setattr(SnapshotFiles, "write", no_room)
+    partition.append(*make_batch(0, 3), NOW_MS)
+    partition.roll(NOW_MS)
+    partition.append(*make_batch(count=1), NOW_MS)
+    partition.sync()
+    assert partition.delete_records(4) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.segment_base_offsets == (0, 3)
+    known = open_storage(crashed(storage, "crashed")).partition("t", 0).producers()
+    assert known == partition.producers()
+
+    monkeypatch.setattr(SnapshotFiles, "write", written)
+    partition.apply_retention(NOW_MS)
+    assert partition.segment_base_offsets == (3,)
+    assert open_storage(crashed(storage, "again")).partition("t", 0).producers() == known
+
+
+def test_the_start_of_a_deleted_topic_is_forgotten(storage, make_batch) -> None:
+    """Else every topic that ever was would stay in the checkpoint for ever."""
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0, 3), NOW_MS)
+    partition.sync()
+    partition.delete_records(2)
+    checkpoint = Path(storage.data_dir) / "log-start-offset-checkpoint"
+    assert "t 0 2" in checkpoint.read_text()
+    storage.delete_topic("t", now_ms=NOW_MS)
+    assert "t 0 2" not in checkpoint.read_text()
+    assert TopicPartition("t", 0) not in {one.name for one in storage}
