@@ -29,22 +29,25 @@ class TimeEntry(NamedTuple):
     relative_offset: int
 
 
-def floor_position(entry_at: Callable[[int], OffsetEntry], count: int, relative_offset: int) -> int:
+# The searches take entries as plain tuples: naming the fields of each that is looked at would double their cost.
+
+
+def floor_position(entry_at: Callable[[int], tuple[int, int]], count: int, relative_offset: int) -> int:
     """Where to start looking for ``relative_offset``: the position of the last entry at or below it, or 0."""
-    n = bisect_right(range(count), relative_offset, key=lambda n: entry_at(n).relative_offset)
-    return entry_at(n - 1).position if n else 0
+    n = bisect_right(range(count), relative_offset, key=lambda n: entry_at(n)[0])
+    return entry_at(n - 1)[1] if n else 0
 
 
-def floor_position_below(entry_at: Callable[[int], OffsetEntry], count: int, position: int) -> int:
+def floor_position_below(entry_at: Callable[[int], tuple[int, int]], count: int, position: int) -> int:
     """The largest indexed position at or below ``position``, or 0."""
-    n = bisect_right(range(count), position, key=lambda n: entry_at(n).position)
-    return entry_at(n - 1).position if n else 0
+    n = bisect_right(range(count), position, key=lambda n: entry_at(n)[1])
+    return entry_at(n - 1)[1] if n else 0
 
 
-def floor_by_time(entry_at: Callable[[int], TimeEntry], count: int, timestamp_ms: int) -> int:
+def floor_by_time(entry_at: Callable[[int], tuple[int, int]], count: int, timestamp_ms: int) -> int:
     """A relative offset before which every record is older than ``timestamp_ms``."""
-    n = bisect_left(range(count), timestamp_ms, key=lambda n: entry_at(n).timestamp_ms)
-    return entry_at(n - 1).relative_offset if n else 0
+    n = bisect_left(range(count), timestamp_ms, key=lambda n: entry_at(n)[0])
+    return entry_at(n - 1)[1] if n else 0
 
 
 def offsets_rise(entries: Sequence[OffsetEntry], size_bytes: int) -> bool:

@@ -68,10 +68,14 @@ class IndexFile(Generic[EntryT]):
         self.last = entry
 
     def entry_at(self, n: int) -> EntryT:
-        size = self._layout.size
+        return self._entry(*self.tuple_at(n))
+
+    def tuple_at(self, n: int) -> tuple[int, int]:
+        """The same without the fields' names, for searches."""
+        layout = self._layout
         if self._growing is not None:
-            return self._entry(*self._layout.unpack_from(self._growing, n * size))
-        return self._entry(*self._layout.unpack(self._file.pread(size, n * size)))
+            return layout.unpack_from(self._growing, n * layout.size)
+        return layout.unpack(self._file.pread(layout.size, n * layout.size))
 
     def entries(self) -> list[EntryT]:
         return [self.entry_at(n) for n in range(self.count)]

@@ -31,6 +31,7 @@ from semel.types import NO_TIMESTAMP
 _WALK: Final = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
 _WALK_CHUNK_BYTES: Final = 8192
 _PREFIX_BYTES: Final = 12
+_READERS_MAX: Final = 64
 
 
 class TornWrite(OSError):
@@ -53,6 +54,7 @@ class Segment:
     __slots__ = (
         "_bytes_since_index",
         "_offset_of_max_timestamp",
+        "_read_to",
         "base_offset",
         "created_ms",
         "end_offset",
@@ -80,6 +82,7 @@ class Segment:
         self.size_bytes = self._bytes_since_index = 0
         self.max_timestamp_ms = NO_TIMESTAMP
         self.created_ms = now_ms
+        self._read_to: dict[int, int] = {}  # offset -> position where reads ended and will go on
 
     @classmethod
     def create(cls, file_system: FileSystem, folder: Path, base_offset: int, *, now_ms: int) -> Segment:
@@ -186,7 +189,10 @@ class Segment:
         """Where the batch that holds ``offset`` starts; the end of the file for the end offset."""
         if offset >= self.end_offset:
             return self.size_bytes
-        start = floor_position(self.index.entry_at, self.index.count, offset - self.base_offset)
+        known = self._read_to.get(offset)
+        if known is not None:
+            return known
+        start = floor_position(self.index.tuple_at, self.index.count, offset - self.base_offset)
         for place in self.walk(start, self.size_bytes):
             if place.last_offset >= offset:
                 return place.position
@@ -196,21 +202,32 @@ class Segment:
         """The end of the last whole batch within ``bytes_max`` of ``start`` and below ``limit``."""
         if limit - start <= bytes_max:
             return limit
-        known = floor_position_below(self.index.entry_at, self.index.count, start + bytes_max)
+        known = floor_position_below(self.index.tuple_at, self.index.count, start + bytes_max)
         end = max(start, known)
         for place in self.walk(end, limit):
-            if place.position + place.size_bytes - start > bytes_max:
-                return place.position + place.size_bytes if end == start and at_least_one else end
-            end = place.position + place.size_bytes
+            place_end = place.position + place.size_bytes
+            if place_end - start <= bytes_max:
+                end = place_end
+            elif end == start and at_least_one:
+                return self._remember(place.last_offset + 1, place_end)
+            else:
+                return self._remember(place.base_offset, end)
         return end
+
+    def _remember(self, offset: int, position: int) -> int:
+        """A read ends here: whoever asked for it will most likely go on with ``offset``."""
+        if len(self._read_to) >= _READERS_MAX:
+            del self._read_to[next(iter(self._read_to))]
+        self._read_to[offset] = position
+        return position
 
     def at_or_after(self, timestamp_ms: int, from_offset: int) -> Iterator[BatchPlace]:
         """The batches that end at or after ``from_offset`` and claim a record as new as ``timestamp_ms``."""
         if self.max_timestamp_ms < timestamp_ms:
             return
-        older_to = floor_by_time(self.time_index.entry_at, self.time_index.count, timestamp_ms)
+        older_to = floor_by_time(self.time_index.tuple_at, self.time_index.count, timestamp_ms)
         from_relative = max(older_to, from_offset - self.base_offset)
-        start = floor_position(self.index.entry_at, self.index.count, from_relative)
+        start = floor_position(self.index.tuple_at, self.index.count, from_relative)
         for place in self.walk(start, self.size_bytes):
             if place.max_timestamp_ms >= timestamp_ms and place.last_offset >= from_offset:
                 yield place
