@@ -142,7 +142,8 @@ class Listener:
         while True:
             await asyncio.sleep(self.settings.log_retention_check_interval_ms / 1000)
             try:
-                self.broker.storage.maintain(self.wall_clock_ms())
+                for _ in self.broker.storage.upkeep(self.wall_clock_ms()):
+                    await asyncio.sleep(0)  # requests go first
                 # Where the page cache is trusted nothing else syncs, and a restart would scan all of it.
                 self.durability.request([one for one in self.broker.storage if one.needs_sync], None)
             except Exception:

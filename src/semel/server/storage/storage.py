@@ -234,11 +234,21 @@ class Storage:
     # Upkeep
 
     def maintain(self, now_ms: int) -> None:
-        """Retention, forgotten producers, compact metadata: call it every few minutes."""
+        """All of :meth:`upkeep` at once."""
+        for _ in self.upkeep(now_ms):
+            pass
+
+    def upkeep(self, now_ms: int) -> Iterator[None]:
+        """Retention, forgotten producers, compact metadata: do it every few minutes.
+
+        In steps, between which anything may happen: with many partitions it takes its time.
+        """
         for partition in self:
             partition.apply_retention(now_ms)
             partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms)
+            yield
         self._metadata.compact_if_large(now_ms)
+        yield
         self._group_log.compact_if_large(now_ms)
 
     def close(self, *, now_ms: int) -> bool:
