@@ -18,6 +18,7 @@ from semel.record.batch import Record, encode_batch
 from semel.types import TopicPartition
 
 
+@pytest.mark.slow
 def test_a_loader_killed_half_way_loses_and_doubles_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
