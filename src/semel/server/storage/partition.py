@@ -29,7 +29,7 @@ from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, RECOVERY_POINT, folder_of
-from semel.core.log.policy import Room, count_below, count_expired, is_expired, room_in
+from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import ProducerState
@@ -45,6 +45,7 @@ from semel.core.producer_state.verdict import (
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets, decode_records
 from semel.record.control import decode_marker
+from semel.server.storage.append_group import AppendGroup
 from semel.server.storage.filesystem import (
     File,
     FileSystem,
@@ -77,56 +78,6 @@ class _Synced(NamedTuple):
 
     offset: int
     position: int | None
-
-
-class _Group:
-    """Batches that are judged and wait for one common write; their producers' entries can be put back."""
-
-    __slots__ = (
-        "_before",
-        "_first_offset",
-        "buffers",
-        "end_offset",
-        "headers",
-        "room",
-        "size_bytes",
-        "slots",
-    )
-
-    def __init__(self, end_offset: int, room: Room) -> None:
-        self.buffers: list[memoryview] = []
-        self.headers: list[BatchHeader] = []
-        self.slots: list[int] = []  # whose outcome depends on the write
-        self.size_bytes = 0
-        self._first_offset = self.end_offset = end_offset
-        self.room: Final = room  # of the segment that they go into
-        self._before: list[ProducerEntry | None] = []
-
-    def fits(self, incoming: Incoming) -> bool:
-        records = sum([header.last_offset_delta + 1 for header in incoming.headers])
-        return self.room.fits(self.size_bytes + len(incoming.batches), self.end_offset + records - 1)
-
-    def add(self, batch: memoryview, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
-        self._before.append(producers.apply(header, self.end_offset, now_ms))
-        self.buffers.append(batch)
-        self.headers.append(header)
-        self.size_bytes += len(batch)
-        self.end_offset += header.last_offset_delta + 1
-
-    def bears(self, verdict: Verdict, producer_id: int) -> bool:
-        """Whether a verdict rests on batches of this group, so that it falls with their write."""
-        if isinstance(verdict, Duplicate) and verdict.base_offset is not None:
-            return verdict.base_offset >= self._first_offset
-        return any(header.producer_id == producer_id for header in self.headers)
-
-    def take_back(self, batches: int, producers: ProducerState) -> None:
-        """Forget all but the first ``batches``."""
-        while len(self.buffers) > batches:
-            self.size_bytes -= len(self.buffers.pop())
-            header = self.headers.pop()
-            producers.restore(header.producer_id, self._before.pop())
-            self.end_offset -= header.last_offset_delta + 1
-            producers.end_offset = self.end_offset
 
 
 class Partition:
@@ -268,10 +219,10 @@ class Partition:
         self._write_group(group, outcomes, now_ms)
         return outcomes
 
-    def _new_group(self, now_ms: int) -> _Group:
-        return _Group(self.log_end_offset, room_in(self._segments[-1].facts, self.config, now_ms))
+    def _new_group(self, now_ms: int) -> AppendGroup:
+        return AppendGroup(self.log_end_offset, room_in(self._segments[-1].facts, self.config, now_ms))
 
-    def _admit(self, incoming: Incoming, group: _Group, slot: int, now_ms: int) -> AppendOutcome:
+    def _admit(self, incoming: Incoming, group: AppendGroup, slot: int, now_ms: int) -> AppendOutcome:
         """Judge one request's batches and add them to the group; a refusal of one is a refusal of all."""
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None
         producers = self._producers
@@ -314,7 +265,7 @@ class Partition:
             sync_offset=end_offset if is_duplicate else 0,
         )
 
-    def _write_group(self, group: _Group, outcomes: list[AppendOutcome], now_ms: int) -> None:
+    def _write_group(self, group: AppendGroup, outcomes: list[AppendOutcome], now_ms: int) -> None:
         """Write what was admitted; when that fails, none of it ever happened."""
         if not group.buffers:
             return
