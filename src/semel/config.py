@@ -21,8 +21,10 @@ from semel.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "SEMEL_"
 # Read by the commands, the tests and the benchmarks, not by the server.
-_OTHER_ENVIRONMENT: Final = ("BOOTSTRAP", "CONFIG", "FORMAT", "TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
+_OTHER_ENVIRONMENT: Final = ("BOOTSTRAP", "CONFIG", "FORMAT")
+_OTHER_PREFIXES: Final = ("TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
 
+_PLAINTEXT: Final = "PLAINTEXT://"  # what Kafka's "listeners" begin with
 MIB: Final = 1024 * 1024
 UNLIMITED: Final = -1
 
@@ -36,9 +38,16 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        host, separator, port = text.rpartition(":")
+        host, separator, port = text.removeprefix(_PLAINTEXT).rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not separator or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        if (
+            not separator
+            or not host
+            or "/" in host
+            or not port.isascii()
+            or not port.isdecimal()
+            or int(port) > 65535
+        ):
             raise ConfigError(f"{text!r} is not HOST:PORT")
         return cls(host, int(port))
 
@@ -277,7 +286,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, text in environment.items():
         bare = name.removeprefix(ENVIRONMENT_PREFIX)
-        if bare != name and not bare.startswith(_OTHER_ENVIRONMENT):
+        if bare != name and bare not in _OTHER_ENVIRONMENT and not bare.startswith(_OTHER_PREFIXES):
             _put(values, bare, text, f"environment variable {name}")
     return values
 

@@ -33,6 +33,7 @@ class Listener:
 
     def __init__(self, settings: ServerSettings, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
         self.settings: Final = settings
+        self.address = settings.listen  # with the port that was taken, once it listens
         self.broker: Final = broker
         self.loop: Final = loop
         self.scratch: Final = memoryview(bytearray(SCRATCH_BYTES))
@@ -62,7 +63,8 @@ class Listener:
         self._sweeper = self.loop.create_task(self._sweep())
         self._upkeep = self.loop.create_task(self._maintain())
         port: int = self._server.sockets[0].getsockname()[1]
-        return Address(listen.host, port)
+        self.address = Address(listen.host, port)
+        return self.address
 
     async def stop(self) -> None:
         """Accept nothing new, answer what is open within ``max.shutdown.ms``, close."""
