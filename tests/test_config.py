@@ -46,6 +46,7 @@ def test_dots_dashes_and_underscores_are_one(name: str) -> None:
         ("auto.create.topics.enable=maybe", "neither true nor false"),
         ("durability=never", "none of fsync, page-cache"),
         ("listen=localhost", "not HOST:PORT"),
+        ("listeners=SSL://localhost:9093", "not HOST:PORT"),
         ("log.message.timestamp.type=Never", "none of createtime"),
     ],
 )
@@ -67,6 +68,13 @@ def test_an_unknown_variable_and_a_broken_file_are_errors(tmp_path: Path) -> Non
 def test_addresses() -> None:
     assert Address.parse("[::1]:80") == Address("::1", 80)
     assert str(Address("::1", 80)) == "[::1]:80"
+    assert Address.parse("PLAINTEXT://127.0.0.1:9092") == Address("127.0.0.1", 9092)
+
+
+def test_only_the_commands_own_variables_are_left_to_them() -> None:
+    load_settings(environment={"SEMEL_BOOTSTRAP": "b:1", "SEMEL_TEST_X": "1", "HOME": "/"})
+    with pytest.raises(ConfigError, match="SEMEL_CONFIGS"):
+        load_settings(environment={"SEMEL_CONFIGS": "x"})
 
 
 def test_names_are_unique() -> None:

@@ -21,8 +21,10 @@ from semel.errors import ConfigError
 
 ENVIRONMENT_PREFIX: Final = "SEMEL_"
 # Read by the commands, the tests and the benchmarks, not by the server.
-_OTHER_ENVIRONMENT: Final = ("BOOTSTRAP", "CONFIG", "FORMAT", "TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
+_OTHER_ENVIRONMENT: Final = ("BOOTSTRAP", "CONFIG", "FORMAT")
+_OTHER_PREFIXES: Final = ("TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
 
+_PLAINTEXT: Final = "PLAINTEXT://"  # what Kafka's "listeners" begin with
 MIB: Final = 1024 * 1024
 UNLIMITED: Final = -1
 
@@ -36,9 +38,16 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        host, separator, port = text.rpartition(":")
+        host, separator, port = text.removeprefix(_PLAINTEXT).rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not separator or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        if (
+            not separator
+            or not host
+            or "/" in host
+            or not port.isascii()
+            or not port.isdecimal()
+            or int(port) > 65535
+        ):
             raise ConfigError(f"{text!r} is not HOST:PORT")
         return cls(host, int(port))
 
@@ -146,20 +155,29 @@ class ServerSettings:
         ],
         "whose clock stamps a record: the producer's or the server's",
     )
+    log_message_timestamp_after_max_ms: int = _setting(
+        "log.message.timestamp.after.max.ms",
+        3_600_000,
+        _integer(0),
+        "how far a record's timestamp may lie in the future: such a record would outlive its retention",
+    )
     producer_id_expiration_ms: int = _setting(
         "producer.id.expiration.ms",
         24 * 3600 * 1000,
         _integer(1),
         "how long a partition remembers a silent producer, by the server's clock",
     )
-    producer_ids_per_partition_max: int = _setting(
-        "max.producer.ids.per.partition", 1_000_000, _integer(1), "producers that one partition remembers"
+    producers_max: int = _setting(
+        "max.producers",
+        1_000_000,
+        _integer(1),
+        "producers that all partitions together remember; at the bound new ones are told to come again",
     )
     fetch_max_bytes: int = _setting(
         "fetch.max.bytes", 55 * MIB, _integer(1024, 2**31 - 1), "largest answer to a fetch"
     )
     offset_metadata_max_bytes: int = _setting(
-        "offset.metadata.max.bytes", 4096, _integer(0), "longest text beside a committed offset"
+        "offset.metadata.max.bytes", 4096, _integer(0, 32767), "longest text beside a committed offset"
     )
 
     socket_request_max_bytes: int = _setting(
@@ -167,7 +185,7 @@ class ServerSettings:
     )
     first_request_max_bytes: int = _setting(
         "first.request.max.bytes",
-        MIB // 2,
+        64 * 1024,
         _integer(1024, 2**31 - 1),
         "largest request of a connection before its first good one",
     )
@@ -268,7 +286,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, text in environment.items():
         bare = name.removeprefix(ENVIRONMENT_PREFIX)
-        if bare != name and not bare.startswith(_OTHER_ENVIRONMENT):
+        if bare != name and bare not in _OTHER_ENVIRONMENT and not bare.startswith(_OTHER_PREFIXES):
             _put(values, bare, text, f"environment variable {name}")
     return values
 

@@ -165,6 +165,22 @@ def memory_bytes(process_id: int) -> int:
         return int(file.read().split()[1]) * 4096
 
 
+def commit_offset(connection: socket.socket, read: FrameReader, group: str, offset: int) -> None:
+    item = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    item["committed_leader_epoch"] = -1
+    fields = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": "t", "partitions": [item]}],
+    }
+    connection.sendall(
+        request(ApiKey.OFFSET_COMMIT, 7, 1, messages.encode_request(ApiKey.OFFSET_COMMIT, 7, fields))
+    )
+    answer = messages.decode_response(ApiKey.OFFSET_COMMIT, 7, read(connection)[4:])
+    assert int(answer.topics[0].partitions[0].error_code) == 0
+
+
 def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReader) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -174,6 +190,7 @@ def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReade
         make_topic(connection, frame_reader)
         connection.sendall(request(ApiKey.PRODUCE, 9, 1, produce_body(b"x")))
         assert frame_reader(connection)
+        commit_offset(connection, frame_reader, "readers", 0)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
     for line in (
@@ -181,6 +198,11 @@ def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReade
         'kafka_topic_partitions{topic="t"} 1.0',
         'kafka_topic_partition_current_offset{partition="0",topic="t"} 1.0',
         'kafka_topic_partition_oldest_offset{partition="0",topic="t"} 0.0',
+        f'kafka_broker_info{{address="{server.bootstrap}",id="0"}} 1.0',
+        'kafka_topic_partition_in_sync_replica{partition="0",topic="t"} 1.0',
+        'kafka_topic_partition_under_replicated_partition{partition="0",topic="t"} 0.0',
+        'kafka_consumergroup_current_offset{consumergroup="readers",partition="0",topic="t"} 0.0',
+        'kafka_consumergroup_lag{consumergroup="readers",partition="0",topic="t"} 1.0',
         'semel_verdicts_total{verdict="Append"} 1.0',
     ):
         assert line in page, page

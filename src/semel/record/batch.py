@@ -84,10 +84,10 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 _COMPRESSION_BITS: Final = 0b0000_0111
 _CODEC_MAX: Final = int(max(Compression))
-_LOG_APPEND_TIME_BIT: Final = 0b0000_1000
+LOG_APPEND_TIME_BIT: Final = 0b0000_1000
 TRANSACTIONAL_BIT: Final = 0b0001_0000
 CONTROL_BIT: Final = 0b0010_0000
-_DELETE_HORIZON_BIT: Final = 0b0100_0000
+DELETE_HORIZON_BIT: Final = 0b0100_0000
 
 
 class TimestampType(IntEnum):
@@ -137,7 +137,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return TimestampType((self.attributes & _LOG_APPEND_TIME_BIT) >> 3)
+        return TimestampType((self.attributes & LOG_APPEND_TIME_BIT) >> 3)
 
     @property
     def is_transactional(self) -> bool:
@@ -150,7 +150,7 @@ class BatchHeader(NamedTuple):
     @property
     def has_delete_horizon(self) -> bool:
         """``base_timestamp`` is when a compacted batch's tombstones may go (KIP-534)."""
-        return bool(self.attributes & _DELETE_HORIZON_BIT)
+        return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
     def is_dense(self) -> bool:
@@ -186,6 +186,8 @@ def decode_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         check_record_count(record_count, payload_bytes)
     elif codec > _CODEC_MAX:
         raise CorruptRecordBatch(f"batch has unknown compression {codec}")
+    else:
+        check_record_count(record_count, DECOMPRESSED_BYTES_MAX)  # more than anybody could decompress
     return header
 
 
@@ -250,7 +252,7 @@ def assign_offsets(
     if append_time_ms is None:
         return
     (attributes,) = _ATTRIBUTES.unpack_from(batch, _CHECKED_AT)
-    _ATTRIBUTES.pack_into(batch, _CHECKED_AT, attributes | _LOG_APPEND_TIME_BIT)
+    _ATTRIBUTES.pack_into(batch, _CHECKED_AT, attributes | LOG_APPEND_TIME_BIT)
     _INT64.pack_into(batch, _MAX_TIMESTAMP_AT, append_time_ms)
     (batch_length,) = _INT32.unpack_from(batch, _LENGTH_AT)
     checked = memoryview(batch)[_CHECKED_AT : LOG_OVERHEAD_BYTES + batch_length]

@@ -29,6 +29,7 @@ from semel.wire.api import ApiKey
 
 _REQUEST_BYTES_MAX: Final = 8192
 _REQUEST_S_MAX: Final = 5.0
+_CONNECTIONS_MAX: Final = 16
 
 
 class BrokerCollector:
@@ -38,8 +39,13 @@ class BrokerCollector:
         self._listener = listener
 
     def collect(self) -> Iterable[Metric]:
+        settings = self._listener.settings
         yield GaugeMetricFamily("kafka_brokers", "Number of brokers in the cluster", 1)
+        info = GaugeMetricFamily("kafka_broker_info", "The brokers", labels=["id", "address"])
+        info.add_metric([str(settings.broker_id), str(settings.advertised or self._listener.address)], 1)
+        yield info
         yield from self._partitions()
+        yield from self._groups()
         yield from self._work()
 
     def _partitions(self) -> Iterator[Metric]:
@@ -54,6 +60,16 @@ class BrokerCollector:
             "kafka_topic_partition_oldest_offset", "First offset that is still there", labels=labels
         )
         leader = GaugeMetricFamily("kafka_topic_partition_leader", "Leader's broker id", labels=labels)
+        preferred = GaugeMetricFamily(
+            "kafka_topic_partition_leader_is_preferred", "1: the only broker leads", labels=labels
+        )
+        replicas = GaugeMetricFamily("kafka_topic_partition_replicas", "Replicas: one", labels=labels)
+        in_sync = GaugeMetricFamily(
+            "kafka_topic_partition_in_sync_replica", "Replicas that can be written", labels=labels
+        )
+        under = GaugeMetricFamily(
+            "kafka_topic_partition_under_replicated_partition", "1 after a failed disk", labels=labels
+        )
         size = GaugeMetricFamily("semel_partition_size_bytes", "Bytes of the log", labels=labels)
         online = GaugeMetricFamily("semel_partition_online", "0 after a failed disk", labels=labels)
         storage = self._listener.broker.storage
@@ -64,9 +80,40 @@ class BrokerCollector:
             current.add_metric(values, partition.high_watermark)
             oldest.add_metric(values, partition.log_start_offset)
             leader.add_metric(values, self._listener.settings.broker_id)
+            preferred.add_metric(values, 1)
+            replicas.add_metric(values, 1)
+            in_sync.add_metric(values, int(partition.is_online))
+            under.add_metric(values, int(not partition.is_online))
             size.add_metric(values, partition.size_bytes)
             online.add_metric(values, int(partition.is_online))
-        yield from (topic_partitions, current, oldest, leader, size, online)
+        yield from (
+            topic_partitions,
+            current,
+            oldest,
+            leader,
+            preferred,
+            replicas,
+            in_sync,
+            under,
+            size,
+            online,
+        )
+
+    def _groups(self) -> Iterator[Metric]:
+        labels = ["consumergroup", "topic", "partition"]
+        committed = GaugeMetricFamily(
+            "kafka_consumergroup_current_offset", "The group's committed offset", labels=labels
+        )
+        lag = GaugeMetricFamily("kafka_consumergroup_lag", "Records behind it, to the end", labels=labels)
+        storage = self._listener.broker.storage
+        for group in storage.groups:
+            for name, offset in storage.groups.offsets(group).items():
+                partition = storage.partition(*name)
+                if partition is not None:
+                    values = [group, *_labels(partition)]
+                    committed.add_metric(values, offset.committed_offset)
+                    lag.add_metric(values, max(0, partition.high_watermark - offset.committed_offset))
+        yield from (committed, lag)
 
     def _work(self) -> Iterator[Metric]:
         listener, counters = self._listener, self._listener.broker.counters
@@ -80,6 +127,11 @@ class BrokerCollector:
         for (api_key, version), count in counters.requests.items():
             requests.add_metric([ApiKey(api_key).name, str(version)], count)
         yield from (verdicts, errors, requests)
+        yield GaugeMetricFamily(
+            "semel_known_producers",
+            "Producers of partitions remembered",
+            listener.broker.storage.producer_count,
+        )
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
         yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.connections))
         yield CounterMetricFamily(
@@ -103,7 +155,20 @@ async def start_metrics(address: Address, listener: Listener) -> asyncio.Server:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(listener))
 
+    open_now = 0
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_now
+        if open_now >= _CONNECTIONS_MAX:
+            writer.close()
+            return
+        open_now += 1
+        try:
+            await answer(reader, writer)
+        finally:
+            open_now -= 1
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_REQUEST_S_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")

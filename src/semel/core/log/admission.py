@@ -1,13 +1,28 @@
-"""Whether a client's batch may enter a log at all, before anybody asks who sent it."""
+"""Whether a client's batch may enter a log at all, before anybody asks who sent it.
+
+Kafka's ``LogValidator``, as far as a header goes. The records are not looked into: that would cost more than
+all the rest of an append, and the CRC vouches that they are what their producer wrote. Whoever reads them
+finds what is wrong with them before anything else happens.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from semel.core.log.config import LogConfig
+from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.errors import ErrorCode
-from semel.record.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT, BatchHeader
+from semel.record.batch import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD_BYTES,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
 from semel.types import NO_PRODUCER_ID
+
+_NOT_FOR_CLIENTS: Final = CONTROL_BIT | TRANSACTIONAL_BIT | LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +33,7 @@ class Inadmissible:
     reason: str
 
 
-def inadmissible(header: BatchHeader, config: LogConfig) -> Inadmissible | None:
+def inadmissible(header: BatchHeader, config: LogConfig, now_ms: int) -> Inadmissible | None:
     """Why the batch cannot enter; ``None`` when it can."""
     # Taken apart once, because this is asked for every batch.
     _, batch_length, _, _, _, attributes, last_offset_delta, _, _, producer_id, epoch, sequence, count = (
@@ -27,10 +42,8 @@ def inadmissible(header: BatchHeader, config: LogConfig) -> Inadmissible | None:
     if batch_length + LOG_OVERHEAD_BYTES > config.max_message_bytes:
         limit = f"max.message.bytes is {config.max_message_bytes}"
         return Inadmissible(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes; {limit}")
-    if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
-        if header.is_control:
-            return Inadmissible(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
-        return Inadmissible(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+    if attributes & _NOT_FOR_CLIENTS:
+        return _forbidden(header)
     if count == 0 or count != last_offset_delta + 1:
         return Inadmissible(ErrorCode.INVALID_RECORD, "a batch must count one record for each of its offsets")
     if producer_id != NO_PRODUCER_ID:
@@ -38,4 +51,18 @@ def inadmissible(header: BatchHeader, config: LogConfig) -> Inadmissible | None:
             return Inadmissible(ErrorCode.INVALID_RECORD, "a negative producer id or epoch")
         if sequence < 0:
             return Inadmissible(ErrorCode.INVALID_RECORD, "a producer id without a sequence")
+    ahead_ms = header.max_timestamp - now_ms
+    if ahead_ms > config.message_timestamp_after_max_ms and config.message_timestamp_type != LOG_APPEND_TIME:
+        limit = f"message.timestamp.after.max.ms is {config.message_timestamp_after_max_ms}"
+        return Inadmissible(ErrorCode.INVALID_TIMESTAMP, f"a record {ahead_ms} ms in the future; {limit}")
     return None
+
+
+def _forbidden(header: BatchHeader) -> Inadmissible:
+    if header.is_control:
+        return Inadmissible(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
+    if header.is_transactional:
+        return Inadmissible(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+    if header.has_delete_horizon:
+        return Inadmissible(ErrorCode.INVALID_RECORD, "only compaction gives a batch a delete horizon")
+    return Inadmissible(ErrorCode.INVALID_TIMESTAMP, "only the log stamps records with its own time")

@@ -48,13 +48,13 @@ from semel.record.control import decode_marker
 from semel.server.storage.append_group import AppendGroup
 from semel.server.storage.filesystem import (
     File,
-    FileSystem,
     read_file,
     replace_file,
     write_file,
     write_whole,
 )
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.opening import open_log, remove_segment_files
 from semel.server.storage.outcome import (
     NO_OFFSET,
@@ -65,11 +65,13 @@ from semel.server.storage.outcome import (
     Slice,
     TimestampOffset,
 )
+from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.segment import BatchPlace, Segment, TornWrite
 from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
-from semel.types import NO_TIMESTAMP, TopicPartition
+from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 _RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
+_WARM_SEGMENTS_MAX: Final = 8  # whose files are held open: the growing one, and full ones not yet synced
 _SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
 
 
@@ -85,7 +87,7 @@ class Partition:
 
     def __init__(
         self,
-        file_system: FileSystem,
+        files: OpenFiles,
         data_dir: Path,
         name: TopicPartition,
         config: LogConfig,
@@ -93,12 +95,14 @@ class Partition:
         durable: bool,
         clean: bool,
         log_starts: LogStarts,
+        producer_bound: ProducerBound,
         now_ms: int,
     ) -> None:
         """Open the partition's folder, recover what is in it, and be ready."""
         self.name = name
         self.config = config
-        self._file_system = file_system
+        self._files = files
+        self._file_system = file_system = files.file_system
         self._folder = data_dir / folder_of(name)
         self._durable = durable
         self._log_starts = log_starts
@@ -111,7 +115,7 @@ class Partition:
         recovery_point = self._load_recovery_point()
         log_start_offset = log_starts.get(name)
         opened = open_log(
-            file_system,
+            files,
             self._folder,
             self._snapshots,
             config,
@@ -121,8 +125,11 @@ class Partition:
             now_ms=now_ms,
         )
         self._segments: tuple[Segment, ...] = opened.segments
+        self._cold_segments = max(0, len(opened.segments) - 1)  # the oldest ones; their files come and go
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
+        self._share = BoundShare(producer_bound)
+        self._share.update(len(self._producers))
         self._snapshot_offset = self._snapshots.newest_end_offset()  # up to where one on the disk speaks
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
@@ -217,6 +224,7 @@ class Partition:
                     group = self._new_group(now_ms)
             outcomes.append(self._admit(one, group, len(outcomes), now_ms))
         self._write_group(group, outcomes, now_ms)
+        self._share.update(len(self._producers))
         return outcomes
 
     def _new_group(self, now_ms: int) -> AppendGroup:
@@ -229,7 +237,7 @@ class Partition:
         base_offset, batches_before = group.end_offset, len(group.buffers)
         rest = incoming.batches
         for header in incoming.headers:
-            refused = inadmissible(header, self.config)
+            refused = inadmissible(header, self.config, now_ms)
             if refused is not None:
                 group.take_back(batches_before, producers)
                 return self._outcome(refused.error_code, error_message=refused.reason)
@@ -239,6 +247,9 @@ class Partition:
                 if group.bears(verdict, header.producer_id):
                     group.slots.append(slot)
                 return self._refuse(verdict, group.end_offset)
+            if header.producer_id != NO_PRODUCER_ID and self._is_one_too_many(header.producer_id):
+                group.take_back(batches_before, producers)
+                return self._one_too_many()
             batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
             assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
             group.add(batch, header, producers, now_ms)
@@ -290,6 +301,8 @@ class Partition:
             message = None if isinstance(verdict, Duplicate) else explain(verdict)
             sync_offset = self.log_end_offset if code is ErrorCode.NONE else 0
             return self._outcome(code, error_message=message, verdict=verdict, sync_offset=sync_offset)
+        if self._is_one_too_many(header.producer_id):
+            return self._one_too_many()
         decoded = decode_marker(marker)
         assert decoded is not None, "a control batch that is no marker"
         base_offset = self.log_end_offset
@@ -303,6 +316,7 @@ class Partition:
             return self._storage_error(str(error))
         self._note(header, base_offset)
         self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
+        self._share.update(len(self._producers))
         return self._outcome(ErrorCode.NONE, base_offset=base_offset, sync_offset=self.log_end_offset)
 
     # Syncing
@@ -356,7 +370,7 @@ class Partition:
             self._save_recovery_point(durable=True)
         clean = self._offline_reason is None
         self._go_offline("closed")
-        self._segments = ()
+        self._let_go()
         return clean
 
     def abandon(self, reason: str) -> None:
@@ -366,9 +380,15 @@ class Partition:
         of another topic's partition.
         """
         self._go_offline(reason)
+        self._share.update(0)
         with self._sync_lock:
-            self._segments = ()
-            self._bases = []
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for segment in self._segments:
+            segment.close()
+        self._segments = ()
+        self._bases = []
 
     # Reading
 
@@ -453,7 +473,9 @@ class Partition:
 
     def expire_producers(self, before_ms: int) -> int:
         """Forget the producers that appended nothing since ``before_ms``; how many."""
-        return self._producers.expire(before_ms)
+        expired = self._producers.expire(before_ms)
+        self._share.update(len(self._producers))
+        return expired
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty. ``OSError``: nothing changed."""
@@ -463,7 +485,7 @@ class Partition:
         active.flush_indexes()
         self._folder_dirty = True
         try:
-            fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
+            fresh = Segment.create(self._files, self._folder, self.log_end_offset, now_ms=now_ms)
         except OSError:
             self._remove_half_made(self.log_end_offset)
             raise
@@ -471,8 +493,19 @@ class Partition:
         self._snapshot_due = EncodedSnapshot.of(self._producers)
         self._segments = (*self._segments, fresh)
         self._bases.append(fresh.base_offset)
+        self._cool_down()
 
     # Within
+
+    def _cool_down(self) -> None:
+        """Let go of the files of full segments, as far as they are synced."""
+        if len(self._segments) - self._cold_segments > _WARM_SEGMENTS_MAX:
+            self.sync()  # elsewhere it is put off, but there is only room for so many open files
+        synced = self._synced.offset
+        full = self._segments[:-1]
+        while self._cold_segments < len(full) and full[self._cold_segments].end_offset <= synced:
+            full[self._cold_segments].cool()
+            self._cold_segments += 1
 
     def _remove_half_made(self, base_offset: int) -> None:
         """A stray file would tell the next start that the segment before it is complete."""
@@ -532,6 +565,8 @@ class Partition:
         self._outlive(self._segments[gone].base_offset)
         for segment in self._segments[:gone]:
             remove_segment_files(self._file_system, self._folder, segment.base_offset)
+            segment.close()
+        self._cold_segments = max(0, self._cold_segments - gone)
         self._segments = self._segments[gone:]
         self._bases = self._bases[gone:]
         self._folder_dirty = True
@@ -577,6 +612,13 @@ class Partition:
     def _go_offline(self, reason: str) -> None:
         if self._offline_reason is None:
             self._offline_reason = reason
+
+    def _is_one_too_many(self, producer_id: int) -> bool:
+        known = self._producers
+        return known.get(producer_id) is None and not self._share.has_room(len(known))
+
+    def _one_too_many(self) -> AppendOutcome:
+        return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)
 
     def _storage_error(self, reason: str) -> AppendOutcome:
         return self._outcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason)

@@ -44,8 +44,10 @@ from semel.server.storage.filesystem import (
     write_file,
 )
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
+from semel.server.storage.producer_bound import ProducerBound
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
@@ -75,12 +77,14 @@ class Storage:
         self.cluster_id = self._check_version()
         self.was_clean = self._take_clean_marker()
         self._log_starts = LogStarts(file_system, data_dir)
+        self._files = OpenFiles(file_system, settings.cold_files_max)
+        self._producer_bound = ProducerBound(settings.producers_max)
 
         self.topics = Topics(settings.default_config)
         for internal, topic_id in _INTERNAL_IDS.items():
             self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
         self.identities = Identities()
-        self.groups = Groups()
+        self.groups = Groups(settings.offset_metadata_bytes_max)
         states: list[LogBacked] = [self.topics, self.identities]
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
         self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
@@ -118,6 +122,11 @@ class Storage:
 
     def find(self, name: TopicPartition) -> Partition | None:
         return self._partitions.get(name)
+
+    @property
+    def producer_count(self) -> int:
+        """(Producer, partition) pairs that are remembered."""
+        return self._producer_bound.known
 
     @property
     def metadata_log(self) -> StateLog:
@@ -307,7 +316,7 @@ class Storage:
 
     def _opened(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
         return Partition(
-            self._file_system,
+            self._files,
             self.data_dir,
             name,
             config,
@@ -315,6 +324,7 @@ class Storage:
             clean=self.was_clean,
             now_ms=now_ms,
             log_starts=self._log_starts,
+            producer_bound=self._producer_bound,
         )
 
     def _make_partitions(
