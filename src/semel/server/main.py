@@ -33,6 +33,11 @@ from semel.server.storage.storage import Storage
 
 log = logging.getLogger("semel.server")
 
+_GC_THRESHOLDS: Final = (
+    20_000,
+    20,
+    20,
+)  # a request leaves no cycle behind, so that looking for some can wait
 _WARM_APIS: Final = ((3, 12), (3, 13), (2, 6), (10, 2), (19, 7))
 
 
@@ -97,6 +102,7 @@ async def _serve(settings: ServerSettings, open_files_max: int) -> int:
         return 1
     warn_when_exposed(settings.listen)
     gc.freeze()  # what is there now stays: collections need not look at it again
+    gc.set_threshold(*_GC_THRESHOLDS)
     mode = "durable" if settings.durability == "fsync" else "page-cache"
     version = metadata.version("semel")
     ready = f"semel {version} ready on {address}, data in {settings.data_dir} ({mode})"
