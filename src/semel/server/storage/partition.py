@@ -127,7 +127,7 @@ class Partition:
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
         self._synced = _Synced(self.log_end_offset, position)  # one value, as another thread puts it there
-        self._epochs: LeaderEpochs = self._load_epochs()
+        self._epochs: LeaderEpochs = epochs_of.cut_start(self._load_epochs(), self.log_start_offset)
         self.leader_epoch = max(0, self._epochs[-1].leader_epoch) if self._epochs else 0
         self.recovery = RecoveryReport(
             name,
@@ -554,6 +554,7 @@ class Partition:
                 raise OSError(self._offline_reason)
             self._log_starts.raise_to(self.name, target)
             self.log_start_offset = target
+            self._epochs = epochs_of.cut_start(self._epochs, target)  # the file follows with the next epoch
         gone = count_below([segment.facts for segment in self._segments], self.log_start_offset)
         if not gone:
             return
