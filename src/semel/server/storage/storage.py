@@ -337,6 +337,8 @@ class Storage:
                 self._file_system.mkdir(folder)
                 write_file(self._file_system, folder / PARTITION_METADATA, metadata)
                 made[name] = self._opened(name, topic.config, now_ms)
+                if not made[name].is_online:
+                    raise OSError(made[name].offline_reason)
             self._file_system.fsync_dir(self.data_dir)
         except OSError as error:
             made.clear()  # lets go of the files that are open
