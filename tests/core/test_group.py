@@ -9,7 +9,6 @@ from semel.core.group import (
     Codes,
     CommitOffsets,
     CommittedOffset,
-    DeleteGroup,
     ForgetTopic,
     Groups,
     decode_key,
@@ -44,14 +43,14 @@ def test_the_last_commit_counts() -> None:
     assert list(groups) == ["g"]
 
 
-def test_groups_and_topics_can_be_forgotten() -> None:
+def test_topics_can_be_forgotten() -> None:
     groups = Groups()
     commit(groups, "g", (A0, 1), (A1, 1), (B0, 2))
     commit(groups, "h", (A0, 1))
     run(groups, groups.decide(ForgetTopic("a"), 0))
     assert list(groups) == ["g"]
     assert list(groups.offsets("g")) == [B0]
-    run(groups, groups.decide(DeleteGroup("g"), 0))
+    run(groups, groups.decide(ForgetTopic("b"), 0))
     assert list(groups) == []
     assert list(groups.live_records()) == []
 

@@ -49,18 +49,13 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup:
-    group_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class ForgetTopic:
     """The topic is deleted: nobody's offsets in it mean anything any more."""
 
     topic: str
 
 
-Request: TypeAlias = CommitOffsets | DeleteGroup | ForgetTopic
+Request: TypeAlias = CommitOffsets | ForgetTopic
 Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 
@@ -88,10 +83,6 @@ class Groups:
         match request:
             case CommitOffsets():
                 return self._commit(request, now_ms)
-            case DeleteGroup(group_id):
-                gone = sorted(self._offsets.get(group_id, {}))
-                records = tuple(StateRecord(encode_key(group_id, one), None) for one in gone)
-                return Decision(records, dict.fromkeys(gone, ErrorCode.NONE))
             case ForgetTopic(topic):
                 forgotten = [
                     (group_id, one)

@@ -14,9 +14,6 @@ from semel.errors import CorruptRecordBatch
 VARINT_BYTES_MAX: Final = 5
 VARLONG_BYTES_MAX: Final = 10
 
-VARINT_MIN: Final = -(2**31)
-VARINT_MAX: Final = 2**31 - 1
-
 
 def read_varint(buffer: bytes | memoryview, position: int, end: int) -> tuple[int, int]:
     """The 32-bit number at ``position`` and the position after it."""
@@ -53,9 +50,3 @@ def append_varint(out: bytearray, value: int) -> None:
         out.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
     out.append(zigzag)
-
-
-def size_of_varint(value: int) -> int:
-    """The bytes that :func:`append_varint` would append."""
-    zigzag = value << 1 if value >= 0 else (~value << 1) | 1
-    return max(1, (zigzag.bit_length() + 6) // 7)

@@ -220,3 +220,26 @@ def test_who_wrote_what_was_trimmed_is_still_known(
     assert after.producers() == live.partition("t", 0).producers()
     assert after.append(*make_batch(2), NOW_MS).base_offset == 2
     assert after.log_end_offset == 3
+
+
+@pytest.mark.parametrize("loss", ["folder", "unreadable"])
+def test_a_partition_that_cannot_be_opened_leaves_the_others_alone(
+    loss: str, open_storage, crashed, make_batch
+) -> None:
+    live = open_storage()
+    live.create_topic("t", 2, now_ms=NOW_MS)
+    live.partition("t", 1).append(*make_batch(0), NOW_MS)
+    live.partition("t", 1).sync()
+    folder = crashed(live, "crashed")
+    log = folder / "t-0" / f"{0:020d}.log"
+    if loss == "folder":
+        shutil.rmtree(folder / "t-0")
+    else:  # reading a folder as a file fails as a bad disk does, and also for whoever may read everything
+        log.unlink()
+        log.mkdir()
+    after = open_storage(folder)
+    assert "it cannot be opened" in str(after.partition("t", 0).offline_reason)
+    refused = after.partition("t", 0).append(*make_batch(0), NOW_MS)
+    assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert after.partition("t", 1).append(*make_batch(1), NOW_MS).base_offset == 1
+    assert after.close(now_ms=NOW_MS) is False, "the next start looks again"

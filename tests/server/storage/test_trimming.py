@@ -80,3 +80,23 @@ def test_the_start_of_a_deleted_topic_is_forgotten(storage, make_batch) -> None:
     storage.delete_topic("t", now_ms=NOW_MS)
     assert "t 0 2" not in checkpoint.read_text()
     assert TopicPartition("t", 0) not in {one.name for one in storage}
+
+
+def test_the_epochs_of_what_was_trimmed_go_with_it(open_storage, crashed, make_batch, storage) -> None:
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0, 3), NOW_MS)
+    partition.sync()
+    folder = crashed(storage, "torn")
+    with (folder / "t-0" / f"{0:020d}.log").open("ab") as log:
+        log.write(b"half a batch")
+    after = open_storage(folder)
+    partition = after.partition("t", 0)
+    partition.append(*make_batch(3, 3), NOW_MS)
+    partition.sync()
+    assert partition.epochs == ((0, 0), (1, 3))
+    assert partition.end_offset_for_leader_epoch(0) == (0, 3)
+    partition.delete_records(5)
+    for _ in range(2):
+        assert partition.epochs == ((1, 5),)
+        assert partition.end_offset_for_leader_epoch(0) == (0, 5), "what a reader of epoch 0 had is gone"
+        partition = open_storage(crashed(after, "again")).partition("t", 0)

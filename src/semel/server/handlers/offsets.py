@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from semel.errors import ErrorCode
@@ -31,17 +32,22 @@ def find_partition(
     return partition
 
 
-def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
-    isolation_level = field_of(request, "isolation_level", 0)
+def _topics(
+    asked: Iterable[tuple[str, list[Any]]], answer: Callable[[str, Any], Fields], name_field: str = "name"
+) -> Fields:
+    """One ``answer`` for each partition that was asked for, in the order of the request."""
     return {
         "topics": [
-            {
-                "name": name,
-                "partitions": [_list(broker, name, item, isolation_level) for item in items],
-            }
-            for name, items in partitions_once(request.topics)
+            {name_field: name, "partitions": [answer(name, item) for item in items]} for name, items in asked
         ]
     }
+
+
+def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
+    isolation_level = field_of(request, "isolation_level", 0)
+    return _topics(
+        partitions_once(request.topics), lambda name, item: _list(broker, name, item, isolation_level)
+    )
 
 
 def _list(broker: Broker, topic: str, item: Any, isolation_level: int) -> Fields:
@@ -79,15 +85,8 @@ def _list(broker: Broker, topic: str, item: Any, isolation_level: int) -> Fields
 
 
 def handle_leader_epochs(broker: Broker, call: Call, request: Any) -> Fields:
-    return {
-        "topics": [
-            {
-                "topic": name,
-                "partitions": [_end_of_epoch(broker, name, item) for item in items],
-            }
-            for name, items in partitions_once(request.topics, name="topic", number="partition")
-        ]
-    }
+    asked = partitions_once(request.topics, name="topic", number="partition")
+    return _topics(asked, lambda name, item: _end_of_epoch(broker, name, item), name_field="topic")
 
 
 def _end_of_epoch(broker: Broker, topic: str, item: Any) -> Fields:
@@ -106,15 +105,7 @@ def _end_of_epoch(broker: Broker, topic: str, item: Any) -> Fields:
 
 
 def handle_delete_records(broker: Broker, call: Call, request: Any) -> Fields:
-    return {
-        "topics": [
-            {
-                "name": name,
-                "partitions": [_delete(broker, name, item) for item in items],
-            }
-            for name, items in partitions_once(request.topics)
-        ]
-    }
+    return _topics(partitions_once(request.topics), lambda name, item: _delete(broker, name, item))
 
 
 def _delete(broker: Broker, topic: str, item: Any) -> Fields:

@@ -42,6 +42,12 @@ class OpenedLog:
     cut_bytes: int  # taken off the end
     scanned_bytes: int
 
+    @classmethod
+    def unreadable(cls, log_start_offset: int, error: OSError) -> OpenedLog:
+        """The disk does not give the files; the partition is offline, the others are not."""
+        verdict = Damaged(log_start_offset, f"it cannot be opened: {error}")
+        return cls((), ProducerState(end_offset=log_start_offset), verdict, 0, 0)
+
 
 def open_log(
     files: OpenFiles,

@@ -55,7 +55,7 @@ from semel.server.storage.filesystem import (
 )
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.open_files import OpenFiles
-from semel.server.storage.opening import open_log, remove_segment_files
+from semel.server.storage.opening import OpenedLog, open_log, remove_segment_files
 from semel.server.storage.outcome import (
     NO_OFFSET,
     AppendOutcome,
@@ -71,6 +71,10 @@ from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
 from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 _RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
+# No partition of this server can be opened then, and none must be taken for damaged.
+_NOT_ITS_FAULT: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+)
 _WARM_SEGMENTS_MAX: Final = 8  # whose files are held open: the growing one, and full ones not yet synced
 _SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
 
@@ -112,30 +116,37 @@ class Partition:
         self._folder_dirty = True  # its names, or some of them, may not be durable yet
         self._offline_reason: str | None = None
 
-        recovery_point = self._load_recovery_point()
         log_start_offset = log_starts.get(name)
-        opened = open_log(
-            files,
-            self._folder,
-            self._snapshots,
-            config,
-            log_start_offset=log_start_offset,
-            recovery_point=max(recovery_point, log_start_offset),
-            clean=clean,
-            now_ms=now_ms,
-        )
+        epochs: LeaderEpochs = ()
+        self._snapshot_offset = 0  # up to where the newest snapshot on the disk speaks
+        try:
+            opened = open_log(
+                files,
+                self._folder,
+                self._snapshots,
+                config,
+                log_start_offset=log_start_offset,
+                recovery_point=max(self._load_recovery_point(), log_start_offset),
+                clean=clean,
+                now_ms=now_ms,
+            )
+            self._snapshot_offset = self._snapshots.newest_end_offset()
+            epochs = self._load_epochs()
+        except OSError as error:
+            if error.errno in _NOT_ITS_FAULT:
+                raise
+            opened = OpenedLog.unreadable(log_start_offset, error)
         self._segments: tuple[Segment, ...] = opened.segments
         self._cold_segments = max(0, len(opened.segments) - 1)  # the oldest ones; their files come and go
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
         self._share = BoundShare(producer_bound)
         self._share.update(len(self._producers))
-        self._snapshot_offset = self._snapshots.newest_end_offset()  # up to where one on the disk speaks
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
         self._synced = _Synced(self.log_end_offset, position)  # one value, as another thread puts it there
-        self._epochs: LeaderEpochs = self._load_epochs()
+        self._epochs: LeaderEpochs = epochs_of.cut_start(epochs, self.log_start_offset)
         self.leader_epoch = max(0, self._epochs[-1].leader_epoch) if self._epochs else 0
         self.recovery = RecoveryReport(
             name,
@@ -559,6 +570,7 @@ class Partition:
                 raise OSError(self._offline_reason)
             self._log_starts.raise_to(self.name, target)
             self.log_start_offset = target
+            self._epochs = epochs_of.cut_start(self._epochs, target)  # the file follows with the next epoch
         gone = count_below([segment.facts for segment in self._segments], self.log_start_offset)
         if not gone:
             return

@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 
 from semel.core import identity
 from semel.core.decision import LogBacked
-from semel.core.group import Codes, CommitOffsets, DeleteGroup, ForgetTopic, Groups
+from semel.core.group import Codes, CommitOffsets, ForgetTopic, Groups
 from semel.core.identity import IdBlock, Identities, InitProducer
 from semel.core.log.config import LogConfig
 from semel.core.log.names import (
@@ -162,10 +162,6 @@ class Storage:
     def commit_offsets(self, request: CommitOffsets, *, now_ms: int) -> Submitted[Codes]:
         """Keep a group's offsets (OffsetCommit)."""
         return self._group_log.submit(self.groups.decide(request, now_ms), now_ms)
-
-    def delete_group(self, group_id: str, *, now_ms: int) -> Submitted[Codes]:
-        """Forget all offsets of a group."""
-        return self._group_log.submit(self.groups.decide(DeleteGroup(group_id), now_ms), now_ms)
 
     # Topics. Rare, so they write and sync before they return.
 
@@ -354,6 +350,8 @@ class Storage:
                 self._file_system.mkdir(folder)
                 write_file(self._file_system, folder / PARTITION_METADATA, metadata)
                 made[name] = self._opened(name, topic.config, now_ms)
+                if not made[name].is_online:
+                    raise OSError(made[name].offline_reason)
             self._file_system.fsync_dir(self.data_dir)
         except OSError as error:
             made.clear()  # lets go of the files that are open
