@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -193,14 +194,14 @@ def _read(server: Server, load: Load) -> Watched:
 
 
 def _watch(server: Server, load: Load) -> Watched:
-    before_s = 0.0
+    cpu_s = started_s = 0.0
 
     def at_start() -> None:
-        nonlocal before_s
-        before_s = server.cpu_s
+        nonlocal cpu_s, started_s
+        cpu_s, started_s = server.cpu_s, time.monotonic()
 
     measured = generate(server.bootstrap, load, at_start)
-    return Watched(measured, (server.cpu_s - before_s) / measured.seconds)
+    return Watched(measured, (server.cpu_s - cpu_s) / (time.monotonic() - started_s))
 
 
 def _note(work: Work, watched: dict[str, list[Watched]]) -> str:
