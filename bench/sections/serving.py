@@ -205,12 +205,17 @@ def _watch(server: Server, load: Load) -> Watched:
 
 
 def _note(work: Work, watched: dict[str, list[Watched]]) -> str:
-    """Where the time went: latency, and who was busy. A generator near 100 % would be the bottleneck."""
+    """Where the time went: latency, and who was busy. A generator near 100 % would be the bottleneck.
+
+    The figure for a whole core holds on a busy machine, too, where a server has to wait for its core.
+    """
     parts = []
     for name, runs in watched.items():
         middle = sorted(runs, key=lambda each: each.measured.p50_ms)[len(runs) // 2]
+        whole_core = work.figure(middle.measured) / middle.server_busy if middle.server_busy else 0.0
         parts.append(
             f"{name} p50 {middle.measured.p50_ms:.2f} ms, p99 {middle.measured.p99_ms:.2f} ms, server busy "
-            f"{middle.server_busy:.0%}, load generator {middle.measured.busy:.0%}"
+            f"{middle.server_busy:.0%} (for a whole core that makes {whole_core:,.0f} {work.unit}), load generator "
+            f"{middle.measured.busy:.0%}"
         )
     return f"{work.name}: {'; '.join(parts)}"
