@@ -120,8 +120,9 @@ class Cluster:
             worst = next(
                 (item.error_code for item in topic.partitions.values() if item.leader < 0), topic.error_code
             )
-            if worst or not topic.partitions:
-                raise _Again(worst or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
+            _check_read(worst, f"topic {name!r}")
+            if not topic.partitions:
+                raise _Again(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             return topic
 
         return await self._retried(ask)

@@ -100,7 +100,7 @@ def _kill_server(scene: Scene, journal: SinkJournal) -> None:
 
 def _tell(scene: Scene, killed: Life, undecided_rows: int) -> None:
     killed.evidence = (
-        f"in mid-batch, {undecided_rows:,} rows stored and not decided"
+        f"in mid-batch, {undecided_rows:,} rows stored, undecided"
         if undecided_rows
         else "between two micro-batches: once more"
     )
