@@ -21,7 +21,7 @@ from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position, SavedIdentity
-from semel.errors import ConfigError, NotStored
+from semel.errors import ConfigError, InputDiffers, NotStored
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -303,17 +303,31 @@ class Sender:
     ) -> Iterator[tuple[Position, _Row]]:
         if callable(rows):
             yield from rows(saved)
+            self._refuse_missing(saved)
             return
-        first = 0
+        first = count = 0
         if saved is not None:
             if not isinstance(saved, int):
                 raise ConfigError(
                     f"the saved position {saved!r} is no row number: hand resume() a function of the position"
                 )
             first = saved + 1
-        for position, row in enumerate(rows):
-            if position >= first:
-                yield position, row
+        for count, row in enumerate(rows, 1):
+            if count > first:
+                yield count - 1, row
+        if count < first:
+            raise InputDiffers(
+                f"the input has {count} rows, but row {saved} (from 0) of it is stored already"
+            )
+        self._refuse_missing(saved)
+
+    def _refuse_missing(self, saved: Position) -> None:
+        assert self.progress is not None
+        if missing := self.progress.rows_missing:
+            raise InputDiffers(
+                f"the input ended, but {missing} rows that an earlier run stored behind position {saved!r} "
+                f"did not come again: it is not the input of that run"
+            )
 
     async def save_position(self) -> None:
         """After a flush: the position is where the caller is. Durable on return."""

@@ -139,6 +139,11 @@ class Progress:
             return False
         return True
 
+    @property
+    def rows_missing(self) -> int:
+        """Rows behind the saved position that an earlier run stored and this one was not handed yet."""
+        return sum(max(0, line.resumed_stored - line.handed) for line in self._lines.values())
+
     def handed_to_topic(self, topic: str) -> int:
         return self._handed_to_topic[topic]
 
