@@ -77,6 +77,8 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
         ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
         ({"startingOfsets": "earliest"}, "did you mean startingoffsets"),
         ({"kafka.fetch.min.bytes": "1"}, "kafka.fetch.min.bytes is not supported"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol is not supported: TLS and SASL"),
+        ({"kafka.ssl.truststore.location": "x"}, "TLS and SASL are not there yet"),
         ({"maxOffsetsPerTrigger": "0"}, "positive number"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"endingOffsets": "latest"}, "for batch queries"),

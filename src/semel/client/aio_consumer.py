@@ -38,8 +38,14 @@ class AsyncConsumer:
         min_bytes: int = 1,
         client_id: str = "semel",
         request_timeout_ms: int = 30_000,
+        security_protocol: str = "PLAINTEXT",
     ) -> None:
-        self.cluster = Cluster(bootstrap, client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self.cluster = Cluster(
+            bootstrap,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            security_protocol=security_protocol,
+        )
         self._isolation: Isolation = isolation
         self._partition_max_bytes, self._max_bytes, self._min_bytes = (
             partition_max_bytes,

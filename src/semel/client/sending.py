@@ -54,6 +54,7 @@ class ProducerSettings:
     save_interval_ms: int = 1_000
     client_id: str = "semel"
     acks: str | int = "all"
+    security_protocol: str = "PLAINTEXT"
 
     def __post_init__(self) -> None:
         if str(self.acks) not in ("all", "-1"):
@@ -101,7 +102,10 @@ class Sender:
         self.settings = settings
         self.process_id = os.getpid()
         self.cluster = Cluster(
-            bootstrap, client_id=settings.client_id, request_timeout_ms=settings.request_timeout_ms
+            bootstrap,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            security_protocol=settings.security_protocol,
         )
         self.engine = ProducerEngine(
             self.cluster, settings.pipeline(), loop, on_stored=self._stored, on_settled=self._save_if_due
@@ -259,10 +263,7 @@ class Sender:
             raise ConfigError("this producer was made before a fork; make a new one in the child process")
         if self.closed:
             raise NotStored("the producer is closed; nothing was sent")
-        if self.engine.pipeline.fenced is not None:
-            raise error_of(self.engine.pipeline.fenced, "a row")
-        if self.engine.pipeline.failed is not None:
-            raise error_of(self.engine.pipeline.failed, "an earlier row")
+        self._check_not_stopped()
         if self._keeper is not None and self._keeper.failure is not None:
             raise self._keeper.failure
         if self.engine.broken is not None:
@@ -272,6 +273,15 @@ class Sender:
                 "rows behind the saved position are stored already: send what resume() gives, so that they "
                 "can be told from new ones"
             )
+
+    def _check_not_stopped(self) -> None:
+        pipeline = self.engine.pipeline
+        if pipeline.fenced is not None:
+            raise error_of(
+                dataclasses.replace(pipeline.fenced, newer_epoch=self.engine.fencer_epoch), "a row"
+            )
+        if pipeline.failed is not None:
+            raise error_of(pipeline.failed, "an earlier row")
 
     def _partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
         count = self._partition_counts[topic]
@@ -355,9 +365,9 @@ class Sender:
     async def flush(self) -> None:
         """Until every row is settled and the position saved; raises what nobody was told yet."""
         await self.engine.flushed()
+        await self.engine.fencer_named()
         self.tell_failures()
-        if (failed := self.engine.pipeline.fenced or self.engine.pipeline.failed) is not None:
-            raise error_of(failed, "a row")
+        self._check_not_stopped()
         if not self.closed:
             await self.save_position()
 

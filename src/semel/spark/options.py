@@ -49,6 +49,7 @@ _REFUSED: Final = {
     "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
     "kafka.interceptor.classes": "there are no interceptors here",
 }
+_SECURITY: Final = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
 _KAFKA: Final = frozenset(
     {
         "kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.ms", "kafka.isolation.level",
@@ -222,6 +223,12 @@ def _known(options: Mapping[str, str], own: frozenset[str]) -> dict[str, str]:
     for name in given:
         if name in own or name in _KAFKA or name in _SPARK_OWN:
             continue
+        if name.startswith(_SECURITY):
+            if name == "kafka.security.protocol" and given[name].upper() == "PLAINTEXT":
+                continue
+            raise ConfigError(
+                f"option {name} is not supported: TLS and SASL are not there yet, only PLAINTEXT"
+            )
         if name in _REFUSED:
             raise ConfigError(f"option {name} is not supported: {_REFUSED[name]}")
         near = difflib.get_close_matches(name, _spelled(own | _KAFKA), n=1)

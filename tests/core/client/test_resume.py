@@ -308,6 +308,17 @@ def test_an_identity_too_large_for_a_commit_says_how_large() -> None:
         SavedIdentity("loader", 1, 0, 5, {}, partitions).to_text()
 
 
+def test_what_arrives_between_the_question_and_the_fence_is_counted() -> None:
+    """A late batch of the saved epoch, and one of a twin that took an epoch in between."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 9, 12, 8)})
+    knows = LogKnows(14, 3, 10)
+    scan = plan_scan(saved, tp, knows)
+    assert scan == ScanFrom(14, by_sequence=True)
+    seen = [SeenBatch(3, 11, 4), SeenBatch(4, 0, 2)]
+    assert total_stored(saved, tp, knows, scan, seen) == 9 + 2 + 4 + 2
+
+
 def test_a_log_that_lost_rows_or_was_made_anew_is_refused() -> None:
     tp = TopicPartition("out", 0)
     saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 9, 12, 8)}, {"out": "x"})
