@@ -68,6 +68,20 @@ def test_two_live_drivers_of_one_sink(log, stream, live):
     wait_until(lambda: log.values(sink) == numbers(0, 8), "the newer driver's rows")
 
 
+def test_two_queries_of_one_session(log, stream, live):
+    """Their planners share pooled processes, so that each query's runs move between them."""
+    names = ["s-left", "s-right"]
+    topics = {name: (log.topic("in"), log.topic("out")) for name in names}
+    for name, (source, sink) in topics.items():
+        live(stream(source).select("value"), sink, name, name)
+    for turn in range(6):
+        for source, _ in topics.values():
+            log.write(source, numbers(turn, turn + 1))
+        for _, sink in topics.values():
+            wait_until(lambda at=(sink, turn + 1): len(log.values(at[0])) == at[1], f"row {turn}")
+    assert all(log.values(sink) == numbers(0, 6) for _, sink in topics.values())
+
+
 def test_retention_takes_rows_before_they_are_read(log, stream, run_to_end, tmp_path):
     source = log.topic("in", **{"segment.bytes": "4096", "retention.bytes": "8192"})
     sink = log.topic("out")
