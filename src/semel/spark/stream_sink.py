@@ -59,10 +59,12 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     key = (os.getpid(), options.connection, options.sink_id, checkpoint)
     query = planning_query(checkpoint)
     held = _RUNS.pop(key, None)  # gone, should anything below fail: a new run is always safe
-    ticket = None if held is None else _next_in_run(held, history_of(log, options.connection), query)
+    history = history_of(log, options.connection)
+    ticket = None if held is None else _next_in_run(held, history, query)
     if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
         ticket = begin_run(options, log, query=query)
-    _RUNS[key] = _Planned(ticket, history_of(log, options.connection).decision)
+        history = history_of(log, options.connection)
+    _RUNS[key] = _Planned(ticket, history.decision)
     return ticket
 
 

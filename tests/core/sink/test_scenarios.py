@@ -391,3 +391,18 @@ def test_a_planner_of_the_same_query_begins_anew_and_another_query_stops(world, 
     assert goes_on(world.history(), d.sink_epoch, True, "here:1:checkpoint") is False
     for other in ("here:1:elsewhere", ""):
         assert goes_on(world.history(), d.sink_epoch, True, other).reason.value == "SinkFenced"
+
+
+def test_before_the_first_decision_fewer_rows_count_as_a_surplus_and_the_next_batch_differs(
+    world, driver, source, rows, stopped
+):
+    """There is no decided query yet to tell a mended plan from another query's smaller micro-batches."""
+    killed = driver().plan().task(source(0, 4), rows(0, 4))
+    killed.open()
+    killed.send()
+    d = driver()
+    d.batch((source(0, 4), rows(0, 2)))
+    assert world.visible() == rows(0, 4)
+    with stopped("NonDeterministicReplay"):
+        d.batch((source(4, 8), rows(4, 8)), batch_id=1)
+    assert world.visible() == rows(0, 4)
