@@ -96,10 +96,8 @@ class SimulatedServer:
 
     def prepare(self) -> None:
         """Before the faults begin: the data folder, and the topic with all its partitions."""
-        storage = Storage.open(DATA_DIR, self._disk.mount(), self._settings, now_ms=self._scheduler.now_ms)
-        storage.create_topic(
-            self._topic, len(self.tps), now_ms=self._scheduler.now_ms, topic_id=UUID(int=0x5E3E1)
-        )
+        storage = self._open_storage(self._disk.mount())
+        storage.create_topic(self._topic, len(self.tps), now_ms=self._scheduler.now_ms)
         storage.close(now_ms=self._scheduler.now_ms)
         for tp in self.tps:
             self._write_past_of_veteran(tp)
@@ -126,7 +124,7 @@ class SimulatedServer:
         if in_recovery:
             mount.crash_after_steps = self._random.randint(0, STEPS_OF_RECOVERY_MAX)
         try:
-            storage = Storage.open(DATA_DIR, mount, self._settings, now_ms=self._scheduler.now_ms)
+            storage = self._open_storage(mount)
             mount.crash_after_steps = -1
             self._show_recovered(storage)
         except PowerCut:
@@ -150,6 +148,15 @@ class SimulatedServer:
             self._later,
         )
         self._network.listener = self
+
+    def _open_storage(self, mount: Mount) -> Storage:
+        return Storage.open(
+            DATA_DIR,
+            mount,
+            self._settings,
+            now_ms=self._scheduler.now_ms,
+            new_uuid=lambda: UUID(int=self._random.getrandbits(128)),
+        )
 
     def power_cut(self) -> None:
         """Now, or (more searching) inside one of the next file operations."""
