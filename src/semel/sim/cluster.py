@@ -11,11 +11,12 @@ from typing import Any, Final, TypeVar
 
 from semel.client.brokers import CLIENT_VERSION
 from semel.client.cluster import Cluster, _Again
+from semel.client.model import BrokerAddress
 from semel.errors import ConnectionLost
 from semel.sim.process import Process
 from semel.sim.session import RECONNECT_MS, Session
 from semel.types import TopicPartition
-from semel.wire.api import ApiKey
+from semel.wire.api import SERVED, ApiKey
 from semel.wire.frames import Buffer
 
 _V = TypeVar("_V")
@@ -70,6 +71,10 @@ class SimulatedBrokers:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.is_closed = False
+        self.addresses: dict[int, BrokerAddress] = {}
+
+    def serves(self, api_key: ApiKey) -> bool:
+        return api_key in SERVED
 
     async def ask(self, node_id: int, api_key: ApiKey, body: list[Buffer], **_: int) -> memoryview:
         answer = Later()

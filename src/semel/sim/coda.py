@@ -54,7 +54,10 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
         assert partition is not None
         if not partition.is_online:
             raise Violation("what_is_left_is_a_prefix", f"{tp} does not open: {partition.offline_reason}")
-        _check_prefix(tp, was, whole_log(partition))
+        found = whole_log(partition)
+        _check_prefix(tp, was, found)
+        if len(found) < len(was):
+            world.counts.verdict("page cache: records lost at a power cut")
 
 
 def _check_prefix(tp: TopicPartition, was: list[LoggedBatch], found: list[LoggedBatch]) -> None:

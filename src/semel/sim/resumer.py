@@ -1,7 +1,7 @@
 """A producer with a saved identity and position, that dies at any moment and goes on row by row.
 
 It hands the rows of a source that can be read again: row ``n`` and its partition are functions of ``n``. What
-it saves, how it resumes and which rows it drops is the client's own code (``client/identity``,
+it saves, how it resumes and which rows it drops is the client's own code (``client/resuming``,
 ``core/client/progress``); only its disk, a file that is replaced whole or not at all, is simulated. A newer
 copy may start while the older one still runs and still saves.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from semel.client.identity import resume_identity
+from semel.client.resuming import begin_topic, resume_identity
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
@@ -29,7 +29,7 @@ from semel.sim.scheduler import Scheduler
 from semel.sim.sending import PipelineShell
 from semel.sim.session import Session
 from semel.sim.trace import Trace
-from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+from semel.types import ProducerGrant, TopicPartition
 
 RESTART_MS: Final = (20, 2_000)
 REQUEST_TIMEOUT_MS: Final = 8_000
@@ -38,21 +38,27 @@ ROW_GAP_MS_MAX: Final = 100
 
 
 class SavedFile:
-    """The identity's file on the client's own disk (``client.identity.IdentityFile``)."""
+    """The identity's file on the client's own disk (``client.identity.IdentityKeeper``)."""
 
-    path: Final = "identity"
+    store: Final = "the simulated file"
 
     def __init__(self) -> None:
         self._content: bytes | None = None
 
-    def load(self) -> SavedIdentity | None:
+    async def load(self) -> SavedIdentity | None:
+        return self.read()
+
+    async def save(self, saved: SavedIdentity) -> None:
+        self.write(saved)
+
+    def read(self) -> SavedIdentity | None:
         if self._content is None:
             return None
         found = decode_identity(self._content)
         assert isinstance(found, SavedIdentity), found
         return found
 
-    def save(self, saved: SavedIdentity) -> None:
+    def write(self, saved: SavedIdentity) -> None:
         self._content = encode_identity(saved)
 
 
@@ -80,7 +86,7 @@ class Source:
     @property
     def saved_position(self) -> int:
         """Every row up to this one was said to be stored; -1: none."""
-        saved = self.file.load()
+        saved = self.file.read()
         return -1 if saved is None or saved.position is None else int(saved.position)
 
 
@@ -128,7 +134,7 @@ class SimulatedResumer:
             ask_grant=self._never_asks,
             on_settled=self._settle,
         )
-        self._saved_before = source.file.load()
+        self._saved_before = source.file.read()
         drive(self._open(), self._opened)
 
     @property
@@ -156,10 +162,8 @@ class SimulatedResumer:
         saved = await resume_identity(self._cluster, file, self.source.name)  # type: ignore[arg-type]
         progress = Progress(saved, SAVE_INTERVAL_MS)
         if not progress.knows_topic(topic):
-            ends = await self._cluster.list_offsets(
-                dict.fromkeys(self.source.tps, LATEST_TIMESTAMP), "read_uncommitted"
-            )
-            file.save(progress.add_topic(topic, {tp.partition: end.offset for tp, end in ends.items()}))
+            topic_id, starts = await begin_topic(self._cluster, progress.saved, topic)
+            file.write(progress.add_topic(topic, topic_id, starts))
         return progress
 
     def _opened(self, progress: Progress | None, error: Exception | None) -> None:
@@ -172,7 +176,7 @@ class SimulatedResumer:
                 raise error
             self.die(f"cannot resume: {type(error).__name__}: {error}")
             return
-        saved = self.source.file.load()
+        saved = self.source.file.read()
         assert saved is not None
         self._progress = progress
         self._next_row = 0 if progress.saved.position is None else int(progress.saved.position) + 1
@@ -184,10 +188,10 @@ class SimulatedResumer:
 
     def _give_up(self, error: CannotKnow) -> None:
         """Right only if the log really was trimmed beyond what had been counted."""
-        saved = self._saved_before
-        assert saved is not None
-        starts = self._history.log_starts
-        if all(starts.get(tp, 0) <= item.counted_to_offset for tp, item in saved.partitions.items()):
+        saved, starts = self._saved_before, self._history.log_starts
+        known = {} if saved is None else saved.partitions
+        counted_to = {tp: known[tp].counted_to_offset if tp in known else 0 for tp in self.source.tps}
+        if all(starts.get(tp, 0) <= offset for tp, offset in counted_to.items()):
             raise Violation("rows_resume_exactly", f"{self.name} gave up though nothing was trimmed: {error}")
         self._counts.verdict("resume: refused, rows trimmed")
         self.source.is_done = True
@@ -204,7 +208,10 @@ class SimulatedResumer:
             self._next_row += 1
             self._counts.operations += 1
             progress.at(row, self.process.now_ms)
-            if not progress.hand(tp):
+            progress.begin()
+            must_go = progress.hand(tp)
+            progress.handed()
+            if not must_go:
                 self._counts.verdict("resume: row dropped, stored already")
                 continue
             record = self._history.sent_again(source.value_of(row), tp)
@@ -224,7 +231,7 @@ class SimulatedResumer:
             raise Violation(
                 "rows_resume_exactly", f"{self.name} has nothing open and cannot save its position"
             )
-        self.source.file.save(due)
+        self.source.file.write(due)
         self.source.is_done = True
         self.die("all rows are stored")
 
@@ -242,7 +249,7 @@ class SimulatedResumer:
         self._progress.stored(batch.tp, fate, batch.record_count)
         due = self._progress.to_save()
         if due is not None:
-            self.source.file.save(due)
+            self.source.file.write(due)
         if isinstance(fate, (Refused, InDoubt, Fenced)):
             self.process.after(0, lambda: self.die(f"a row is {type(fate).__name__}"))
 

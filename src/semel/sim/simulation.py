@@ -31,7 +31,7 @@ from semel.types import TopicPartition
 TOPIC: Final = "events"
 OPERATIONS_MIN: Final = 1_000
 FAULTS_MIN: Final = 20
-FAULTS_FOR_MS: Final = (8_000, 30_000)
+FAULTS_FOR_MS: Final = (6_000, 18_000)
 FAULTS_FOR_MS_MAX: Final = 240_000
 HEALED_WITHIN_MS: Final = 120_000
 CUT_MS: Final = (500, 8_000)

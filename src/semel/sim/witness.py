@@ -7,8 +7,10 @@ no file any more, and still decides whether a batch is new.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
+from semel.core.producer_state.verdict import APPEND
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
 from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
@@ -22,14 +24,20 @@ from semel.sim.trace import Trace
 from semel.types import TopicPartition
 from semel.wire.frames import Buffer
 
+DECODED_BATCHES_MAX: Final = 8_192
+
+
+@lru_cache(DECODED_BATCHES_MAX)
+def _logged(batch: bytes) -> LoggedBatch:
+    """The same bytes are read by consumers, auditors and after every recovery: they are decoded once."""
+    header = decode_header(batch)
+    values = () if header.is_control else tuple(record.value or b"" for record in decode_records(batch))
+    return LoggedBatch(header, values)
+
 
 def logged_batches(records: Buffer) -> list[LoggedBatch]:
     """The batches of a fetch answer or a segment, with their values."""
-    batches = []
-    for view, header in scan_batches(records, allow_partial_tail=True):
-        values = () if header.is_control else tuple(record.value or b"" for record in decode_records(view))
-        batches.append(LoggedBatch(header, values))
-    return batches
+    return [_logged(bytes(view)) for view, _ in scan_batches(records, allow_partial_tail=True)]
 
 
 def whole_log(partition: Partition) -> list[LoggedBatch]:
@@ -145,7 +153,8 @@ class Witness:
 
         def append_marker_observed(marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
             outcome = append_marker(marker, header, now_ms)
-            self._judged(tp, header, outcome)
+            appended = outcome.verdict is None and outcome.error_code is ErrorCode.NONE
+            self._judged(tp, header, outcome._replace(verdict=APPEND) if appended else outcome)
             return outcome
 
         def delete_records_observed(before_offset: int) -> ErrorCode:

@@ -17,6 +17,7 @@ from semel.sim.consumer import SimulatedConsumer
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.history import History, Promise
 from semel.sim.network import Network
+from semel.sim.prober import SimulatedProber
 from semel.sim.process import Process
 from semel.sim.producer import Kind, SimulatedProducer
 from semel.sim.resumer import SimulatedResumer, Source
@@ -65,8 +66,9 @@ class Workload:
         self.producers: list[SimulatedProducer] = []  # those alive
         self.resumers: list[SimulatedResumer] = []  # those alive
         self._sources = 0
-        self._row_gap_ms_max = random.choice((60, 120, 250))
+        self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
+        self._prober: SimulatedProber | None = None
 
     def start(self) -> None:
         for tp in self._tps:
@@ -89,6 +91,16 @@ class Workload:
             trims=self._random.random() < 0.4,
             fences=self._random.random() < 0.5,
         )
+        if self._random.random() < 0.5:
+            self._prober = SimulatedProber(
+                self._tps,
+                self._stream("prober"),
+                self._scheduler,
+                self._network,
+                self._counts,
+                self._history,
+                may_be_replayed=self._mix().replay > 0,
+            )
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
@@ -97,6 +109,8 @@ class Workload:
             producer.rows_left = 0
         assert self._admin is not None
         self._admin.wanted = False
+        if self._prober is not None:
+            self._prober.wanted = False
         for tp in self._tps:
             self.consumers.append(self._consumer(f"auditor{tp.partition}", tp.partition))
 
@@ -225,10 +239,7 @@ class Workload:
     def _crash_resumer(self, resumer: SimulatedResumer, random: Random) -> None:
         if self._stopping or not resumer.process.alive:
             return
-        # Its file must know its partitions, else the newer copy has nothing to fence the older one by.
-        saved = resumer.source.file.load()
-        may_have_twin = resumer.is_newest and saved is not None and bool(saved.partitions)
-        if may_have_twin and self._counts.bites(Fault.TWIN, random, self._mix().twin):
+        if resumer.is_newest and self._counts.bites(Fault.TWIN, random, self._mix().twin):
             self._start_resumer(resumer.source, random)
         elif self._counts.occurs(Fault.RESUMER_CRASH):
             self._counts.bit(Fault.RESUMER_CRASH)
