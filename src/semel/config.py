@@ -146,6 +146,12 @@ class ServerSettings:
         ],
         "whose clock stamps a record: the producer's or the server's",
     )
+    log_message_timestamp_after_max_ms: int = _setting(
+        "log.message.timestamp.after.max.ms",
+        3_600_000,
+        _integer(0),
+        "how far a record's timestamp may lie in the future: such a record would outlive its retention",
+    )
     producer_id_expiration_ms: int = _setting(
         "producer.id.expiration.ms",
         24 * 3600 * 1000,

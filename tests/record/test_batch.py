@@ -138,9 +138,13 @@ def test_a_count_that_cannot_be_is_refused_before_it_is_allocated() -> None:
     batch = assemble_batch(b"", record_count=2**31 - 1, last_offset_delta=2**31 - 2)
     with pytest.raises(CorruptRecordBatch, match="hold at most 0"):
         decode_header(batch)
+    packed = Compression.LZ4
     compressed = assemble_batch(
-        b"\0" * 70, record_count=2**31 - 1, last_offset_delta=2**31 - 2, compression=Compression.LZ4
+        b"\0" * 70, record_count=2**31 - 1, last_offset_delta=2**31 - 2, compression=packed
     )
+    with pytest.raises(CorruptRecordBatch, match="hold at most"):
+        decode_header(compressed)
+    compressed = assemble_batch(b"\0" * 70, record_count=1000, last_offset_delta=999, compression=packed)
     with pytest.raises(CorruptRecordBatch, match="hold at most 10"):
         decode_records(compressed)
 

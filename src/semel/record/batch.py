@@ -80,10 +80,10 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 _OFFSET_MAX: Final = 2**63 - 1
 
 _COMPRESSION_BITS: Final = 0b0000_0111
-_LOG_APPEND_TIME_BIT: Final = 0b0000_1000
-_TRANSACTIONAL_BIT: Final = 0b0001_0000
-_CONTROL_BIT: Final = 0b0010_0000
-_DELETE_HORIZON_BIT: Final = 0b0100_0000
+LOG_APPEND_TIME_BIT: Final = 0b0000_1000
+TRANSACTIONAL_BIT: Final = 0b0001_0000
+CONTROL_BIT: Final = 0b0010_0000
+DELETE_HORIZON_BIT: Final = 0b0100_0000
 
 
 class TimestampType(IntEnum):
@@ -133,20 +133,20 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return TimestampType((self.attributes & _LOG_APPEND_TIME_BIT) >> 3)
+        return TimestampType((self.attributes & LOG_APPEND_TIME_BIT) >> 3)
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL_BIT)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def has_delete_horizon(self) -> bool:
         """``base_timestamp`` is when a compacted batch's tombstones may go (KIP-534)."""
-        return bool(self.attributes & _DELETE_HORIZON_BIT)
+        return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
     def is_dense(self) -> bool:
@@ -182,6 +182,8 @@ def decode_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         check_record_count(record_count, payload_bytes)
     elif codec > Compression.ZSTD:
         raise CorruptRecordBatch(f"batch has unknown compression {codec}")
+    else:
+        check_record_count(record_count, DECOMPRESSED_BYTES_MAX)  # more than anybody could decompress
     return header
 
 
@@ -245,7 +247,7 @@ def assign_offsets(
     if append_time_ms is None:
         return
     (attributes,) = _ATTRIBUTES.unpack_from(batch, _CHECKED_AT)
-    _ATTRIBUTES.pack_into(batch, _CHECKED_AT, attributes | _LOG_APPEND_TIME_BIT)
+    _ATTRIBUTES.pack_into(batch, _CHECKED_AT, attributes | LOG_APPEND_TIME_BIT)
     _INT64.pack_into(batch, _MAX_TIMESTAMP_AT, append_time_ms)
     (batch_length,) = _INT32.unpack_from(batch, _LENGTH_AT)
     checked = memoryview(batch)[_CHECKED_AT : LOG_OVERHEAD_BYTES + batch_length]
@@ -321,8 +323,8 @@ def assemble_batch(
         0,  # the CRC, below
         compression
         | timestamp_type << 3
-        | (_TRANSACTIONAL_BIT if transactional else 0)
-        | (_CONTROL_BIT if control else 0),
+        | (TRANSACTIONAL_BIT if transactional else 0)
+        | (CONTROL_BIT if control else 0),
         last_offset_delta,
         base_timestamp,
         max_timestamp,

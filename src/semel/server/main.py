@@ -124,6 +124,7 @@ def open_storage(settings: ServerSettings) -> Storage:
             index_interval_bytes=settings.log_index_interval_bytes,
             max_message_bytes=settings.message_max_bytes,
             message_timestamp_type=settings.log_message_timestamp_type,
+            message_timestamp_after_max_ms=settings.log_message_timestamp_after_max_ms,
         ),
         producer_id_expiration_ms=settings.producer_id_expiration_ms,
         partitions_max=settings.partitions_max,

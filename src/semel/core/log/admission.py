@@ -1,13 +1,27 @@
-"""Whether a client's batch may enter a log at all, before anybody asks who sent it."""
+"""Whether a client's batch may enter a log at all, before anybody asks who sent it.
+
+Kafka's ``LogValidator``, as far as a header goes. The records are not looked into: that would cost more than
+all the rest of an append, and the CRC vouches that they are what their producer wrote. Whoever reads them
+finds what is wrong with them before anything else happens.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from semel.core.log.config import LogConfig
+from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.errors import ErrorCode
-from semel.record.batch import BatchHeader
+from semel.record.batch import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
 from semel.types import NO_PRODUCER_ID
+
+_NOT_FOR_CLIENTS: Final = CONTROL_BIT | TRANSACTIONAL_BIT | LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +32,31 @@ class Inadmissible:
     reason: str
 
 
-def inadmissible(header: BatchHeader, config: LogConfig) -> Inadmissible | None:
+def inadmissible(header: BatchHeader, config: LogConfig, now_ms: int) -> Inadmissible | None:
     """Why the batch cannot enter; ``None`` when it can."""
     if header.size_bytes > config.max_message_bytes:
         limit = f"max.message.bytes is {config.max_message_bytes}"
         return Inadmissible(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes; {limit}")
-    if header.is_control:
-        return Inadmissible(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
-    if header.is_transactional:
-        return Inadmissible(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+    if header.attributes & _NOT_FOR_CLIENTS:
+        return _forbidden(header)
     if header.record_count == 0 or not header.is_dense:
         return Inadmissible(ErrorCode.INVALID_RECORD, "a batch must count one record for each of its offsets")
     if header.producer_id != NO_PRODUCER_ID and (header.producer_id < 0 or header.producer_epoch < 0):
         return Inadmissible(ErrorCode.INVALID_RECORD, "a negative producer id or epoch")
     if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         return Inadmissible(ErrorCode.INVALID_RECORD, "a producer id without a sequence")
+    ahead_ms = header.max_timestamp - now_ms
+    if ahead_ms > config.message_timestamp_after_max_ms and config.message_timestamp_type != LOG_APPEND_TIME:
+        limit = f"message.timestamp.after.max.ms is {config.message_timestamp_after_max_ms}"
+        return Inadmissible(ErrorCode.INVALID_TIMESTAMP, f"a record {ahead_ms} ms in the future; {limit}")
     return None
+
+
+def _forbidden(header: BatchHeader) -> Inadmissible:
+    if header.is_control:
+        return Inadmissible(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
+    if header.is_transactional:
+        return Inadmissible(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+    if header.has_delete_horizon:
+        return Inadmissible(ErrorCode.INVALID_RECORD, "only compaction gives a batch a delete horizon")
+    return Inadmissible(ErrorCode.INVALID_TIMESTAMP, "only the log stamps records with its own time")

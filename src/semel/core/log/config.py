@@ -29,6 +29,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1_048_588
     message_timestamp_type: str = CREATE_TIME
+    message_timestamp_after_max_ms: int = 3_600_000
 
 
 _BOUNDS: Final = {
@@ -38,6 +39,7 @@ _BOUNDS: Final = {
     "retention_ms": (UNLIMITED, _INT64_MAX),
     "index_interval_bytes": (0, _INT32_MAX),
     "max_message_bytes": (0, _INT32_MAX),
+    "message_timestamp_after_max_ms": (0, _INT64_MAX),
 }
 FIXED: Final = {
     "cleanup.policy": "delete",

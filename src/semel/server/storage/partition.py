@@ -259,7 +259,7 @@ class Partition:
         mark = group.mark()
         position = 0
         for header in incoming.headers:
-            refused = inadmissible(header, self.config)
+            refused = inadmissible(header, self.config, now_ms)
             if refused is not None:
                 group.take_back(mark, self._producers)
                 return self._outcome(refused.error_code, error_message=refused.reason)
