@@ -158,14 +158,17 @@ class ServerSettings:
         _integer(1),
         "how long a partition remembers a silent producer, by the server's clock",
     )
-    producer_ids_per_partition_max: int = _setting(
-        "max.producer.ids.per.partition", 1_000_000, _integer(1), "producers that one partition remembers"
+    producers_max: int = _setting(
+        "max.producers",
+        1_000_000,
+        _integer(1),
+        "producers that all partitions together remember; at the bound new ones are told to come again",
     )
     fetch_max_bytes: int = _setting(
         "fetch.max.bytes", 55 * MIB, _integer(1024, 2**31 - 1), "largest answer to a fetch"
     )
     offset_metadata_max_bytes: int = _setting(
-        "offset.metadata.max.bytes", 4096, _integer(0), "longest text beside a committed offset"
+        "offset.metadata.max.bytes", 4096, _integer(0, 32767), "longest text beside a committed offset"
     )
 
     socket_request_max_bytes: int = _setting(

@@ -16,7 +16,7 @@ from semel.core.decision import Decision, StateRecord
 from semel.errors import ErrorCode
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 
-METADATA_BYTES_MAX: Final = 4096
+METADATA_BYTES_MAX: Final = 4096  # unless the settings say
 GROUP_ID_BYTES_MAX: Final = 1024
 OFFSETS_MAX: Final = 1_000_000  # of all groups
 
@@ -67,7 +67,8 @@ Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 class Groups:
     """The committed offsets of every group."""
 
-    def __init__(self) -> None:
+    def __init__(self, metadata_bytes_max: int = METADATA_BYTES_MAX) -> None:
+        self._metadata_bytes_max = metadata_bytes_max
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._count = 0
 
@@ -127,7 +128,7 @@ class Groups:
         codes: Codes = {}
         known = self._offsets.get(request.group_id, {})
         for partition, offset, leader_epoch, metadata in request.offsets:
-            if len(metadata.encode()) > METADATA_BYTES_MAX:
+            if len(metadata.encode()) > self._metadata_bytes_max:
                 codes[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             elif offset < 0:
                 codes[partition] = ErrorCode.INVALID_REQUEST

@@ -128,6 +128,8 @@ def open_storage(settings: ServerSettings) -> Storage:
         ),
         producer_id_expiration_ms=settings.producer_id_expiration_ms,
         partitions_max=settings.partitions_max,
+        producers_max=settings.producers_max,
+        offset_metadata_bytes_max=settings.offset_metadata_max_bytes,
     )
     storage = Storage.open(settings.data_dir, settings=storage_settings, now_ms=time.time_ns() // 1_000_000)
     for report in storage.recovery:

@@ -80,6 +80,11 @@ class BrokerCollector:
         for (api_key, version), count in counters.requests.items():
             requests.add_metric([ApiKey(api_key).name, str(version)], count)
         yield from (verdicts, errors, requests)
+        yield GaugeMetricFamily(
+            "semel_known_producers",
+            "Producers of partitions remembered",
+            listener.broker.storage.producer_count,
+        )
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
         yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.connections))
         yield CounterMetricFamily(

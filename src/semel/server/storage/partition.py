@@ -37,6 +37,7 @@ from semel.core.producer_state.verdict import APPEND, Append, Duplicate, error_c
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets, decode_records
 from semel.record.control import decode_marker
+from semel.server.storage.append_group import NOTHING, AppendGroup
 from semel.server.storage.filesystem import (
     File,
     FileSystem,
@@ -56,9 +57,10 @@ from semel.server.storage.outcome import (
     Slice,
     TimestampOffset,
 )
+from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.segment import BatchPlace, Segment, TornWrite
 from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
-from semel.types import NO_TIMESTAMP, TopicPartition
+from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 _RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
 _SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
@@ -69,49 +71,6 @@ class _Synced(NamedTuple):
 
     offset: int
     position: int | None
-
-
-class _Mark(NamedTuple):
-    """How far a group had come."""
-
-    batches: int
-    end_offset: int | None
-
-
-_NOTHING: Final = _Mark(0, None)
-
-
-class _Group:
-    """Batches that are judged and wait for one common write; their producers' entries can be put back."""
-
-    __slots__ = ("_before", "buffers", "end_offset", "headers", "size_bytes", "slots")
-
-    def __init__(self, end_offset: int) -> None:
-        self.buffers: list[memoryview] = []
-        self.headers: list[BatchHeader] = []
-        self.slots: list[int] = []  # whose outcome depends on the write
-        self.size_bytes = 0
-        self.end_offset = end_offset
-        self._before: list[ProducerEntry | None] = []
-
-    def add(self, batch: memoryview, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
-        self._before.append(producers.get(header.producer_id))
-        self.buffers.append(batch)
-        self.headers.append(header)
-        self.size_bytes += len(batch)
-        producers.apply(header, self.end_offset, now_ms)
-        self.end_offset += header.last_offset_delta + 1
-
-    def mark(self) -> _Mark:
-        return _Mark(len(self.buffers), self.end_offset)
-
-    def take_back(self, mark: _Mark, producers: ProducerState) -> None:
-        """Forget what was added since ``mark``."""
-        while len(self.buffers) > mark.batches:
-            self.size_bytes -= len(self.buffers.pop())
-            producers.restore(self.headers.pop().producer_id, self._before.pop())
-        if mark.end_offset is not None:
-            self.end_offset = producers.end_offset = mark.end_offset
 
 
 class Partition:
@@ -127,6 +86,7 @@ class Partition:
         durable: bool,
         clean: bool,
         log_starts: LogStarts,
+        producer_bound: ProducerBound,
         now_ms: int,
     ) -> None:
         """Open the partition's folder, recover what is in it, and be ready."""
@@ -157,6 +117,8 @@ class Partition:
         self._segments: tuple[Segment, ...] = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
+        self._share = BoundShare(producer_bound)
+        self._share.update(len(self._producers))
         self._snapshot_offset = self._snapshots.newest_end_offset()  # up to where one on the disk speaks
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
@@ -238,21 +200,22 @@ class Partition:
         if self._offline_reason is not None:
             return [self._storage_error(self._offline_reason)] * len(incoming)
         outcomes: list[AppendOutcome] = []
-        group = _Group(self.log_end_offset)
+        group = AppendGroup(self.log_end_offset)
         for one in incoming:
             try:
                 if self._is_full_for(group, one, now_ms):
                     self._write_group(group, outcomes, now_ms)
-                    group = _Group(self.log_end_offset)
+                    group = AppendGroup(self.log_end_offset)
                     self.roll(now_ms)
             except OSError as error:
                 outcomes.append(self._storage_error(str(error)))
                 continue
             outcomes.append(self._admit(one, group, len(outcomes), now_ms))
         self._write_group(group, outcomes, now_ms)
+        self._share.update(len(self._producers))
         return outcomes
 
-    def _admit(self, incoming: Incoming, group: _Group, slot: int, now_ms: int) -> AppendOutcome:
+    def _admit(self, incoming: Incoming, group: AppendGroup, slot: int, now_ms: int) -> AppendOutcome:
         """Judge one request's batches and add them to the group; a refusal of one is a refusal of all."""
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None
         base_offset = group.end_offset
@@ -275,6 +238,9 @@ class Partition:
                     verdict=verdict,
                     sync_offset=group.end_offset if isinstance(verdict, Duplicate) else 0,
                 )
+            if header.producer_id != NO_PRODUCER_ID and self._is_one_too_many(header.producer_id):
+                group.take_back(mark, self._producers)
+                return self._one_too_many()
             batch = incoming.batches[position : position + header.size_bytes]
             position += header.size_bytes
             assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
@@ -290,7 +256,7 @@ class Partition:
             APPEND,
         )
 
-    def _is_full_for(self, group: _Group, incoming: Incoming, now_ms: int) -> bool:
+    def _is_full_for(self, group: AppendGroup, incoming: Incoming, now_ms: int) -> bool:
         headers = incoming.headers
         last_offset = group.end_offset + headers[0].last_offset_delta
         if len(headers) > 1:
@@ -303,14 +269,14 @@ class Partition:
             now_ms=now_ms,
         )
 
-    def _write_group(self, group: _Group, outcomes: list[AppendOutcome], now_ms: int) -> None:
+    def _write_group(self, group: AppendGroup, outcomes: list[AppendOutcome], now_ms: int) -> None:
         """Write what was admitted; when that fails, none of it ever happened."""
         if not group.buffers:
             return
         try:
             self._write(group.buffers)
         except OSError as error:
-            group.take_back(_NOTHING, self._producers)
+            group.take_back(NOTHING, self._producers)
             self._producers.end_offset = self.log_end_offset
             for slot in group.slots:
                 outcomes[slot] = self._storage_error(str(error))
@@ -329,19 +295,22 @@ class Partition:
             message = None if isinstance(verdict, Duplicate) else explain(verdict)
             sync_offset = self.log_end_offset if code is ErrorCode.NONE else 0
             return self._outcome(code, error_message=message, verdict=verdict, sync_offset=sync_offset)
+        if self._is_one_too_many(header.producer_id):
+            return self._one_too_many()
         decoded = decode_marker(marker)
         assert decoded is not None, "a control batch that is no marker"
         base_offset = self.log_end_offset
         view = memoryview(marker)
         assign_offsets(view, base_offset, self.leader_epoch)
         try:
-            if self._is_full_for(_Group(base_offset), Incoming(view, [header]), now_ms):
+            if self._is_full_for(AppendGroup(base_offset), Incoming(view, [header]), now_ms):
                 self.roll(now_ms)
             self._write([view])
         except OSError as error:
             return self._storage_error(str(error))
         self._note(header, base_offset)
         self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
+        self._share.update(len(self._producers))
         return self._outcome(ErrorCode.NONE, base_offset=base_offset, sync_offset=self.log_end_offset)
 
     # Syncing
@@ -405,6 +374,7 @@ class Partition:
         of another topic's partition.
         """
         self._go_offline(reason)
+        self._share.update(0)
         with self._sync_lock:
             self._segments = ()
             self._bases = []
@@ -492,7 +462,9 @@ class Partition:
 
     def expire_producers(self, before_ms: int) -> int:
         """Forget the producers that appended nothing since ``before_ms``; how many."""
-        return self._producers.expire(before_ms)
+        expired = self._producers.expire(before_ms)
+        self._share.update(len(self._producers))
+        return expired
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty. ``OSError``: nothing changed."""
@@ -614,6 +586,13 @@ class Partition:
     def _go_offline(self, reason: str) -> None:
         if self._offline_reason is None:
             self._offline_reason = reason
+
+    def _is_one_too_many(self, producer_id: int) -> bool:
+        known = self._producers
+        return known.get(producer_id) is None and not self._share.has_room(len(known))
+
+    def _one_too_many(self) -> AppendOutcome:
+        return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)
 
     def _storage_error(self, reason: str) -> AppendOutcome:
         return self._outcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason)

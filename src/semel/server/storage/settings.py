@@ -16,5 +16,7 @@ class StorageSettings:
     durable: bool = True
     default_config: LogConfig = field(default_factory=LogConfig)
     producer_id_expiration_ms: int = _DAY_MS
+    producers_max: int = 1_000_000  # of all partitions
+    offset_metadata_bytes_max: int = 4096
     topics_max: int = 10_000
     partitions_max: int = 100_000  # of all topics

@@ -46,6 +46,7 @@ from semel.server.storage.filesystem import (
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
+from semel.server.storage.producer_bound import ProducerBound
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
@@ -81,12 +82,13 @@ class Storage:
         self.cluster_id = self._check_version()
         self.was_clean = self._take_clean_marker()
         self._log_starts = LogStarts(file_system, data_dir)
+        self._producer_bound = ProducerBound(settings.producers_max)
 
         self.topics = Topics(settings.default_config)
         for internal, topic_id in _INTERNAL_IDS.items():
             self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
         self.identities = Identities()
-        self.groups = Groups()
+        self.groups = Groups(settings.offset_metadata_bytes_max)
         states: list[LogBacked] = [self.topics, self.identities]
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
         self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
@@ -127,6 +129,11 @@ class Storage:
 
     def partition(self, topic: str, number: int) -> Partition | None:
         return self._partitions.get(TopicPartition(topic, number))
+
+    @property
+    def producer_count(self) -> int:
+        """(Producer, partition) pairs that are remembered."""
+        return self._producer_bound.known
 
     @property
     def metadata_log(self) -> StateLog:
@@ -314,6 +321,7 @@ class Storage:
             clean=self.was_clean,
             now_ms=now_ms,
             log_starts=self._log_starts,
+            producer_bound=self._producer_bound,
         )
 
     def _make_partitions(
