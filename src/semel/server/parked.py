@@ -1,7 +1,8 @@
 """Fetches that wait for something to read (Kafka's ``DelayedOperationPurgatory``, without its wheel).
 
 Invariants: a parked fetch is completed exactly once, at its deadline at the latest; a fetch whose connection
-has gone is dropped and leaves nothing behind.
+has gone is dropped and leaves nothing behind. What they wait for is bounded in all: beyond that the largest
+fetch is answered with what there is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Final
 
 from semel.server.outcome import Answer, WhenReadable
 from semel.types import TopicPartition
+
+WAITS_MAX: Final = 200_000  # of a fetch for a partition: about 100 MiB
 
 
 class ParkedFetch:
@@ -32,15 +35,25 @@ class ParkedFetches:
         self._loop = loop
         self._by_partition: dict[TopicPartition, set[ParkedFetch]] = {}
         self._woken: set[TopicPartition] = set()
+        self._all: set[ParkedFetch] = set()
+        self._relieving = False
+        self._waits = 0  # partitions that they wait for, each fetch's counted
 
     def __len__(self) -> int:
-        return len(set().union(*self._by_partition.values()))
+        return len(self._all)
 
     def park(self, wait: WhenReadable, complete: Callable[[Answer], None]) -> ParkedFetch:
         parked = ParkedFetch(wait, complete)
         for partition in wait.partitions:
             self._by_partition.setdefault(partition, set()).add(parked)
         parked.timer = self._loop.call_later(wait.wait_ms / 1000, self._expire, parked)
+        self._all.add(parked)
+        self._waits += len(wait.partitions)
+        if self._waits > WAITS_MAX and not self._relieving:
+            self._relieving = True
+            self._loop.call_soon(
+                self._relieve
+            )  # the newest, too, may be the one: its owner must know it first
         return parked
 
     def wake(self, partitions: Iterable[TopicPartition]) -> None:
@@ -55,6 +68,9 @@ class ParkedFetches:
         """Forget it: its connection has gone."""
         if parked.timer is not None:
             parked.timer.cancel()
+        if parked in self._all:
+            self._all.remove(parked)
+            self._waits -= len(parked.wait.partitions)
         for partition in parked.wait.partitions:
             waiting = self._by_partition.get(partition)
             if waiting is not None:
@@ -64,8 +80,13 @@ class ParkedFetches:
 
     def expire_all(self) -> None:
         """Answer everything with what there is: the server stops."""
-        for parked in set().union(*self._by_partition.values()):
+        for parked in list(self._all):
             self._expire(parked)
+
+    def _relieve(self) -> None:
+        self._relieving = False
+        while self._waits > WAITS_MAX:
+            self._expire(max(self._all, key=lambda parked: len(parked.wait.partitions)))
 
     def _look(self) -> None:
         woken, self._woken = self._woken, set()

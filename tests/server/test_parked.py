@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from semel.server.outcome import Answer, WhenReadable
+from semel.server.parked import ParkedFetches
+from semel.types import TopicPartition
+
+
+def wait_for(partitions: int, wait_ms: int = 60_000) -> WhenReadable:
+    names = [TopicPartition("t", n) for n in range(partitions)]
+    return WhenReadable(names, wait_ms, lambda final: Answer((b"all there is",)) if final else None)
+
+
+def test_the_largest_is_answered_when_too_much_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.server.parked.WAITS_MAX", 100)
+
+    async def scenario() -> list[int]:
+        parked = ParkedFetches(asyncio.get_running_loop())
+        answered: list[int] = []
+        for partitions in (5, 60, 20, 50):
+            parked.park(wait_for(partitions), lambda answer, size=partitions: answered.append(size))
+        while len(parked) > 3:
+            await asyncio.sleep(0)
+        parked.expire_all()
+        assert (len(parked), parked._waits, parked._by_partition) == (0, 0, {})
+        return answered
+
+    answered = asyncio.run(scenario())
+    assert answered[0] == 60, "and the small ones wait on"
+    assert sorted(answered) == [5, 20, 50, 60]
+
+
+def test_one_whose_connection_has_gone_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        parked = ParkedFetches(asyncio.get_running_loop())
+        one = parked.park(wait_for(3), lambda answer: pytest.fail("answered"))
+        parked.drop(one)
+        parked.drop(one)
+        parked.wake([TopicPartition("t", 0)])
+        assert (len(parked), parked._waits) == (0, 0)
+
+    asyncio.run(scenario())
