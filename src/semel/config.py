@@ -176,7 +176,7 @@ class ServerSettings:
     )
     first_request_max_bytes: int = _setting(
         "first.request.max.bytes",
-        MIB // 2,
+        64 * 1024,
         _integer(1024, 2**31 - 1),
         "largest request of a connection before its first good one",
     )

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
+_GRACE_S: Final = 1.0  # before a slow frame is called slow
 _JOIN_BYTES_MAX: Final = 64 * 1024  # below this, copying parts together is cheaper than a vectored write
 
 
@@ -67,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         "_reading",
         "_transport",
         "_unsent_bytes",
+        "_unsent_since_s",
         "_write_paused",
         "active_at_s",
         "dialled",
@@ -89,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._write_paused = False
         self._unsent_bytes = 0
+        self._unsent_since_s = 0.0
         self._good = False
         self._closing = False
         self.active_at_s = 0.0
@@ -182,12 +185,35 @@ class Connection(asyncio.BufferedProtocol):
     def owes_answers(self) -> bool:
         return bool(self._owed)
 
+    @property
+    def place_in_line(self) -> tuple[bool, int]:
+        """Among those that are held up, the least comes first: who is unknown, and how much is wanted."""
+        wanted = INT32.unpack_from(self._backlog)[0] if len(self._backlog) >= LENGTH_BYTES else 0
+        return not self._good, wanted
+
+    def lags(self, now_s: float, arrival_s: float) -> bool:
+        """Whether a frame comes in more slowly than it must in order to be whole within ``arrival_s``."""
+        if self._frame is None or self.frame_started_at_s is None:
+            return False
+        due_part = (now_s - self.frame_started_at_s - _GRACE_S) / arrival_s
+        return self._filled_bytes < due_part * len(self._frame)
+
+    def is_deaf(self, now_s: float, patience_s: float) -> bool:
+        """Whether the client has not taken a byte of its answers for so long."""
+        if not self._unsent_bytes:
+            return False
+        size_bytes = self._transport.get_write_buffer_size()
+        if size_bytes != self._unsent_bytes:
+            self._count_unsent(size_bytes)
+        return now_s - self._unsent_since_s > patience_s
+
     def resume(self) -> None:
         """Whatever held it up may be over: handle what was kept, then read on."""
         if self._closing or self._reading or self._is_held_up():
             return
         backlog, self._backlog = self._backlog, b""
         self._reading = True
+        self.active_at_s = self._listener.loop.time()
         self._feed(memoryview(bytearray(backlog)))
         if self._reading and not self._closing:
             self._transport.resume_reading()
@@ -349,15 +375,13 @@ class Connection(asyncio.BufferedProtocol):
         """Stop reading when held up; :meth:`resume` goes on."""
         if self._reading and not self._closing and (self._backlog or self._is_held_up()):
             self._reading = False
+            self.frame_started_at_s = None  # what does not arrive now is not the client's fault
             self._transport.pause_reading()
 
     def _count_unsent(self, size_bytes: int) -> None:
-        budget = self._listener.budget
-        if size_bytes > self._unsent_bytes:
-            budget.hold(size_bytes - self._unsent_bytes)
-        else:
-            budget.give_back(self._unsent_bytes - size_bytes)
+        self._listener.budget.count_unsent(size_bytes - self._unsent_bytes)
         self._unsent_bytes = size_bytes
+        self._unsent_since_s = self._listener.loop.time()
 
 
 def _framed(answer: Answer, api_key: int, api_version: int, correlation_id: int) -> Sequence[Buffer]:

@@ -1,7 +1,8 @@
 """The listening socket and what all connections share: bounds, scratch buffer, disk line, parked fetches.
 
 Invariants: connections are bounded in all and per address; an idle connection, or one whose frame does not
-arrive in time, is closed by a sweep that costs nothing per request; stopping answers what is open first.
+arrive in time, is closed by a sweep that costs nothing per request. While others wait for room, so is one
+that holds room and makes no use of it. Stopping answers what is open first.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ class Listener:
 
     def _resume_held_up(self) -> None:
         self._resume_scheduled = False
-        held_up = list(self.held_up)
+        # Who is known and wants little first: whoever claims much and sends little keeps only his like waiting.
+        held_up = sorted(self.held_up, key=lambda connection: connection.place_in_line)
         self.held_up.clear()
         for connection in held_up:
             connection.resume()
@@ -128,9 +130,15 @@ class Listener:
         while True:
             await asyncio.sleep(period_s)
             now_s = self.loop.time()
+            requests_wait = bool(self.held_up) and self.budget.requests_are_tight
+            answers_wait = self.budget.answers_are_tight
             for connection in list(self.connections):
                 started_at_s = connection.frame_started_at_s
-                if started_at_s is not None and now_s - started_at_s > arrival_s:
+                if requests_wait and connection.lags(now_s, arrival_s):
+                    connection.close("its request comes in too slowly while others wait for room")
+                elif answers_wait and connection.is_deaf(now_s, arrival_s):
+                    connection.close(f"it took nothing of its answers for {arrival_s:g} s while others wait")
+                elif started_at_s is not None and now_s - started_at_s > arrival_s:
                     connection.close(f"a request did not arrive within {arrival_s:g} s")
                 elif now_s - connection.active_at_s > idle_s and not connection.owes_answers:
                     connection.close(f"idle for {idle_s:g} s")

@@ -29,6 +29,7 @@ from semel.wire.api import ApiKey
 
 _REQUEST_BYTES_MAX: Final = 8192
 _REQUEST_S_MAX: Final = 5.0
+_CONNECTIONS_MAX: Final = 16
 
 
 class BrokerCollector:
@@ -108,7 +109,20 @@ async def start_metrics(address: Address, listener: Listener) -> asyncio.Server:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(listener))
 
+    open_now = 0
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_now
+        if open_now >= _CONNECTIONS_MAX:
+            writer.close()
+            return
+        open_now += 1
+        try:
+            await answer(reader, writer)
+        finally:
+            open_now -= 1
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_REQUEST_S_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
