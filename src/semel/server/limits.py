@@ -15,8 +15,9 @@ from semel.config import ServerSettings
 
 log = logging.getLogger(__name__)
 
-_FILES_PER_PARTITION: Final = 4  # log, two indexes, recovery point; each further segment takes three
+_FILES_PER_PARTITION: Final = 4  # log, two indexes, recovery point
 _ENOUGH: Final = 1 << 20
+_COLD_FILES_ENOUGH: Final = 4096
 
 
 def raise_open_files_max() -> int:
@@ -35,7 +36,8 @@ def raise_open_files_max() -> int:
 def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
     """``settings`` with no more partitions and connections than there may be open files.
 
-    Half of the files are for partitions, a quarter for connections; the rest is for rolled segments.
+    Half of the files are for partitions, a quarter for connections, an eighth for full segments that are
+    synced; the rest is for those that are not synced yet.
     """
     partitions_max = min(settings.partitions_max, open_files_max // 2 // _FILES_PER_PARTITION)
     connections_max = min(settings.connections_max, open_files_max // 4)
@@ -48,3 +50,8 @@ def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
         connections_max,
     )
     return replace(settings, partitions_max=partitions_max, connections_max=connections_max)
+
+
+def cold_files_max(open_files_max: int) -> int:
+    """How many files of full segments stay open."""
+    return min(_COLD_FILES_ENOUGH, open_files_max // 8)

@@ -25,7 +25,7 @@ from semel.core.log.config import LogConfig
 from semel.core.log.recovery import Sound
 from semel.errors import ConfigError, StorageError
 from semel.server.broker import Broker
-from semel.server.limits import fitted, raise_open_files_max
+from semel.server.limits import cold_files_max, fitted, raise_open_files_max
 from semel.server.listener import Listener
 from semel.server.logs import configure_logs
 from semel.server.storage.settings import StorageSettings
@@ -64,21 +64,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(settings: ServerSettings) -> int:
     """Serve until SIGTERM or SIGINT."""
     configure_logs(settings.log_format, settings.log_level)
-    settings = fitted(settings, raise_open_files_max())
+    open_files_max = raise_open_files_max()
+    settings = fitted(settings, open_files_max)
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(_serve(settings))
-    return uvloop.run(_serve(settings))
+        return asyncio.run(_serve(settings, open_files_max))
+    return uvloop.run(_serve(settings, open_files_max))
 
 
-async def _serve(settings: ServerSettings) -> int:
+async def _serve(settings: ServerSettings, open_files_max: int) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        storage = open_storage(settings)
+        storage = open_storage(settings, open_files_max)
     except (StorageError, OSError) as error:
         log.error("cannot use the data folder: %s", error)
         return 1
@@ -112,7 +113,7 @@ async def _serve(settings: ServerSettings) -> int:
     return 0 if clean else 1
 
 
-def open_storage(settings: ServerSettings) -> Storage:
+def open_storage(settings: ServerSettings, open_files_max: int) -> Storage:
     """Open the data folder and tell what recovery did."""
     storage_settings = StorageSettings(
         durable=settings.durability == "fsync",
@@ -128,6 +129,7 @@ def open_storage(settings: ServerSettings) -> Storage:
         ),
         producer_id_expiration_ms=settings.producer_id_expiration_ms,
         partitions_max=settings.partitions_max,
+        cold_files_max=cold_files_max(open_files_max),
         producers_max=settings.producers_max,
         offset_metadata_bytes_max=settings.offset_metadata_max_bytes,
     )

@@ -13,7 +13,8 @@ from struct import Struct
 from typing import Final, Generic, TypeVar
 
 from semel.core.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
-from semel.server.storage.filesystem import File, FileSystem, write_whole
+from semel.server.storage.filesystem import write_whole
+from semel.server.storage.open_files import HeldFile, OpenFiles
 
 EntryT = TypeVar("EntryT", OffsetEntry, TimeEntry)
 
@@ -33,11 +34,11 @@ TIMES: Final = IndexKind(TIME_ENTRY, TimeEntry)
 class IndexFile(Generic[EntryT]):
     """The entries of one index, in order."""
 
-    __slots__ = ("_entry", "_file", "_growing", "_layout", "_written_bytes", "count", "last")
+    __slots__ = ("_entry", "_growing", "_layout", "_written_bytes", "count", "held", "last")
 
-    def __init__(self, file: File, kind: IndexKind[EntryT], content: bytes) -> None:
+    def __init__(self, held: HeldFile, kind: IndexKind[EntryT], content: bytes) -> None:
         """``content`` is what the file holds; the index may grow from there."""
-        self._file = file
+        self.held = held
         self._layout = kind.layout
         self._entry: Callable[..., EntryT] = kind.entry
         self._growing: bytearray | None = bytearray(content)
@@ -46,20 +47,21 @@ class IndexFile(Generic[EntryT]):
         self.last: EntryT | None = self.entry_at(self.count - 1) if self.count else None
 
     @classmethod
-    def create(cls, file_system: FileSystem, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT]:
+    def create(cls, files: OpenFiles, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT]:
         """An empty index, whatever was in the file."""
-        file = file_system.open(path, create=True)
-        file.truncate(0)
-        return cls(file, kind, b"")
+        held = files.hold(path, create=True)
+        held.get().truncate(0)
+        return cls(held, kind, b"")
 
     @classmethod
-    def load(cls, file_system: FileSystem, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT] | None:
+    def load(cls, files: OpenFiles, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT] | None:
         """The index in the file; ``None`` when there is none, or its length is not one of whole entries."""
-        if not file_system.exists(path):
+        if not files.file_system.exists(path):
             return None
-        file = file_system.open(path)
+        held = files.hold(path)
+        file = held.get()
         size_bytes = file.size()
-        return None if size_bytes % kind.layout.size else cls(file, kind, file.pread(size_bytes, 0))
+        return None if size_bytes % kind.layout.size else cls(held, kind, file.pread(size_bytes, 0))
 
     def append(self, entry: EntryT) -> None:
         assert self._growing is not None, "a complete index does not grow"
@@ -71,7 +73,7 @@ class IndexFile(Generic[EntryT]):
         size = self._layout.size
         if self._growing is not None:
             return self._entry(*self._layout.unpack_from(self._growing, n * size))
-        return self._entry(*self._layout.unpack(self._file.pread(size, n * size)))
+        return self._entry(*self._layout.unpack(self.held.get().pread(size, n * size)))
 
     def entries(self) -> list[EntryT]:
         return [self.entry_at(n) for n in range(self.count)]
@@ -80,7 +82,7 @@ class IndexFile(Generic[EntryT]):
         """Write what is new to the file."""
         if self._growing is None or self._written_bytes == len(self._growing):
             return
-        write_whole(self._file, bytes(self._growing[self._written_bytes :]), self._written_bytes)
+        write_whole(self.held.get(), bytes(self._growing[self._written_bytes :]), self._written_bytes)
         self._written_bytes = len(self._growing)
 
     def freeze(self) -> None:
@@ -89,4 +91,4 @@ class IndexFile(Generic[EntryT]):
         self._growing = None
 
     def fdatasync(self) -> None:
-        self._file.fdatasync()
+        self.held.get().fdatasync()

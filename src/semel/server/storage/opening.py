@@ -25,6 +25,7 @@ from semel.record.batch import HEADER_BYTES, decode_header
 from semel.record.control import decode_marker
 from semel.server.storage.filesystem import FileSystem, write_whole
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
+from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.segment import Segment
 from semel.server.storage.snapshots import SnapshotFiles
 
@@ -43,7 +44,7 @@ class OpenedLog:
 
 
 def open_log(
-    file_system: FileSystem,
+    files: OpenFiles,
     folder: Path,
     snapshots: SnapshotFiles,
     config: LogConfig,
@@ -57,15 +58,15 @@ def open_log(
 
     The name of a first segment that is made here is durable only once ``folder`` has been synced.
     """
-    bases = _segment_bases(file_system, folder, min(log_start_offset, snapshots.newest_end_offset()))
+    bases = _segment_bases(files.file_system, folder, min(log_start_offset, snapshots.newest_end_offset()))
     if not bases:
         missing = decide_cut(None, at_offset=log_start_offset, recovery_point=recovery_point)
         if isinstance(missing, Damaged):
             return OpenedLog((), ProducerState(end_offset=log_start_offset), missing, 0, 0)
-        first = Segment.create(file_system, folder, log_start_offset, now_ms=now_ms)
+        first = Segment.create(files, folder, log_start_offset, now_ms=now_ms)
         snapshots.drop_above(log_start_offset)
         return OpenedLog((first,), _producers((first,), snapshots, now_ms), missing, 0, 0)
-    opening = _Opening(file_system, folder, config, now_ms)
+    opening = _Opening(files, folder, config, now_ms)
     trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
     verdict = opening.open_all(
         bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
@@ -81,8 +82,9 @@ def open_log(
 class _Opening:
     """The segments found good so far."""
 
-    def __init__(self, file_system: FileSystem, folder: Path, config: LogConfig, now_ms: int) -> None:
-        self.file_system = file_system
+    def __init__(self, files: OpenFiles, folder: Path, config: LogConfig, now_ms: int) -> None:
+        self.files = files
+        self.file_system = files.file_system
         self.folder = folder
         self.config = config
         self.now_ms = now_ms
@@ -104,6 +106,10 @@ class _Opening:
             if base_offset != self.end_offset:
                 bad = Bad(f"no segment holds offset {self.end_offset}")
                 break
+            if self.segments:  # it will not grow any more, for another begins where it ends
+                self.segments[-1].flush_indexes()
+                self.segments[-1].freeze()
+                self.segments[-1].cool()
             segment = self._load(base_offset) if n < trusted else None
             if segment is None:
                 segment, bad = self._scan(base_offset)
@@ -119,28 +125,23 @@ class _Opening:
             self._cut(bases)
         for segment in scanned:
             self._write_again(segment, recovery_point)
-        for segment in self.segments[:-1]:
-            segment.flush_indexes()
-            segment.freeze()
         if scanned or isinstance(verdict, Cut):
             self.file_system.fsync_dir(self.folder)
         return verdict
 
     def _load(self, base_offset: int) -> Segment | None:
         """The segment by its indexes; ``None`` when they, or the batches they lead to, cannot be believed."""
-        index = IndexFile.load(self.file_system, self.folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
-        times = IndexFile.load(
-            self.file_system, self.folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES
-        )
+        index = IndexFile.load(self.files, self.folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
+        times = IndexFile.load(self.files, self.folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES)
         if index is None or times is None:
             return None
-        file = self.file_system.open(self.folder / file_name(base_offset, LOG_SUFFIX))
-        size_bytes = file.size()
+        held = self.files.hold(self.folder / file_name(base_offset, LOG_SUFFIX))
+        size_bytes = held.get().size()
         if not log_index.offsets_rise(index.entries(), size_bytes) or not log_index.times_rise(
             times.entries()
         ):
             return None
-        segment = Segment(base_offset, file, index, times, now_ms=self.now_ms)
+        segment = Segment(base_offset, held, index, times, now_ms=self.now_ms)
         interval = self.config.index_interval_bytes
         for place in segment.walk(segment.resume(), size_bytes):
             segment.note(
@@ -150,12 +151,13 @@ class _Opening:
 
     def _scan(self, base_offset: int) -> tuple[Segment, Bad | None]:
         """Read the whole segment, build its indexes, and stop at the first batch that is not good."""
-        file = self.file_system.open(self.folder / file_name(base_offset, LOG_SUFFIX))
+        held = self.files.hold(self.folder / file_name(base_offset, LOG_SUFFIX))
+        file = held.get()
         index_path = self.folder / file_name(base_offset, INDEX_SUFFIX)
         times_path = self.folder / file_name(base_offset, TIME_INDEX_SUFFIX)
-        index = IndexFile.create(self.file_system, index_path, OFFSETS)
-        times = IndexFile.create(self.file_system, times_path, TIMES)
-        segment = Segment(base_offset, file, index, times, now_ms=self.now_ms)
+        index = IndexFile.create(self.files, index_path, OFFSETS)
+        times = IndexFile.create(self.files, times_path, TIMES)
+        segment = Segment(base_offset, held, index, times, now_ms=self.now_ms)
         file_bytes = file.size()
         chunk, chunk_at = memoryview(b""), 0
         while segment.size_bytes < file_bytes:
@@ -193,16 +195,18 @@ class _Opening:
             self.cut_bytes += self.file_system.open(path).size()
             remove_segment_files(self.file_system, self.folder, base_offset)
         self.cut_bytes += last.file.size() - last.size_bytes
-        last.file.truncate(last.size_bytes)
-        last.file.fdatasync()
+        file = last.file
+        file.truncate(last.size_bytes)
+        file.fdatasync()
 
     def _write_again(self, segment: Segment, recovery_point: int) -> None:
         position = segment.position_of(recovery_point) if recovery_point > segment.base_offset else 0
+        file = segment.file
         while position < segment.size_bytes:
-            data = segment.file.pread(min(_SCAN_CHUNK_BYTES, segment.size_bytes - position), position)
-            write_whole(segment.file, data, position)
+            data = file.pread(min(_SCAN_CHUNK_BYTES, segment.size_bytes - position), position)
+            write_whole(file, data, position)
             position += len(data)
-        segment.file.fdatasync()
+        file.fdatasync()
 
 
 def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int) -> None:

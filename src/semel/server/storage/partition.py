@@ -40,13 +40,13 @@ from semel.record.control import decode_marker
 from semel.server.storage.append_group import NOTHING, AppendGroup
 from semel.server.storage.filesystem import (
     File,
-    FileSystem,
     read_file,
     replace_file,
     write_file,
     write_whole,
 )
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.opening import open_log, remove_segment_files
 from semel.server.storage.outcome import (
     NO_OFFSET,
@@ -63,6 +63,7 @@ from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
 from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 _RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
+_WARM_SEGMENTS_MAX: Final = 8  # whose files are held open: the growing one, and full ones not yet synced
 _SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
 
 
@@ -78,7 +79,7 @@ class Partition:
 
     def __init__(
         self,
-        file_system: FileSystem,
+        files: OpenFiles,
         data_dir: Path,
         name: TopicPartition,
         config: LogConfig,
@@ -92,7 +93,8 @@ class Partition:
         """Open the partition's folder, recover what is in it, and be ready."""
         self.name = name
         self.config = config
-        self._file_system = file_system
+        self._files = files
+        self._file_system = file_system = files.file_system
         self._folder = data_dir / folder_of(name)
         self._durable = durable
         self._log_starts = log_starts
@@ -105,7 +107,7 @@ class Partition:
         recovery_point = self._load_recovery_point()
         log_start_offset = log_starts.get(name)
         opened = open_log(
-            file_system,
+            files,
             self._folder,
             self._snapshots,
             config,
@@ -115,6 +117,7 @@ class Partition:
             now_ms=now_ms,
         )
         self._segments: tuple[Segment, ...] = opened.segments
+        self._cold_segments = max(0, len(opened.segments) - 1)  # the oldest ones; their files come and go
         self._bases = [segment.base_offset for segment in opened.segments]
         self._producers: ProducerState = opened.producers
         self._share = BoundShare(producer_bound)
@@ -364,7 +367,7 @@ class Partition:
             self._save_recovery_point(durable=True)
         clean = self._offline_reason is None
         self._go_offline("closed")
-        self._segments = ()
+        self._let_go()
         return clean
 
     def abandon(self, reason: str) -> None:
@@ -376,8 +379,13 @@ class Partition:
         self._go_offline(reason)
         self._share.update(0)
         with self._sync_lock:
-            self._segments = ()
-            self._bases = []
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for segment in self._segments:
+            segment.close()
+        self._segments = ()
+        self._bases = []
 
     # Reading
 
@@ -474,7 +482,7 @@ class Partition:
         active.flush_indexes()
         self._folder_dirty = True
         try:
-            fresh = Segment.create(self._file_system, self._folder, self.log_end_offset, now_ms=now_ms)
+            fresh = Segment.create(self._files, self._folder, self.log_end_offset, now_ms=now_ms)
         except OSError:
             self._remove_half_made(self.log_end_offset)
             raise
@@ -482,8 +490,19 @@ class Partition:
         self._snapshot_due = EncodedSnapshot.of(self._producers)
         self._segments = (*self._segments, fresh)
         self._bases.append(fresh.base_offset)
+        self._cool_down()
 
     # Within
+
+    def _cool_down(self) -> None:
+        """Let go of the files of full segments, as far as they are synced."""
+        if len(self._segments) - self._cold_segments > _WARM_SEGMENTS_MAX:
+            self.sync()  # elsewhere it is put off, but there is only room for so many open files
+        synced = self._synced.offset
+        full = self._segments[:-1]
+        while self._cold_segments < len(full) and full[self._cold_segments].end_offset <= synced:
+            full[self._cold_segments].cool()
+            self._cold_segments += 1
 
     def _remove_half_made(self, base_offset: int) -> None:
         """A stray file would tell the next start that the segment before it is complete."""
@@ -541,6 +560,8 @@ class Partition:
         self._outlive(self._segments[gone].base_offset)
         for segment in self._segments[:gone]:
             remove_segment_files(self._file_system, self._folder, segment.base_offset)
+            segment.close()
+        self._cold_segments = max(0, self._cold_segments - gone)
         self._segments = self._segments[gone:]
         self._bases = self._bases[gone:]
         self._folder_dirty = True

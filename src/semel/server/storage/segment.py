@@ -24,8 +24,9 @@ from semel.core.log.index import (
 from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from semel.core.log.policy import SegmentFacts
 from semel.record.batch import HEADER_BYTES
-from semel.server.storage.filesystem import File, FileSystem
+from semel.server.storage.filesystem import File
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
+from semel.server.storage.open_files import HeldFile, OpenFiles
 from semel.types import NO_TIMESTAMP
 
 _WALK: Final = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
@@ -56,7 +57,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "end_offset",
-        "file",
+        "held",
         "index",
         "max_timestamp_ms",
         "size_bytes",
@@ -66,7 +67,7 @@ class Segment:
     def __init__(
         self,
         base_offset: int,
-        file: File,
+        held: HeldFile,
         index: IndexFile[OffsetEntry],
         time_index: IndexFile[TimeEntry],
         *,
@@ -74,7 +75,7 @@ class Segment:
     ) -> None:
         """An empty segment; :meth:`note` tells it what its file holds already."""
         self.base_offset = self.end_offset = self._offset_of_max_timestamp = base_offset
-        self.file = file
+        self.held = held
         self.index = index
         self.time_index = time_index
         self.size_bytes = self._bytes_since_index = 0
@@ -82,13 +83,18 @@ class Segment:
         self.created_ms = now_ms
 
     @classmethod
-    def create(cls, file_system: FileSystem, folder: Path, base_offset: int, *, now_ms: int) -> Segment:
+    def create(cls, files: OpenFiles, folder: Path, base_offset: int, *, now_ms: int) -> Segment:
         """A new segment; its name is durable only once ``folder`` has been synced."""
-        file = file_system.open(folder / file_name(base_offset, LOG_SUFFIX), create=True)
-        file.truncate(0)
-        index = IndexFile.create(file_system, folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
-        time_index = IndexFile.create(file_system, folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES)
-        return cls(base_offset, file, index, time_index, now_ms=now_ms)
+        held = files.hold(folder / file_name(base_offset, LOG_SUFFIX), create=True)
+        held.get().truncate(0)
+        index = IndexFile.create(files, folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
+        time_index = IndexFile.create(files, folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES)
+        return cls(base_offset, held, index, time_index, now_ms=now_ms)
+
+    @property
+    def file(self) -> File:
+        """The log file, open."""
+        return self.held.get()
 
     @property
     def facts(self) -> SegmentFacts:
@@ -100,18 +106,19 @@ class Segment:
         """Put ``buffers`` at the end of the file. ``OSError``: none of it is in, unless it is a TornWrite."""
         position = self.size_bytes
         left = sum(map(len, buffers))
+        file = self.file
         try:
-            written = self.file.pwritev(buffers, position)
+            written = file.pwritev(buffers, position)
             while written < left:
                 if written <= 0:
                     raise OSError("the file took no more bytes")
                 left -= written
                 position += written
                 buffers = _after(buffers, written)
-                written = self.file.pwritev(buffers, position)
+                written = file.pwritev(buffers, position)
         except OSError as error:
             try:
-                self.file.truncate(self.size_bytes)
+                file.truncate(self.size_bytes)
             except OSError as second:
                 raise TornWrite(f"{error}, and then {second}") from error
             raise
@@ -142,6 +149,16 @@ class Segment:
         self.index.freeze()
         self.time_index.freeze()
 
+    def cool(self) -> None:
+        """It is full and synced: its files need not stay open."""
+        for held in (self.held, self.index.held, self.time_index.held):
+            held.cool()
+
+    def close(self) -> None:
+        """It is removed."""
+        for held in (self.held, self.index.held, self.time_index.held):
+            held.close()
+
     def sync(self, *, with_indexes: bool) -> None:
         self.file.fdatasync()
         if with_indexes:
@@ -168,10 +185,11 @@ class Segment:
     def walk(self, position: int, end_position: int) -> Iterator[BatchPlace]:
         """The batches from ``position``, where one starts, to ``end_position``."""
         chunk, chunk_at = b"", 0
+        file = self.file
         while position + HEADER_BYTES <= end_position:
             at = position - chunk_at
             if at + HEADER_BYTES > len(chunk):
-                chunk, chunk_at, at = self.file.pread(_WALK_CHUNK_BYTES, position), position, 0
+                chunk, chunk_at, at = file.pread(_WALK_CHUNK_BYTES, position), position, 0
                 if len(chunk) < HEADER_BYTES:
                     return
             base_offset, length, last_offset_delta, max_timestamp_ms = _WALK.unpack_from(chunk, at)

@@ -18,5 +18,6 @@ class StorageSettings:
     producer_id_expiration_ms: int = _DAY_MS
     producers_max: int = 1_000_000  # of all partitions
     offset_metadata_bytes_max: int = 4096
+    cold_files_max: int = 1000  # of full segments, held open; the others are opened when they are read
     topics_max: int = 10_000
     partitions_max: int = 100_000  # of all topics

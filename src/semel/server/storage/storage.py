@@ -44,6 +44,7 @@ from semel.server.storage.filesystem import (
     write_file,
 )
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import ProducerBound
@@ -82,6 +83,7 @@ class Storage:
         self.cluster_id = self._check_version()
         self.was_clean = self._take_clean_marker()
         self._log_starts = LogStarts(file_system, data_dir)
+        self._files = OpenFiles(file_system, settings.cold_files_max)
         self._producer_bound = ProducerBound(settings.producers_max)
 
         self.topics = Topics(settings.default_config)
@@ -313,7 +315,7 @@ class Storage:
 
     def _opened(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
         return Partition(
-            self._file_system,
+            self._files,
             self.data_dir,
             name,
             config,
