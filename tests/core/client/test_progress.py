@@ -1,7 +1,7 @@
 """What a strict producer counts as stored, whatever the order of its answers."""
 
 from semel.core.client.fate import Stored
-from semel.core.client.progress import Progress
+from semel.core.client.progress import Progress, TopicStart
 from semel.core.client.resume import SavedIdentity
 from semel.types import ProducerGrant, TopicPartition
 
@@ -11,7 +11,7 @@ GRANT = ProducerGrant(7, 0)
 
 def progress_of(rows: int) -> Progress:
     progress = Progress(SavedIdentity("loader", 7, 0), save_interval_ms=0)
-    progress.add_topic("events", {0: 0})
+    progress.add_topic("events", None, {0: TopicStart(0)})
     for row in range(rows):
         progress.at(row, row)
         assert progress.hand(TP)
