@@ -22,7 +22,7 @@ def test_rows_of_aborted_transactions_and_control_batches_are_never_shown(
 ) -> None:
     log: list[tuple[bytearray, bool]] = []  # the batch, and whether it is to be seen
     open_since: dict[int, tuple[int, list[int]]] = {}  # producer: first offset, places in the log
-    aborted: list[tuple[int, int]] = []
+    aborted: list[tuple[int, int, int]] = []  # producer, first offset, offset of the marker
     offset = 0
     for producer_id, kind, count in history:
         if kind in ("commit", "abort"):
@@ -32,7 +32,7 @@ def test_rows_of_aborted_transactions_and_control_batches_are_never_shown(
             encode = encode_abort_marker if kind == "abort" else encode_commit_marker
             batch, rows, is_seen = bytearray(encode(producer_id, 0, 0, 0)), 1, False
             if kind == "abort":
-                aborted.append((producer_id, first_offset))
+                aborted.append((producer_id, first_offset, offset))
                 for place in places:
                     log[place] = (log[place][0], False)
         else:
@@ -60,8 +60,8 @@ def test_rows_of_aborted_transactions_and_control_batches_are_never_shown(
     answered = [(batch, seen) for batch, seen in answered if decode_header(batch).last_offset >= from_offset]
     overlapping = [
         (producer_id, first)
-        for producer_id, first in aborted
-        if answered and first <= decode_header(answered[-1][0]).last_offset
+        for producer_id, first, marker in aborted
+        if answered and first <= decode_header(answered[-1][0]).last_offset and marker >= from_offset
     ]
     whole = b"".join(batch for batch, _ in answered)
     found = visible_batches(memoryview(whole + bytes(cut_bytes)), from_offset, overlapping)
