@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.peers.parts import Missing, find_java, find_kafka_jars, find_spark_connector_jars
+
 from bench import machine, render, results
 from bench.plan import FULL, QUICK, Plan
 from bench.results import Measurement, Results
@@ -77,6 +79,10 @@ def main() -> None:
     found, names = begin(plan, machine.describe(), earlier, arguments.only or ())
     if found.measurements:
         tell(f"measured already: {', '.join(found.measurements)}")
+    rivals = (find_java(), find_kafka_jars(), find_spark_connector_jars())
+    missing = [str(part) for part in rivals if isinstance(part, Missing)]
+    if missing and names != ["ceiling"]:
+        raise SystemExit("no benchmark without its rivals. " + "; ".join(missing))
     for name in names:
         found.measurements[name] = measure(name, arguments.folder, plan)
         found.complete = set(found.measurements) == set(SECTIONS)

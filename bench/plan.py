@@ -15,6 +15,7 @@ class Plan:
     seconds: float
     warm_up_s: float
     starts: int  # of each server, for the time to ready
+    settle_s: float  # after its start a server still loads and compiles, before it counts as idle
     ceiling_rounds: int
     filled_requests: int  # 64 KB batches a partition, to fetch from
     memory_requests: int  # 1 MB batches a connection; of the smaller ones more
@@ -28,26 +29,28 @@ QUICK = Plan(
     command="python -m bench --quick",
     rounds=1,
     seconds=1.0,
-    warm_up_s=2.0,
+    warm_up_s=1.0,
     starts=1,
+    settle_s=1.0,
     ceiling_rounds=1,
-    filled_requests=1_000,
-    memory_requests=100,
-    producer_rows=1_000_000,
-    spark_rows=1_000_000,
-    tiny_batches=15,
+    filled_requests=500,
+    memory_requests=50,
+    producer_rows=500_000,
+    spark_rows=400_000,
+    tiny_batches=12,
 )
 FULL = Plan(
     name="full",
     command="make bench",
     rounds=3,
-    seconds=4.0,
+    seconds=3.0,
     warm_up_s=15.0,
     starts=5,
+    settle_s=3.0,
     ceiling_rounds=2,
     filled_requests=4_000,
-    memory_requests=500,
-    producer_rows=3_000_000,
+    memory_requests=400,
+    producer_rows=2_000_000,
     spark_rows=2_000_000,
     tiny_batches=40,
 )

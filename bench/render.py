@@ -94,8 +94,8 @@ def _figures(row: Row, contender: str) -> str:
 
 def _ratio(row: Row, ours: str, rival: str) -> str:
     our_values, their_values = row.samples.get(ours), row.samples.get(rival)
-    if not our_values or not their_values:
-        return NO_FIGURE
+    if not our_values or not their_values or 0 in (*our_values, *their_values):
+        return NO_FIGURE  # an idle processor is no multiple of another's
     return f"**{spread(ratios(our_values, their_values, less_is_better=row.less_is_better))}**"
 
 

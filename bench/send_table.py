@@ -26,14 +26,10 @@ def table(rows: int, *, keyed: bool) -> pa.Table:
 
 def main() -> None:
     tables = {keyed: table(TABLE_ROWS, keyed=keyed) for keyed in (False, True)}
-    producers: dict[int, Producer] = {}
+    producer = Producer(sys.argv[1])
 
-    def send(topic: str, rows: int, keyed: bool, batch_bytes: int) -> float:
-        """How many seconds until all rows were acknowledged; ``batch_bytes`` 0 is the default."""
-        if batch_bytes not in producers:
-            settings = {"batch_bytes": batch_bytes} if batch_bytes else {}
-            producers[batch_bytes] = Producer(sys.argv[1], **settings)
-        producer = producers[batch_bytes]
+    def send(topic: str, rows: int, keyed: bool) -> float:
+        """How many seconds until all rows were acknowledged."""
         started_s = time.perf_counter()
         for begin in range(0, rows, TABLE_ROWS):
             producer.send_table(topic, tables[keyed].slice(0, min(TABLE_ROWS, rows - begin)))
@@ -41,6 +37,7 @@ def main() -> None:
         return time.perf_counter() - started_s
 
     worker.serve(send)
+    producer.close()
 
 
 if __name__ == "__main__":

@@ -133,12 +133,12 @@ def kafka(
         settings=settings,
         cpu=SERVER_CPU if alone else None,
     )
-    with node, _ended_with_us(node.process_id):
+    with node, ended_with_us(node.process_id):
         yield Server(name, node.bootstrap, node.process_id, node.ready_after_s)
 
 
 @contextmanager
-def _ended_with_us(process_id: int) -> Iterator[None]:
+def ended_with_us(process_id: int) -> Iterator[None]:
     """Kill the process even if we are killed: a child of ours waits for the end of a pipe that we hold."""
     watch = "import os, sys; sys.stdin.read() or os.kill(int(sys.argv[1]), 9)"
     watcher = subprocess.Popen(

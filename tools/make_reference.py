@@ -1,4 +1,4 @@
-"""Write docs/reference.md from the code: verdicts, errors, served APIs, settings.
+"""Write docs/reference.md from the code: verdicts, errors, served APIs, settings, Spark options.
 
 python tools/make_reference.py            # write
 python tools/make_reference.py --check    # exit 1 if the page is not what the code says
@@ -14,6 +14,7 @@ from pathlib import Path
 from semel import errors
 from semel.config import describe_settings
 from semel.core.producer_state import verdict
+from semel.spark.option_names import OPTIONS, REFUSED, Side
 from semel.wire.api import SERVED
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
@@ -72,9 +73,30 @@ def reference() -> str:
                     for name, default, doc in describe_settings()
                 ),
             ),
+            '## Options of `format("semel")`\nThose of the Spark source and sink (`semel.spark.option_names`); '
+            "keys are case-insensitive. What is not here is refused by name.",
+            _table(
+                ["option", "for", "default", "meaning"],
+                (
+                    (f"`{option.name}`", _users_of(option.side), option.default, option.meaning)
+                    for option in OPTIONS
+                ),
+            ),
+            "Options of Spark's Kafka connector that are refused:",
+            _table(["option", "why"], ((f"`{name}`", why) for name, why in REFUSED.items())),
             "",
         ]
     )
+
+
+def _users_of(side: Side) -> str:
+    kinds = {"stream": "streaming", "batch": "batch"}
+    users = []
+    for what in ("source", "sink"):
+        found = [kind for kind in kinds if side & Side[f"{kind}_{what}".upper()]]
+        if found:
+            users.append(what if len(found) == 2 else f"{kinds[found[0]]} {what}")
+    return ", ".join(users)
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ from bench.servers import KAFKA, SEMEL, Start, kafka, semel
 
 SMALL_HEAP_MB = 256
 SMALL_KAFKA = f"{KAFKA}, {SMALL_HEAP_MB} MB heap"
-SETTLE_S = 3.0  # after its start a server still loads and compiles
 # For each 1 MB batch, so many of the smaller ones: about as many bytes, and many requests.
 _SHARES = ((INGEST_1_MB, 1), (INGEST_64_KB, 10), (ONE_RECORD_PIPELINED, 50))
 
@@ -30,10 +29,10 @@ def memory(bench: Bench) -> Section:
     written_bytes = 0
     for number, (name, start) in enumerate(starts.items()):
         with start(bench.folder / str(number), durable=False) as server:
-            time.sleep(SETTLE_S)
+            time.sleep(bench.plan.settle_s)
             samples["idle"][name].append(server.resident_mb)
             idle_since_s, cpu_s = time.monotonic(), server.cpu_s
-            time.sleep(SETTLE_S)
+            time.sleep(bench.plan.settle_s)
             busy = (server.cpu_s - cpu_s) / (time.monotonic() - idle_since_s)
             written_bytes = 0
             for work, share in _SHARES:
@@ -52,7 +51,8 @@ def memory(bench: Bench) -> Section:
     return Section(
         "Memory",
         f"Resident memory of the server's process (VmRSS: its own pages and mapped files, no page cache; at most: "
-        f"VmHWM), {SETTLE_S:.0f} s after the start and after the same work done by each, one after the other: "
+        f"VmHWM), {bench.plan.settle_s:.0f} s after the start, and after the same work done by each, one after "
+        "the other: "
         f"{written_bytes / 1e9:.1f} GB in batches of 1 MB and 64 KB, and "
         f"{4 * _SHARES[-1][1] * bench.plan.memory_requests:,} requests of one record. Kafka has the heap of its "
         "start script (`-Xms1G -Xmx1G`), which it may fill before it collects; so it stands there once more "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -193,23 +194,28 @@ def _read(server: Server, load: Load) -> Watched:
 
 
 def _watch(server: Server, load: Load) -> Watched:
-    before_s = 0.0
+    cpu_s = started_s = 0.0
 
     def at_start() -> None:
-        nonlocal before_s
-        before_s = server.cpu_s
+        nonlocal cpu_s, started_s
+        cpu_s, started_s = server.cpu_s, time.monotonic()
 
     measured = generate(server.bootstrap, load, at_start)
-    return Watched(measured, (server.cpu_s - before_s) / measured.seconds)
+    return Watched(measured, (server.cpu_s - cpu_s) / (time.monotonic() - started_s))
 
 
 def _note(work: Work, watched: dict[str, list[Watched]]) -> str:
-    """Where the time went: latency, and who was busy. A generator near 100 % would be the bottleneck."""
+    """Where the time went: latency, and who was busy. A generator near 100 % would be the bottleneck.
+
+    The figure for a whole core holds on a busy machine, too, where a server has to wait for its core.
+    """
     parts = []
     for name, runs in watched.items():
         middle = sorted(runs, key=lambda each: each.measured.p50_ms)[len(runs) // 2]
+        whole_core = work.figure(middle.measured) / middle.server_busy if middle.server_busy else 0.0
         parts.append(
             f"{name} p50 {middle.measured.p50_ms:.2f} ms, p99 {middle.measured.p99_ms:.2f} ms, server busy "
-            f"{middle.server_busy:.0%}, load generator {middle.measured.busy:.0%}"
+            f"{middle.server_busy:.0%} (for a whole core that makes {whole_core:,.0f} {work.unit}), load generator "
+            f"{middle.measured.busy:.0%}"
         )
     return f"{work.name}: {'; '.join(parts)}"

@@ -6,6 +6,7 @@ SemelError
 ├── ConnectionLost          no broker could be reached in time
 ├── BrokerError             a broker refused a request: carries the code
 ├── ProducerFenced          a newer copy of this identity exists: says which
+├── InputDiffers            a resumed producer was not handed again what an earlier run had stored
 ├── DeliveryError           a record's fate, as a type:
 │   ├── NotStored           it is not in the log, and will not come to be there
 │   └── CannotKnow          it may be stored; ask again with the same identity (resume)
@@ -55,6 +56,13 @@ class ProducerFenced(SemelError):
     """A newer copy of this producer identity holds a higher epoch; this copy must stop.
 
     What it had acknowledged is stored. What was in flight is told record by record by its delivery errors.
+    """
+
+
+class InputDiffers(SemelError):
+    """The input that a producer resumed with is not the one that it had before: rows of it are missing.
+
+    Everything that was sent is stored, once; but the log holds rows that this input does not.
     """
 
 

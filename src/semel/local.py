@@ -41,6 +41,19 @@ runpy.run_module("semel.server", run_name="__main__", alter_sys=True)
 """
 
 
+_lifelines: set[int] = set()  # our ends of the pipes that the servers watch
+
+
+def _let_go_after_fork() -> None:
+    """A forked child must neither keep the servers of its parent alive nor end them."""
+    for lifeline in _lifelines:
+        os.close(lifeline)
+    _lifelines.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_after_fork)
+
+
 class LocalLog:
     """A server in a child process: ``with LocalLog("data") as log: … log.bootstrap``.
 
@@ -59,6 +72,7 @@ class LocalLog:
         self.data_dir = Path(data_dir if data_dir is not None else self._scratch_path())
         self._listen = listen
         self._settings = settings
+        self._owner_process_id = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._errors: _Tail | None = None
@@ -85,6 +99,7 @@ class LocalLog:
         if self._process is not None:
             return
         watched, self._lifeline = os.pipe()
+        _lifelines.add(self._lifeline)
         command = [sys.executable, "-c", _CHILD, str(watched)]
         command += ["--listen", self._listen, "--data-dir", str(self.data_dir)]
         for name, value in self._settings.items():
@@ -123,7 +138,9 @@ class LocalLog:
         self.start()
 
     def close(self) -> None:
-        """Stop it, and remove the data folder if it was a temporary one."""
+        """Stop it, and remove the data folder if it was a temporary one. In a forked child: nothing."""
+        if os.getpid() != self._owner_process_id:
+            return
         self.stop()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -134,7 +151,7 @@ class LocalLog:
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None:
+        if process is None or os.getpid() != self._owner_process_id:
             return
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(how)
@@ -144,6 +161,7 @@ class LocalLog:
             process.kill()
             process.wait()
         if self._lifeline is not None:
+            _lifelines.discard(self._lifeline)
             os.close(self._lifeline)
             self._lifeline = None
         if process.stdout is not None:

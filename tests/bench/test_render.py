@@ -49,6 +49,12 @@ def test_a_ratio_needs_figures_of_both() -> None:
     assert table(section)[-1] == "| run | – | 2.00 m/s | – |"
 
 
+def test_nothing_is_no_multiple_of_something() -> None:
+    idle = Row("idle", "%", {"hare": [1.0], "tortoise": [0.0]}, less_is_better=True)
+    section = Section("", "", (idle,), "hare", ("tortoise",))
+    assert table(section)[-1] == "| idle | 1.00 % | 0.00 % | – |"
+
+
 def test_the_page_says_on_what_how_long_and_what_is_missing() -> None:
     text = page(Results(MACHINE, "make bench", False, {"speed": measured()}), ("speed", "fetch"), "15 s")
     assert "    make bench\n" in text

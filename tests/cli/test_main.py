@@ -56,7 +56,7 @@ def test_a_wrong_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["topic", "list"], ["produce", "t"]])
+@pytest.mark.parametrize("arguments", [["topic", "list"], ["produce", "t"], ["sink", "list"]])
 def test_no_server_is_one_line_that_says_what_to_do(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

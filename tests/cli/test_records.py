@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 LINES = b"UA1:late\nAA2:on time\nUA1:gone\n"
 
@@ -57,3 +59,10 @@ def test_an_unknown_partition_or_setting_is_refused(semel) -> None:
     done = semel("produce", "t", "-X", "lingerms=3", stdin=b"a\n")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "linger_ms" in done.err
+
+
+def test_what_cannot_be_produced_is_refused_at_once(semel: Callable[..., Any]) -> None:
+    bad_name = semel("produce", "bad name", stdin=b"a\n")
+    assert (bad_name.code, bad_name.err) == (1, "semel: topic 'bad name': INVALID_TOPIC (17)\n")
+    bad_value = semel("produce", "t", "-X", "linger.ms=soon", stdin=b"a\n")
+    assert (bad_value.code, bad_value.err) == (2, "semel: -X: linger.ms=soon is not a whole number\n")

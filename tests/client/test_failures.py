@@ -89,10 +89,10 @@ def test_rows_that_failed_unseen_are_told_by_flush_and_close(semel_server: semel
 
 
 def test_rows_never_sent_expire_in_the_queue_as_not_stored(semel_server: semel.LocalLog) -> None:
-    with semel.Producer(semel_server.bootstrap, delivery_timeout_ms=400, linger_ms=0) as producer:
+    with semel.Producer(semel_server.bootstrap, delivery_timeout_ms=2_000, linger_ms=0) as producer:
         producer.send("out", "0").result(10)
         semel_server.crash()
-        with pytest.raises(NotStored, match="not acknowledged within 400 ms"):
+        with pytest.raises(NotStored, match="not acknowledged within 2000 ms"):
             producer.send("out", "1").result(10)
         semel_server.restart()
         producer.send("out", "2").result(10)

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from semel.demo.plots import partition_bars, rows_over_time
-from semel.demo.timeline import Event, Sample
+from semel.demo.lives import Lives, Part
+from semel.demo.plots import partition_bars, story_over_time
+from semel.demo.timeline import Sample
 
 
-def test_rows_over_time_are_two_lines_and_a_mark_for_every_event() -> None:
+def test_the_story_is_two_curves_a_bar_a_life_and_a_number_a_kill() -> None:
     samples = [Sample(second / 10, second * 10, second * 5) for second in range(3_000)]
-    events = [Event(1.0, "kill -9 <driver>", is_kill=True), Event(299.0, "server restarts")]
-    svg = ElementTree.fromstring(rows_over_time(samples, events, 30_000))
-    lines = svg.findall("polyline")
-    assert len(lines) == 2
-    assert all(len(line.attrib["points"].split()) <= 1_000 for line in lines)
+    lives = Lives()
+    for part, began_s, ended_s, killed in (
+        (Part.SERVER, 0.0, 250.0, True),
+        (Part.SERVER, 251.0, 299.0, False),
+        (Part.DRIVER, 10.0, 252.0, True),
+    ):
+        lives.begin(part, began_s)
+        lives.end(part, ended_s, killed=killed)
+    svg = ElementTree.fromstring(story_over_time(samples, lives, 30_000))
+    curves = svg.findall("polyline")
+    assert len(curves) == 2
+    assert all(len(curve.attrib["points"].split()) <= 801 for curve in curves)
+    bars = [bar for bar in svg.findall("rect") if bar.attrib["class"] == "life"]
+    assert len(bars) == 3
+    marks = [text.text for text in svg.findall("text") if text.attrib.get("class") == "mark"]
+    assert marks == ["1", "2"]
+    heights = {circle.attrib["cy"] for circle in svg.findall("circle")}
+    assert len(heights) == 2, "neighbours must not cover each other"
     texts = [text.text for text in svg.findall("text")]
-    assert "kill -9 <driver>" in texts
-    assert "30,000" in texts
+    assert {"server", "Spark driver", "30,000", "300 s"} & set(texts) == {"server", "Spark driver", "30,000"}
 
 
 def test_nothing_measured_is_no_crash() -> None:
-    ElementTree.fromstring(rows_over_time([], [], 0))
+    ElementTree.fromstring(story_over_time([], Lives(), 0))
     ElementTree.fromstring(partition_bars({}))
 
 

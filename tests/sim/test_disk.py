@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from semel.sim.disk import Disk, Mount, PowerCut
+from semel.sim.disk import Disk, Killed, Mount, PowerCut
 from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix
 from semel.sim.scheduler import Scheduler
 from semel.sim.trace import Trace
@@ -112,7 +112,7 @@ def test_a_killed_process_loses_its_hands_but_no_bytes() -> None:
     file = mount.open(LOG)
     file.pwritev([b"unsynced"], 700)
     mount.alive = False
-    with pytest.raises(PowerCut):
+    with pytest.raises(Killed):
         file.pread(1, 0)
     assert disk.mount().open(LOG).pread(8, 700) == b"unsynced"
 
@@ -121,7 +121,7 @@ def test_the_power_goes_inside_the_step_that_was_named() -> None:
     disk = make_disk(0)
     mount = durable_log(disk)
     file = mount.open(LOG)
-    mount.crash_after_steps = 1
+    mount.end_inside_step(1)
     file.pwritev([b"x"], 700)
     with pytest.raises(PowerCut, match="fsync"):
         file.fdatasync()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from semel.client.blocking import Cluster
+from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -63,6 +64,12 @@ class Log:
         """Every value, sorted: the multiset."""
         return sorted(record.value for record in self.read(topic))
 
+    def owners(self, sink_id: str) -> set[str]:
+        """Every driver that has taken the sink over, of those that are told apart by their epoch."""
+        records = [decode(record.value) for record in self.read(SINKS_TOPIC)]
+        fences = [each for each in records if isinstance(each, Fence) and each.sink_id == sink_id]
+        return {f"{each.sink_epoch} {each.owner}" for each in fences}
+
     def offset(self, tp: TopicPartition, which: int) -> int:
         """Earliest or latest."""
         return self.cluster.list_offsets({tp: which}, isolation="read_uncommitted")[tp].offset
@@ -73,12 +80,19 @@ def log(tmp_path_factory):
     """A server on a free port."""
     data = tmp_path_factory.mktemp("log")
     command = [sys.executable, "-m", "semel.server", "--listen", "127.0.0.1:0", "--data-dir", str(data)]
+    command += ["-X", "log.retention.check.interval.ms=100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         line = server.stdout.readline()
         bootstrap = re.search(r"ready on (\S+),", line).group(1)
         with contextlib.closing(Cluster(bootstrap)) as cluster:
             yield Log(bootstrap, cluster)
         server.terminate()
+
+
+@pytest.fixture(scope="session")
+def log_of():
+    """``log_of(bootstrap, cluster)``: for a server that the test has started itself."""
+    return Log
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,8 @@ def write(log):
 
     def append(frame, topic, **options):
         writer = frame.write.format("semel").option("kafka.bootstrap.servers", log.bootstrap)
-        writer.options(topic=topic, **options).mode("append").save()
+        writer = writer.options(**options) if topic is None else writer.options(topic=topic, **options)
+        writer.mode("append").save()
 
     return append
 
@@ -71,3 +72,63 @@ def test_a_decided_version_is_skipped(log, spark, write):
 def test_a_frame_that_is_no_log_is_refused(log, spark, write):
     with pytest.raises(Exception, match="needs a column 'value'"):
         write(spark.range(1).withColumnRenamed("id", "key"), log.topic("out"))
+
+
+def test_a_running_aggregate_through_foreach_batch(log, stream, write, tmp_path):
+    """Any plan, and each micro-batch once: the version is the batch id. Replayed after a lost commit entry."""
+    source, topic = log.topic("in", 2), log.topic("out")
+    log.write(source, [b"v"] * 7, keys=[b"a", b"b", b"a", b"c", b"a", b"b", b"a"])
+
+    def append(batch, batch_id):
+        counts = batch.groupBy("key").count().orderBy("key")
+        rows = counts.selectExpr("key", "CAST(count AS STRING) AS value")
+        write(rows, topic, txnAppId=topic, txnVersion=str(batch_id))
+
+    def run():
+        writer = stream(source).writeStream.foreachBatch(append)
+        writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+
+    run()
+    for entry in (tmp_path / "ck" / "commits").glob("*"):
+        entry.unlink()
+    run()
+    assert [(record.key, record.value) for record in log.read(topic)] == [
+        (b"a", b"4"),
+        (b"b", b"2"),
+        (b"c", b"1"),
+    ]
+
+
+def test_rows_name_their_topics(log, spark, write):
+    one, two = log.topic("one", 2), log.topic("two")
+    frame = numbers(spark, 10).selectExpr("key", "value", f"IF(value < 4, '{one}', '{two}') AS topic")
+    write(frame, None)
+    assert (log.values(one), log.values(two)) == (as_bytes(4), as_bytes(10)[4:])
+
+
+def test_versions_go_one_at_a_time(log, spark, write):
+    """A version that fails half-way has to be finished; its rows are met again, not written twice."""
+    topic = log.topic("out")
+    rows = numbers(spark, 100, 1).selectExpr("key", "rpad(value, 4000, '.') AS value")  # beyond all buffers
+
+    def half(batches):
+        for number, batch in enumerate(batches):
+            if number == 3:
+                raise RuntimeError("on purpose")
+            yield batch
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "20")
+    try:
+        with pytest.raises(Exception, match="on purpose"):
+            write(rows.mapInArrow(half, "key string, value string"), topic, txnAppId=topic, txnVersion="1")
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert 0 < len(log.values(topic)) < 100
+    with pytest.raises(Exception, match="run version 1 again first"):
+        write(rows, topic, txnAppId=topic, txnVersion="2")
+    write(rows, topic, txnAppId=topic, txnVersion="1")
+    assert len(log.values(topic)) == 100
+    write(rows, topic, txnAppId=topic, txnVersion="2")
+    assert len(log.values(topic)) == 200

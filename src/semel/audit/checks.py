@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from semel.audit.rows import RowIndex
 
 EXAMPLES_MAX_DEFAULT: Final = 10
+CHECKS: Final = ("missing", "duplicated", "extra", "out_of_order", "scattered")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from semel.errors import ConfigError, SemelError
 
 IDENTITY_BYTES: Final = 16
-_FIELD_SEPARATOR: Final = b"\x1f"  # ASCII's unit separator: does not occur in names and numbers
+FIELD_SEPARATOR: Final = b"\x1f"  # ASCII's unit separator: does not occur in names and numbers
 _NULL: Final = b"\x00null"
 
 
@@ -92,7 +92,7 @@ def _json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
         if value is None:
             raise IdentityUnreadable("its value is null, not JSON")
         try:
-            document = loads(value)
+            document = loads(value.decode() if value[:1] == b"{" else value)  # else it guesses the encoding
         except ValueError as error:
             raise IdentityUnreadable(f"its value is not JSON ({error})") from None
         try:
@@ -100,7 +100,7 @@ def _json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
         except (KeyError, TypeError):
             missing = next(".".join(path) for path in paths if not _has(document, path))
             raise IdentityUnreadable(f"its value has no field {missing!r}") from None
-        return _FIELD_SEPARATOR.join([_canonical(item) for item in found])
+        return FIELD_SEPARATOR.join([_canonical(item) for item in found])
 
     return text
 
@@ -122,6 +122,8 @@ def _has(document: Any, path: tuple[str, ...]) -> bool:
 def _canonical(item: Any) -> bytes:
     if isinstance(item, str):
         return item.encode(errors="surrogatepass")
+    if type(item) is int:  # not a bool
+        return b"%d" % item
     if item is None:
         return _NULL
     return json.dumps(item, sort_keys=True, separators=(",", ":")).encode()

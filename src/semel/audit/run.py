@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from semel.audit.checks import EXAMPLES_MAX_DEFAULT, compare, unique
 from semel.audit.identity import IdentityRule, KeyFrom
 from semel.audit.read import Progress, TopicReading, name_places, read_topic
-from semel.audit.report import AuditReport
-from semel.audit.rows import ROWS_MAX_DEFAULT
+from semel.audit.report import AuditReport, TopicAudit
+from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex
 from semel.client.blocking import Cluster
 from semel.errors import ConfigError
 
 _BY_RECORD_KEY: Final = IdentityRule(KeyFrom.KEY)
 _WHOLE_ROW: Final = IdentityRule(KeyFrom.ROW)
+
+Reading = tuple[TopicAudit, RowIndex]  # what read_topic gives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,35 +40,41 @@ class AuditPlan:
         ):
             raise ConfigError("input and output must name a row by the same number of fields")
 
+    def input_reading(self) -> TopicReading:
+        """What to read of the input, which gives the order too."""
+        assert self.input_topic is not None
+        return self._reading(self.input_topic, self.input_identity, self.order or _BY_RECORD_KEY)
+
+    def output_reading(self) -> TopicReading:
+        """What to read of the output."""
+        return self._reading(self.output_topic, self.output_identity, _BY_RECORD_KEY)
+
+    def _reading(self, topic: str, identity: IdentityRule, order: IdentityRule) -> TopicReading:
+        return TopicReading(topic, identity, order, self.rows_max, self.examples_max)
+
 
 def audit(cluster: Cluster, plan: AuditPlan, progress: Progress | None = None) -> AuditReport:
     """Read and judge. Reads each topic once; the first findings once more, to name them."""
     began = time.monotonic()
-    order = plan.order or _BY_RECORD_KEY
+    source = None if plan.input_topic is None else read_topic(cluster, plan.input_reading(), progress)
+    report = judge(cluster, plan, source, read_topic(cluster, plan.output_reading(), progress))
+    return replace(report, elapsed_ms=int((time.monotonic() - began) * 1000))
 
-    def reading(topic: str, identity: IdentityRule, order: IdentityRule) -> TopicReading:
-        return TopicReading(topic, identity, order, plan.rows_max, plan.examples_max)
 
-    source = None
-    if plan.input_topic is not None:
-        source, source_rows = read_topic(
-            cluster, reading(plan.input_topic, plan.input_identity, order), progress
-        )
-    output, output_rows = read_topic(
-        cluster, reading(plan.output_topic, plan.output_identity, _BY_RECORD_KEY), progress
-    )
+def judge(cluster: Cluster, plan: AuditPlan, source: Reading | None, output: Reading) -> AuditReport:
+    """Hold what was read of the output against what was read of the input."""
+    output_audit, output_rows = output
     result = (
         unique(output_rows, examples_max=plan.examples_max)
         if source is None
-        else compare(source_rows, output_rows, examples_max=plan.examples_max, order=plan.order is not None)
+        else compare(source[1], output_rows, examples_max=plan.examples_max, order=plan.order is not None)
     )
     places = [place for finding in result.findings for place in finding.examples]
     rules = {True: plan.input_identity, False: plan.output_identity}
     return AuditReport(
-        output=output,
+        output=output_audit,
         result=result,
-        input=source,
+        input=None if source is None else source[0],
         identity=str(plan.output_identity),
         names=name_places(cluster, places, plan.input_topic, plan.output_topic, rules),
-        elapsed_ms=int((time.monotonic() - began) * 1000),
     )

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 _POLL_TIMEOUT_S = 0.5
 _POLL_RECORDS_MAX = 5_000
-_CONSUMER_SETTINGS = ("partition_max_bytes", "max_bytes", "min_bytes", "client_id", "request_timeout_ms")
+_CONSUMER_SETTINGS = {
+    "partition_max_bytes": 0,
+    "max_bytes": 0,
+    "min_bytes": 0,
+    "client_id": "",
+    "request_timeout_ms": 0,
+}
 
 
 def consume(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -42,8 +42,11 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def client_settings(overrides: Iterable[str] | None, known: Iterable[str]) -> dict[str, Any]:
-    """``-X linger.ms=20`` as the keyword that a class of the client takes; an unknown name is refused."""
+def client_settings(overrides: Iterable[str] | None, known: Mapping[str, Any]) -> dict[str, Any]:
+    """``-X linger.ms=20`` as the keyword that a class of the client takes; an unknown name is refused.
+
+    ``known`` gives each keyword's default: where that is a number, the value has to be one.
+    """
     settings: dict[str, Any] = {}
     names = sorted(known)
     for name, value in pairs(overrides or (), "-X").items():
@@ -55,6 +58,8 @@ def client_settings(overrides: Iterable[str] | None, known: Iterable[str]) -> di
                 + (f"did you mean {near[0]!r}?" if near else f"use {', '.join(names)}")
             )
         settings[keyword] = _plain(value)
+        if type(known[keyword]) is int and type(settings[keyword]) is not int:
+            raise ConfigError(f"-X: {name}={value} is not a whole number")
     return settings
 
 

@@ -79,8 +79,11 @@ def produce(
     separator = None if key_separator is None else _unescape(key_separator).encode()
     fixed_key = None if key is None else key.encode()
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
-    settings = client_settings(overrides, [item.name for item in fields(ProducerSettings)])
-    open_cluster(bootstrap).close()  # the producer itself would wait for a server, two minutes by default
+    settings = client_settings(overrides, {item.name: item.default for item in fields(ProducerSettings)})
+    with open_cluster(
+        bootstrap
+    ) as cluster:  # the producer itself would wait for server and topic, two minutes
+        cluster.topic(topic, allow_auto_topic_creation=True)
     outcome = _Outcome()
     with (
         Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from semel.cli.connect import greet
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat
 from semel.cli.output import Format, note, print_rows
 from semel.errors import SemelError
@@ -29,6 +30,7 @@ def list_sinks(output_format: OutputFormat = Format.TABLE, bootstrap: Bootstrap 
     """
     from semel.spark.known_sinks import known_sinks
 
+    greet(bootstrap)
     print_rows([_row(history) for history in known_sinks(bootstrap).values()], _COLUMNS, output_format)
 
 
@@ -42,6 +44,7 @@ def describe(
     """
     from semel.spark.known_sinks import known_sinks
 
+    greet(bootstrap)
     history = known_sinks(bootstrap).get(sink_id)
     if history is None:
         raise SemelError(f"there is no sink {sink_id!r}: semel sink list shows them all")
@@ -69,6 +72,7 @@ def reset(
     """
     from semel.spark.known_sinks import reset_sink
 
+    greet(bootstrap)
     if not yes:
         raise SemelError(
             f"this forgets what {sink_id!r} has written; a query that begins before it writes it again. "

@@ -21,9 +21,19 @@ class Admin:
     """Topics, their settings and trims; offsets; producers."""
 
     def __init__(
-        self, bootstrap: str | list[str], *, client_id: str = "semel", request_timeout_ms: int = 30_000
+        self,
+        bootstrap: str | list[str],
+        *,
+        client_id: str = "semel",
+        request_timeout_ms: int = 30_000,
+        security_protocol: str = "PLAINTEXT",
     ) -> None:
-        self.cluster = Cluster(bootstrap, client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self.cluster = Cluster(
+            bootstrap,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            security_protocol=security_protocol,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +56,7 @@ class Admin:
         self.cluster.create_topics(
             {name: partitions}, configs={name: configs or {}}, replication_factor=replication_factor
         )
-        return self.cluster.topic(name)
+        return self.cluster.topic(name, is_known_to_exist=True)
 
     def delete_topic(self, name: str) -> None:
         self.cluster.delete_topics([name])

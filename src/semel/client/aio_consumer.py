@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from semel.client.cluster import Cluster, Isolation
 from semel.client.model import Fetched
+from semel.client.records import BufferedRecords, ConsumerRecord
 from semel.core.client.visible import visible_batches
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode
-from semel.record.batch import TimestampType, decode_header, decode_records
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+__all__ = ["AsyncConsumer", "ConsumerRecord", "Start"]
+
 Start = int | Literal["earliest", "latest"]
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerRecord:
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    timestamp_type: int  # 0: the producer's, 1: the log's
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+_PAUSE_S: Final = 0.05
 
 
 class AsyncConsumer:
@@ -48,8 +38,14 @@ class AsyncConsumer:
         min_bytes: int = 1,
         client_id: str = "semel",
         request_timeout_ms: int = 30_000,
+        security_protocol: str = "PLAINTEXT",
     ) -> None:
-        self.cluster = Cluster(bootstrap, client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self.cluster = Cluster(
+            bootstrap,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            security_protocol=security_protocol,
+        )
         self._isolation: Isolation = isolation
         self._partition_max_bytes, self._max_bytes, self._min_bytes = (
             partition_max_bytes,
@@ -58,7 +54,7 @@ class AsyncConsumer:
         )
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
-        self._buffered: dict[TopicPartition, list[ConsumerRecord]] = {}
+        self._buffered: dict[TopicPartition, BufferedRecords] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,7 +93,7 @@ class AsyncConsumer:
         if tp not in self._positions:
             raise ConfigError(f"partition {tp} is not assigned")
         buffered = self._buffered.get(tp)
-        return buffered[0].offset if buffered else self._positions[tp]
+        return self._positions[tp] if buffered is None else buffered.next_offset
 
     def pause(self, *tps: TopicPartition) -> None:
         self._paused.update(tps)
@@ -107,25 +103,39 @@ class AsyncConsumer:
 
     async def poll(self, timeout: float = 1.0, max_records: int = 500) -> list[ConsumerRecord]:
         """Up to ``max_records`` records; an empty list when none came within ``timeout`` seconds."""
+        await self.fill(timeout)
+        return self.take(max_records)
+
+    async def fill(self, timeout: float) -> None:
+        """Until there is something to take, or ``timeout`` seconds are over."""
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + timeout
-        while True:
-            taken = self._take(max_records)
+        while self._positions and not any(tp not in self._paused for tp in self._buffered):
             left_s = give_up_s - loop.time()
-            if taken or not self._positions:
-                return taken
             for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
-                self._buffered[tp] = self._records_of(tp, fetched)
+                self._keep(tp, fetched)
             if left_s <= 0:
-                return self._take(max_records)
+                return
 
     async def fetch_table(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.Table:
         """One round of fetches as a table (columns as in the Spark source); positions move behind it."""
+        return self.taken(*await self.fetch_tables(timeout, include_headers=include_headers))
+
+    def taken(self, table: pa.Table, positions: Mapping[TopicPartition, int]) -> pa.Table:
+        """Move the positions behind a table that :meth:`fetch_tables` gave."""
+        self._positions.update(positions)
+        return table
+
+    async def fetch_tables(
+        self, timeout: float, *, include_headers: bool
+    ) -> tuple[pa.Table, dict[TopicPartition, int]]:
+        """The next rows, and the positions behind them."""
         import pyarrow as pa
 
         from semel.record.columnar import decode_table, table_schema
 
         tables = [table_schema(include_headers=include_headers).empty_table()]
+        positions = {}
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + timeout
         self._positions.update({tp: self.position(tp) for tp in self._positions})
@@ -135,7 +145,6 @@ class AsyncConsumer:
             for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
                 from_offset = self._positions[tp]
                 visible = visible_batches(fetched.records, from_offset, fetched.aborted)
-                self._positions[tp] = visible.next_offset
                 tables.append(
                     decode_table(
                         visible.batches,
@@ -145,9 +154,11 @@ class AsyncConsumer:
                         include_headers=include_headers,
                     )
                 )
+                positions[tp] = visible.next_offset
             if left_s <= 0 or any(table.num_rows for table in tables):
                 break
-        return pa.concat_tables(tables)
+            self._positions.update(positions)  # nothing to show up to here
+        return pa.concat_tables(tables), positions
 
     async def commit(self, group: str) -> None:
         """Commit the positions: of every assigned partition, the next offset to be read."""
@@ -158,17 +169,16 @@ class AsyncConsumer:
         found = await self.cluster.committed_offsets(group, list(self._positions))
         return {tp: item.offset for tp, item in found.items() if item.offset >= 0}
 
-    def _take(self, max_records: int) -> list[ConsumerRecord]:
+    def take(self, max_records: int) -> list[ConsumerRecord]:
+        """What is here already, up to ``max_records``."""
         taken: list[ConsumerRecord] = []
         for tp in list(self._buffered):
             room = max_records - len(taken)
             if tp in self._paused or room <= 0:
                 continue
-            records = self._buffered[tp]
-            taken += records[:room]
-            if len(records) > room:
-                self._buffered[tp] = records[room:]
-            else:
+            buffered = self._buffered[tp]
+            taken += buffered.take(room)
+            if not buffered:
                 del self._buffered[tp]
         return taken
 
@@ -197,6 +207,8 @@ class AsyncConsumer:
                 whole[tp] = item
             elif not item.error_code.retriable:
                 raise BrokerError(item.error_code, f"read {tp} from offset {wanted[tp]} on")
+        if not whole:
+            await asyncio.sleep(min(wait_s, _PAUSE_S))  # leadership moves: do not ask without a breath
         return whole
 
     async def _refuse_offset(self, tp: TopicPartition) -> None:
@@ -208,26 +220,10 @@ class AsyncConsumer:
             ErrorCode.OFFSET_OUT_OF_RANGE, f"read {tp} at offset {wanted}", "it lies behind the end"
         )
 
-    def _records_of(self, tp: TopicPartition, fetched: Fetched) -> list[ConsumerRecord]:
+    def _keep(self, tp: TopicPartition, fetched: Fetched) -> None:
         from_offset = self._positions[tp]
         visible = visible_batches(fetched.records, from_offset, fetched.aborted)
-        self._positions[tp] = visible.next_offset
-        records = []
-        for batch in visible.batches:
-            header = decode_header(batch)
-            by_log = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-            for row in decode_records(batch):
-                if row.offset >= from_offset:
-                    records.append(
-                        ConsumerRecord(
-                            tp.topic,
-                            tp.partition,
-                            row.offset,
-                            header.max_timestamp if by_log else row.timestamp_ms,
-                            int(header.timestamp_type),
-                            row.key,
-                            row.value,
-                            tuple(row.headers),
-                        )
-                    )
-        return records
+        buffered = BufferedRecords(tp, visible.batches, from_offset)
+        self._positions[tp] = visible.next_offset  # only once the batches proved to be whole
+        if buffered:
+            self._buffered[tp] = buffered

@@ -36,12 +36,14 @@ class Cluster:
         client_id: str = "semel",
         request_timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
+        security_protocol: str = "PLAINTEXT",
     ) -> None:
         self.inner = aio.Cluster(
             bootstrap,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             connect_timeout_ms=connect_timeout_ms,
+            security_protocol=security_protocol,
         )
         self._background = shared_loop()
         self._closed = False
@@ -66,9 +68,17 @@ class Cluster:
         """Brokers, and the topics named (all of them when None)."""
         return self._run(self.inner.metadata(topics, allow_auto_topic_creation=allow_auto_topic_creation))
 
-    def topic(self, name: str, *, allow_auto_topic_creation: bool = False) -> TopicMetadata:
+    def topic(
+        self, name: str, *, allow_auto_topic_creation: bool = False, is_known_to_exist: bool = False
+    ) -> TopicMetadata:
         """One topic that must exist, with all its leaders known."""
-        return self._run(self.inner.topic(name, allow_auto_topic_creation=allow_auto_topic_creation))
+        return self._run(
+            self.inner.topic(
+                name,
+                allow_auto_topic_creation=allow_auto_topic_creation,
+                is_known_to_exist=is_known_to_exist,
+            )
+        )
 
     def describe_cluster(self) -> ClusterDescription:
         return self._run(self.inner.describe_cluster())

@@ -41,6 +41,15 @@ CLIENT_VERSION: Final[dict[ApiKey, int]] = {
 }
 
 
+def check_security(security_protocol: str) -> None:
+    """Refuse what is not there yet, rather than talk in the clear to a log that was to be reached by TLS."""
+    if security_protocol.upper() != "PLAINTEXT":
+        raise ConfigError(
+            f"security_protocol={security_protocol!r}: TLS and SASL are not there yet, only PLAINTEXT; "
+            f"reach a log that needs them through a tunnel"
+        )
+
+
 def parse_bootstrap(bootstrap: str | list[str]) -> list[BrokerAddress]:
     """``"host:port,host:port"``, or a list of ``"host:port"``; IPv6 hosts in brackets."""
     entries = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)

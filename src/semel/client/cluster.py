@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Literal, Self, TypeVar
 
-from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, Brokers
+from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, Brokers, check_security
 from semel.client.model import (
     BrokerAddress,
     ClusterDescription,
@@ -55,7 +55,9 @@ class Cluster:
         client_id: str = "semel",
         request_timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
+        security_protocol: str = "PLAINTEXT",
     ) -> None:
+        check_security(security_protocol)
         self.request_timeout_ms = request_timeout_ms
         self.brokers = Brokers(
             bootstrap,
@@ -109,19 +111,26 @@ class Cluster:
                     self._leaders.pop(tp, None)
         return ClusterMetadata(brokers, found, int(answer.controller_id), answer.cluster_id)
 
-    async def topic(self, name: str, *, allow_auto_topic_creation: bool = False) -> TopicMetadata:
-        """One topic that must exist, with all its leaders known; waits out a creation under way."""
+    async def topic(
+        self, name: str, *, allow_auto_topic_creation: bool = False, is_known_to_exist: bool = False
+    ) -> TopicMetadata:
+        """One topic that must exist, with all its leaders known; waits out a creation under way.
+
+        ``is_known_to_exist``: it was just created; a broker that has not heard of it is only late.
+        """
+        may_be_late = allow_auto_topic_creation or is_known_to_exist
 
         async def ask() -> TopicMetadata:
             found = (await self.metadata([name], allow_auto_topic_creation=allow_auto_topic_creation)).topics
             topic = found[name]
-            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not allow_auto_topic_creation:
+            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_be_late:
                 raise BrokerError(topic.error_code, f"topic {name!r}", "it does not exist")
             worst = next(
                 (item.error_code for item in topic.partitions.values() if item.leader < 0), topic.error_code
             )
-            if worst or not topic.partitions:
-                raise _Again(worst or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
+            _check_read(worst, f"topic {name!r}")
+            if not topic.partitions:
+                raise _Again(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             return topic
 
         return await self._retried(ask)

@@ -57,11 +57,13 @@ class Consumer:
 
     def poll(self, timeout: float = 1.0, max_records: int = 500) -> list[ConsumerRecord]:
         """Up to ``max_records`` records; an empty list when none came within ``timeout`` seconds."""
-        return self._background.run(self.inner.poll(timeout, max_records))
+        self._background.run(self.inner.fill(timeout))
+        return self.inner.take(max_records)  # here, so that Ctrl-C cannot lose what was taken
 
     def fetch_table(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.Table:
         """One round of fetches as a table (columns as in the Spark source); positions move behind it."""
-        return self._background.run(self.inner.fetch_table(timeout, include_headers=include_headers))
+        found = self._background.run(self.inner.fetch_tables(timeout, include_headers=include_headers))
+        return self.inner.taken(*found)
 
     def commit(self, group: str) -> None:
         """Commit the positions: of every assigned partition, the next offset to be read."""

@@ -64,6 +64,7 @@ class ProducerEngine:
         self.settled = threading.Condition(self.lock)  # notified whenever room was made
         self.broken: BaseException | None = None  # a fault of this program's own
         self._untold: deque[tuple[ProducerBatch, Refused | InDoubt | Fenced]] = deque(maxlen=_UNTOLD_MAX)
+        self.fencer_epoch: int | None = None  # of the newer copy, once it was asked for
         self._unnamed: set[tuple[ProducerBatch, Fenced]] = set()
         self._naming: set[asyncio.Task[None]] = set()
         self._on_stored, self._on_settled = on_stored, on_settled
@@ -126,12 +127,16 @@ class ProducerEngine:
         self._carry_out(effects)
         if self._timer is not None:
             self._timer.cancel()
-        if self._naming:
-            await asyncio.wait(self._naming, timeout=_NAME_FENCER_AT_CLOSE_S)
+        await self.fencer_named(_NAME_FENCER_AT_CLOSE_S)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._finish_fenced(list(self._unnamed), None)
+
+    async def fencer_named(self, timeout_s: float | None = None) -> None:
+        """Until the newer copy's epoch is known, if this one was fenced."""
+        if self._naming:
+            await asyncio.wait(self._naming, timeout=timeout_s)
 
     def take_untold(self) -> list[tuple[ProducerBatch, Refused | InDoubt | Fenced]]:
         """The failed batches, none of whose rows' errors anybody was given; the newest thousand."""
@@ -188,12 +193,13 @@ class ProducerEngine:
             task.add_done_callback(self._naming.discard)
         with self.lock:
             for batch, fate in settled:
-                if not isinstance(fate, Stored):
-                    self._untold.append((batch, fate))
                 if isinstance(fate, Stored) and self._on_stored is not None:
                     self._on_stored(batch.tp, fate, batch.record_count)
-                if not (isinstance(fate, Fenced) and fate.newer_epoch is None):
-                    self._finish(batch, fate)
+                if isinstance(fate, Fenced) and fate.newer_epoch is None:
+                    continue
+                if not isinstance(fate, Stored):
+                    self._untold.append((batch, fate))
+                self._finish(batch, fate)
             self.settled.notify_all()
         wakers, self._wakers = self._wakers, []
         for waker in wakers:
@@ -230,7 +236,10 @@ class ProducerEngine:
         with self.lock:
             for batch, fate in fenced:
                 self._unnamed.discard((batch, fate))
-                self._finish(batch, Fenced(fate.code, fate.grant, newer, fate.maybe_stored))
+                named = Fenced(fate.code, fate.grant, newer, fate.maybe_stored)
+                self._untold.append((batch, named))
+                self._finish(batch, named)
+            self.fencer_epoch = newer if self.fencer_epoch is None else self.fencer_epoch
 
     async def _ask_grant(self) -> None:
         while True:

@@ -150,7 +150,8 @@ class Producer:
 
         ``rows`` is an iterable that gives the same rows in the same order on every run (positions are then row
         numbers), or a function of the saved position that gives ``(position, row)`` from there on. Rows that
-        are stored already may come again; sending them sends nothing.
+        are stored already may come again; sending them sends nothing. Raises InputDiffers at its end when the
+        input lacks rows that are stored; what the rows say is not compared.
         """
         return self._sender.rows_after(rows)
 

@@ -21,7 +21,7 @@ from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position, SavedIdentity
-from semel.errors import ConfigError, NotStored
+from semel.errors import ConfigError, InputDiffers, NotStored
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -54,6 +54,7 @@ class ProducerSettings:
     save_interval_ms: int = 1_000
     client_id: str = "semel"
     acks: str | int = "all"
+    security_protocol: str = "PLAINTEXT"
 
     def __post_init__(self) -> None:
         if str(self.acks) not in ("all", "-1"):
@@ -101,7 +102,10 @@ class Sender:
         self.settings = settings
         self.process_id = os.getpid()
         self.cluster = Cluster(
-            bootstrap, client_id=settings.client_id, request_timeout_ms=settings.request_timeout_ms
+            bootstrap,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_timeout_ms,
+            security_protocol=settings.security_protocol,
         )
         self.engine = ProducerEngine(
             self.cluster, settings.pipeline(), loop, on_stored=self._stored, on_settled=self._save_if_due
@@ -259,10 +263,7 @@ class Sender:
             raise ConfigError("this producer was made before a fork; make a new one in the child process")
         if self.closed:
             raise NotStored("the producer is closed; nothing was sent")
-        if self.engine.pipeline.fenced is not None:
-            raise error_of(self.engine.pipeline.fenced, "a row")
-        if self.engine.pipeline.failed is not None:
-            raise error_of(self.engine.pipeline.failed, "an earlier row")
+        self._check_not_stopped()
         if self._keeper is not None and self._keeper.failure is not None:
             raise self._keeper.failure
         if self.engine.broken is not None:
@@ -272,6 +273,15 @@ class Sender:
                 "rows behind the saved position are stored already: send what resume() gives, so that they "
                 "can be told from new ones"
             )
+
+    def _check_not_stopped(self) -> None:
+        pipeline = self.engine.pipeline
+        if pipeline.fenced is not None:
+            raise error_of(
+                dataclasses.replace(pipeline.fenced, newer_epoch=self.engine.fencer_epoch), "a row"
+            )
+        if pipeline.failed is not None:
+            raise error_of(pipeline.failed, "an earlier row")
 
     def _partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
         count = self._partition_counts[topic]
@@ -303,17 +313,31 @@ class Sender:
     ) -> Iterator[tuple[Position, _Row]]:
         if callable(rows):
             yield from rows(saved)
+            self._refuse_missing(saved)
             return
-        first = 0
+        first = count = 0
         if saved is not None:
             if not isinstance(saved, int):
                 raise ConfigError(
                     f"the saved position {saved!r} is no row number: hand resume() a function of the position"
                 )
             first = saved + 1
-        for position, row in enumerate(rows):
-            if position >= first:
-                yield position, row
+        for count, row in enumerate(rows, 1):
+            if count > first:
+                yield count - 1, row
+        if count < first:
+            raise InputDiffers(
+                f"the input has {count} rows, but row {saved} (from 0) of it is stored already"
+            )
+        self._refuse_missing(saved)
+
+    def _refuse_missing(self, saved: Position) -> None:
+        assert self.progress is not None
+        if missing := self.progress.rows_missing:
+            raise InputDiffers(
+                f"the input ended, but {missing} rows that an earlier run stored behind position {saved!r} "
+                f"did not come again: it is not the input of that run"
+            )
 
     async def save_position(self) -> None:
         """After a flush: the position is where the caller is. Durable on return."""
@@ -341,9 +365,9 @@ class Sender:
     async def flush(self) -> None:
         """Until every row is settled and the position saved; raises what nobody was told yet."""
         await self.engine.flushed()
+        await self.engine.fencer_named()
         self.tell_failures()
-        if (failed := self.engine.pipeline.fenced or self.engine.pipeline.failed) is not None:
-            raise error_of(failed, "a row")
+        self._check_not_stopped()
         if not self.closed:
             await self.save_position()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from semel.client.blocking import Cluster
 from semel.demo.data import data_folder
+from semel.demo.lives import Part
 from semel.demo.loading import play_loading
 from semel.demo.proof import Proof, prove
 from semel.demo.scene import Scene
@@ -73,16 +74,20 @@ def _play(plan: DemoPlan, folder: Path, screen: Screen) -> tuple[Story, Proof]:
         story = Story(plan.row_count, timeline)
         timeline.watcher = screen.watcher(story.row_count, plan.with_spark)
         with timeline:
+            timeline.begins(Part.SERVER)
             scene = Scene(plan, folder, log, cluster, verdicts, story, screen)
             play_loading(scene)
             if plan.with_spark:
                 play_streaming(scene)
+            timeline.ends(Part.SERVER)
         verdicts.read()
         story.duplicate_batches = verdicts.duplicate_batches
-        screen.step("prove: the file against the input, the input against the output")
+        screen.step(
+            "prove: " + " against ".join(["the file", INPUT_TOPIC, OUTPUT_TOPIC][: 2 + plan.with_spark])
+        )
         began = time.monotonic()
         output = OUTPUT_TOPIC if plan.with_spark else None
-        progress = screen.proof_progress(story.row_count, 1 if output is None else 3)
+        progress = screen.proof_progress(story.row_count * (2 if output is None else 3))
         proof = prove(cluster, INPUT_TOPIC, output, plan.row_count, progress)
         story.prove_s = time.monotonic() - began
         if proof.piped is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from semel.client.blocking import Cluster
+from semel.demo.lives import Life, Part
 from semel.demo.story import PARTITION_COUNT, DemoPlan, Story
 from semel.demo.verdicts import VerdictCounts
 from semel.local import LocalLog
@@ -41,11 +42,12 @@ class Scene:
         listed = self.cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
         return {partition: at.offset for partition, at in listed.items()}
 
-    def kill_server(self) -> None:
+    def kill_server(self) -> Life:
         """kill -9, and start it again on the same folder and port."""
         self.verdicts.read()
         self.log.crash()
-        self.timeline.mark("kill -9 server", is_kill=True)
+        life = self.timeline.ends(Part.SERVER, killed=True)
         self.verdicts.life_is_over()
         self.log.restart()
-        self.timeline.mark("server restarts")
+        self.timeline.begins(Part.SERVER)
+        return life

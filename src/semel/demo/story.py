@@ -46,3 +46,8 @@ class Story:
     prove_s: float = 0.0
     total_s: float = 0.0
     partitions: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def rows_turned_away(self) -> int:
+        """Rows that came again to the producer or to the sink, which found them stored."""
+        return self.dropped_by_resume + self.found_stored_by_sink

@@ -7,9 +7,11 @@ that missed is repeated a bounded number of times; a demo whose kills all missed
 from __future__ import annotations
 
 import time
+from math import ceil
 from typing import Final
 
 from semel.demo.child import Child
+from semel.demo.lives import Life, Part
 from semel.demo.scene import SILENCE_S_MAX, Scene
 from semel.demo.sink_journal import SinkJournal
 from semel.demo.story import INPUT_TOPIC, OUTPUT_TOPIC
@@ -34,21 +36,33 @@ def play_streaming(scene: Scene) -> None:
             raise SemelError(f"no kill of the driver fell in mid-batch, in {tries} tries: run the demo again")
         tries += 1
         with _next_driver(scene) as driver:
-            _await_mid_batch(scene, driver)
+            if not _is_mid_batch(scene, driver):
+                driver.check()
+                raise SemelError(
+                    f"driver {story.drivers} came to the end before it could be killed in mid-batch: "
+                    "give --rows a larger number"
+                )
             driver.kill()
-            scene.timeline.mark("kill -9 driver", is_kill=True)
+            killed = scene.timeline.ends(Part.DRIVER, killed=True)
             story.undecided_at_driver_kill = journal.undecided_rows(scene.end_offsets(OUTPUT_TOPIC))
-        _tell(scene, "driver", story.undecided_at_driver_kill)
+        _tell(scene, killed, story.undecided_at_driver_kill)
+    tries = 0
     while True:
         with _next_driver(scene) as driver:
-            if not story.undecided_at_server_kill:
-                _kill_server_in_mid_batch(scene, driver, journal)
+            while (
+                not story.undecided_at_server_kill and tries < KILL_TRIES_MAX and _is_mid_batch(scene, driver)
+            ):
+                tries += 1
+                _kill_server(scene, journal)
             scene.timeline.wait_for_end_of(driver, SILENCE_S_MAX)
+            scene.timeline.ends(Part.DRIVER)
             if driver.exit_code == 0:
                 break
             if story.drivers == DRIVERS_MAX:
                 driver.check()
         scene.screen.step("the driver gave up while the server was gone; start it again")
+    if not story.undecided_at_server_kill:
+        raise SemelError(f"no kill of the server fell in mid-batch, in {tries} tries: run the demo again")
     journal.read()
     story.found_stored_by_sink = journal.rows_found_stored
     story.stream_s = time.monotonic() - began
@@ -62,46 +76,36 @@ def _next_driver(scene: Scene) -> Child:
     arguments += ["--sink-id", SINK_ID, "--checkpoint", str(scene.folder / "checkpoint")]
     arguments += ["--rows-per-batch", str(_rows_per_batch(scene)), "--scratch", str(scene.folder / "spark")]
     driver = Child(f"driver-{story.drivers}", "semel.demo.stream", arguments, scene.folder)
-    scene.timeline.mark("driver starts" if story.drivers == 1 else "driver restarts")
+    scene.timeline.begins(Part.DRIVER)
     return driver
 
 
-def _await_mid_batch(scene: Scene, driver: Child) -> None:
-    """Until rows of the second micro-batch from now are coming in."""
+def _is_mid_batch(scene: Scene, driver: Child) -> bool:
+    """Waits until rows of the second micro-batch from now are coming in; False when the driver ends first."""
     rows_per_batch = _rows_per_batch(scene)
     target = int((scene.timeline.last.output_rows // rows_per_batch + _AMID) * rows_per_batch)
 
     def amid(before: Sample, last: Sample) -> bool:
         return last.output_rows > max(before.output_rows, target)
 
-    if not scene.timeline.wait_for(amid, driver, SILENCE_S_MAX):
-        driver.check()
-        raise SemelError(
-            f"driver {scene.story.drivers} came to the end before a kill fell in mid-batch: "
-            "give --rows a larger number"
-        )
+    return scene.timeline.wait_for(amid, driver, SILENCE_S_MAX)
 
 
-def _kill_server_in_mid_batch(scene: Scene, driver: Child, journal: SinkJournal) -> None:
-    for _ in range(KILL_TRIES_MAX):
-        _await_mid_batch(scene, driver)
-        output_ends = scene.timeline.output_ends
-        scene.kill_server()
-        scene.story.undecided_at_server_kill = journal.undecided_rows(output_ends)
-        _tell(scene, "server", scene.story.undecided_at_server_kill)
-        if scene.story.undecided_at_server_kill:
-            return
-    raise SemelError(
-        f"no kill of the server fell in mid-batch, in {KILL_TRIES_MAX} tries: run the demo again"
+def _kill_server(scene: Scene, journal: SinkJournal) -> None:
+    output_ends = scene.timeline.output_ends
+    killed = scene.kill_server()
+    scene.story.undecided_at_server_kill = journal.undecided_rows(output_ends)
+    _tell(scene, killed, scene.story.undecided_at_server_kill)
+
+
+def _tell(scene: Scene, killed: Life, undecided_rows: int) -> None:
+    killed.evidence = (
+        f"in mid-batch, {undecided_rows:,} rows stored, undecided"
+        if undecided_rows
+        else "between two micro-batches: once more"
     )
-
-
-def _tell(scene: Scene, who: str, undecided_rows: int) -> None:
-    if undecided_rows:
-        scene.screen.step(f"{who} killed in mid-batch, with {undecided_rows:,} undecided rows stored")
-    else:
-        scene.screen.step(f"{who} killed between two micro-batches, which proves too little: once more")
+    scene.screen.step(f"{killed.part} killed {killed.evidence}")
 
 
 def _rows_per_batch(scene: Scene) -> int:
-    return max(1, scene.story.row_count // MICRO_BATCHES)
+    return ceil(scene.story.row_count / MICRO_BATCHES)

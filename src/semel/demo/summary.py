@@ -58,56 +58,58 @@ class Screen:
 
         return show
 
-    def proof_progress(self, row_count: int, topic_readings: int) -> Callable[[int], None]:
-        """A bar for the proof, which reads the file once and topics ``topic_readings`` times."""
-        reading = self._bars.add_task("rows read", total=row_count * (1 + topic_readings))
+    def proof_progress(self, row_count: int) -> Callable[[int], None]:
+        """A bar for the proof, which reads so many rows."""
+        reading = self._bars.add_task("rows read", total=row_count)
         return lambda rows: self._bars.advance(reading, rows)
 
     def summary(self, story: Story, proof: Proof, report_path: Path) -> None:
         self._bars.stop()
-        table = Table(show_header=False, box=None, padding=(0, 2))
-        table.add_column(justify="right")
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        table.add_column(justify="right", min_width=9)
         table.add_column()
         for number, text in facts(story, proof):
             table.add_row(f"[bold]{number}[/bold]", text)
         self._data.print(table)
-        if proof.holds:
-            self._data.print(f"[bold green]PROVEN[/bold green]: {conclusion(proof)}")
-        else:
-            self._data.print(f"[bold red]NOT PROVEN[/bold red]: {conclusion(proof)}")
-            for line in proof.piped.as_lines() if proof.piped is not None else []:
-                self._data.print(line, markup=False)
+        colour = "green" if proof.holds else "red"
+        verdict = "PROVEN" if proof.holds else "NOT PROVEN"
+        self._data.print(f"[bold {colour}]{verdict}[/bold {colour}]: {conclusion(proof)}", soft_wrap=True)
+        for line in proof.as_lines():
+            self._data.print(line, markup=False, soft_wrap=True)
         self._data.print(f"report: {report_path}", soft_wrap=True)
 
 
 def facts(story: Story, proof: Proof) -> list[tuple[str, str]]:
-    """What was measured, as (number, what it is); the screen and the report share it."""
-    kills = [event.what.removeprefix("kill -9 ") for event in story.timeline.events if event.is_kill]
+    """What was measured, as (number, what it is); a line without a number belongs to the one above it."""
+    kills = story.timeline.lives.kills
     rows = [
-        (f"{story.row_count:,}", "flights, each named by time, carrier and flight number"),
-        (str(len(kills)), f"times kill -9: {', '.join(kills)}"),
-        (f"{story.stored_at_producer_kill:,}", "flights were stored when the producer died"),
-        (f"{story.dropped_by_resume:,}", "of them were handed again, and dropped by its resume"),
+        (f"{story.row_count:,}", "flights, each named by hour, carrier and flight number"),
+        (str(len(kills)), "times kill -9:"),
     ]
+    rows += [("", f"{life.ended_s:5.1f} s  {life.part:<12}  {life.evidence}") for life in kills]
+    rows += [(f"{count:,}", text) for count, text in came_again(story, proof)]
     if proof.piped is not None:
-        rows += [
-            (f"{story.drivers}", "Spark drivers until one came to the end"),
-            (f"{story.undecided_at_driver_kill:,}", "rows of a micro-batch were stored when the driver died"),
-            (f"{story.undecided_at_server_kill:,}", "when the server died under the next one"),
-            (f"{story.found_stored_by_sink:,}", "rows came again from Spark; the sink found them stored"),
-            (f"{proof.piped.output.rows:,}", "rows in the output"),
-        ]
+        rows.append((f"{proof.piped.output.rows:,}", "rows in the output"))
     rows += [
-        (f"{story.duplicate_batches:,}", 'batches came again to the server; its verdict was "duplicate"'),
-        (str(proof.finding_count), "checks violated: lost, doubled, extra, out of order"),
-        (f"{story.total_s:.0f} s", f"in all: {_parts(story)}"),
+        (str(proof.finding_count), "checks violated: lost, doubled, extra, out of order, gaps"),
+        (f"{story.total_s:.0f} s", stages(story)),
     ]
     return rows
 
 
-def _parts(story: Story) -> str:
+def came_again(story: Story, proof: Proof) -> list[tuple[int, str]]:
+    """Who turned away how much of what came a second time."""
+    rows = [(story.dropped_by_resume, "rows came again from the file: the resumed producer dropped them")]
+    if proof.piped is not None:
+        rows.append((story.found_stored_by_sink, "rows came again from Spark: the sink found them stored"))
+    rows.append((story.duplicate_batches, 'batches came again to the server: its verdict was "duplicate"'))
+    return rows
+
+
+def stages(story: Story) -> str:
+    """How long which stage took."""
     parts = {"load": story.load_s, "stream": story.stream_s, "prove": story.prove_s}
-    return ", ".join(f"{name} {seconds:.0f}" for name, seconds in parts.items() if seconds)
+    return "in all: " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in parts.items() if seconds)
 
 
 def conclusion(proof: Proof) -> str:

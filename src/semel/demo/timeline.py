@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from semel.client.blocking import Cluster
 from semel.demo.child import Child
+from semel.demo.lives import Life, Lives, Part
 from semel.errors import SemelError
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 
@@ -27,15 +28,6 @@ class Sample:
     output_rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something done to the pipeline. ``is_kill`` draws it in red."""
-
-    at_s: float
-    what: str
-    is_kill: bool = False
-
-
 @dataclass(slots=True)
 class Timeline:
     """Samples in the background from ``__enter__`` to ``__exit__``; a server that is down gives no sample."""
@@ -46,7 +38,7 @@ class Timeline:
     partition_count: int
     watcher: Callable[[Sample], None] | None = None  # is shown every sample, in the sampling thread
     samples: list[Sample] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    lives: Lives = field(default_factory=Lives)
     output_ends: dict[TopicPartition, int] = field(default_factory=dict)  # as of the last sample
     _began: float = field(default_factory=time.monotonic)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -71,8 +63,11 @@ class Timeline:
     def last(self) -> Sample:
         return self.samples[-1] if self.samples else Sample(0.0, 0, 0)
 
-    def mark(self, what: str, *, is_kill: bool = False) -> None:
-        self.events.append(Event(self.now_s, what, is_kill))
+    def begins(self, part: Part) -> None:
+        self.lives.begin(part, self.now_s)
+
+    def ends(self, part: Part, *, killed: bool = False) -> Life:
+        return self.lives.end(part, self.now_s, killed=killed)
 
     def wait_for(self, reached: Callable[[Sample, Sample], bool], child: Child, silence_s_max: float) -> bool:
         """Until ``reached(previous, last)``; False when the child ends first.

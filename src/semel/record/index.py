@@ -1,8 +1,8 @@
 """Where every field of many records lies, found for all records at once.
 
 The same law as :func:`semel.record.records.decode_payload`, in numpy: only the walk from record to record
-is a Python loop, since each one's place hangs on the one before; every field after that is read for a whole
-block of records in one pass.
+is a Python loop, since each one's place hangs on the one before (many batches are walked side by side); every
+field after that is read for a whole block of records in one pass.
 
 Invariants: as there. Every index into the payload is compared with the end of its own record before it is
 used, so nothing is read outside of it. Memory: 8 bytes a record for the walk, and less than
@@ -83,6 +83,37 @@ def walk(payload: bytes, start: int, end: int, record_count: int, positions: arr
         raise CorruptRecordBatch("records end before their count is reached") from None
     if position != end:
         raise CorruptRecordBatch(f"{end - position} bytes follow the last of {record_count} records")
+
+
+def walk_together(payload: Bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
+    """The same for many batches at once, one record of each at a time; one array, batch after batch.
+
+    ``None`` where anything is out of the ordinary: then :func:`walk` has the last word, and the error's.
+    """
+    order = np.argsort(-counts, kind="stable")  # so that the batches that are not at their end come first
+    position, end, left = starts[order], ends[order], counts[order]
+    place = (np.cumsum(counts) - counts)[order]
+    positions = np.empty(int(counts.sum()), np.int64)
+    last = len(payload) - 1
+    active = len(left)
+    for step in range(int(left[0])):
+        while left[active - 1] <= step:
+            active -= 1
+        here = position[:active]
+        if (here >= end[:active]).any():
+            return None
+        positions[place[:active] + step] = here
+        length = payload[here].astype(np.int64)
+        is_long = length >= 0x80
+        if is_long.any():
+            second = payload[np.minimum(here + 1, last)].astype(np.int64)
+            if (is_long & (second >= 0x80)).any():
+                return None
+            length = np.where(is_long, length & 0x7F | second << 7, length)
+        if (length & 1).any():  # negative
+            return None
+        here += (length >> 1) + 1 + is_long
+    return positions if np.array_equal(position, end) else None
 
 
 def fields_of(payload: Bytes, starts: Int64s, ends: Int64s) -> RecordFields:

@@ -4,6 +4,7 @@ A :class:`Disk` outlives its processes; each process sees it through a :class:`M
 with the process: whatever a dead process still holds can neither read nor write. A new, renamed or removed
 name is durable after ``fsync_dir`` of its folder, and a power cut keeps some prefix of the changes since
 (file systems keep a journal of names, in order). A killed process loses nothing: the page cache survives.
+What was synced stays as it was written, unless it rots (:meth:`Disk.rot`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,16 @@ from semel.sim.trace import Trace
 DISK_FULL_WRITES_MAX: Final = 6
 
 
-class PowerCut(BaseException):
+class ProcessEnd(BaseException):
     """The process ends inside a file operation. Not an ``Exception``: nobody may handle it but the world."""
+
+
+class PowerCut(ProcessEnd):
+    """Its machine ends with it."""
+
+
+class Killed(ProcessEnd):
+    """The machine goes on, with its page cache."""
 
 
 class Folder:
@@ -83,6 +92,23 @@ class Disk:
         self.full_writes = 0
         self.root.power_cut(self.random, self.counts)
 
+    def rot(self, path: Path, position: int, bit: int) -> None:
+        """One bit of what is on the platter changes, and nobody is told."""
+        node = find(self.root, path)
+        assert isinstance(node, Inode)
+        node.cached[position] ^= 1 << bit
+        self.trace.note("disk", f"bit {bit} of byte {position} of {path} has rotted")
+
+
+def find(root: Folder, path: Path) -> Inode | Folder | None:
+    """What ``path`` names."""
+    node: Inode | Folder | None = root
+    for part in _parts(path):
+        if not isinstance(node, Folder):
+            return None
+        node = node.names.get(part)
+    return node
+
 
 class Mount:
     """One process's view of the disk (``semel.server.storage.filesystem.FileSystem``)."""
@@ -91,22 +117,27 @@ class Mount:
         self._disk = disk
         self._locks: set[Path] = set()
         self.alive = True
-        self.crash_after_steps = -1  # the step, counted from now, inside which the power goes; -1: never
+        self._steps_left = -1  # the step, counted from now, inside which the process ends; -1: never
+        self._end: type[ProcessEnd] = PowerCut
         self.meanwhile: Callable[[], None] = _nothing  # what the process's other threads do during a sync
 
+    def end_inside_step(self, steps: int, end: type[ProcessEnd] = PowerCut) -> None:
+        """Let the process end inside a change that is so many steps ahead; -1: not at all."""
+        self._steps_left, self._end = steps, end
+
     def step(self, what: str) -> None:
-        """Before every change: the place where the power may go."""
+        """Before every change: the place where the process may end."""
         self.check()
-        if self.crash_after_steps >= 0:
-            self.crash_after_steps -= 1
-            if self.crash_after_steps < 0:
+        if self._steps_left >= 0:
+            self._steps_left -= 1
+            if self._steps_left < 0:
                 self.alive = False
-                self._disk.trace.note("disk", f"power cut inside {what}")
-                raise PowerCut(what)
+                self._disk.trace.note("disk", f"{self._end.__name__} inside {what}")
+                raise self._end(what)
 
     def check(self) -> None:
         if not self.alive:
-            raise PowerCut("the process is dead")
+            raise Killed("the process is dead")
 
     def open(self, path: Path, *, create: bool = False) -> SimulatedFile:
         self.check()
@@ -170,8 +201,11 @@ class Mount:
         folder.change({path.name: None})
 
     def fsync_dir(self, path: Path) -> None:
-        folder = self._folder(path)
-        self.step(f"fsync of folder {path}")
+        folder, disk = self._folder(path), self._disk
+        self.step("fsync of a folder")
+        if disk.counts.bites(Fault.FOLDER_SYNC_FAILED, disk.random, disk.mix().folder_sync_failed):
+            disk.trace.note("disk", f"EIO on fsync of folder {path}")
+            raise OSError(errno.EIO, "input/output error")
         folder.sync()
 
     def lock(self, path: Path) -> SimulatedFile:
@@ -182,12 +216,7 @@ class Mount:
         return file
 
     def _find(self, path: Path) -> Inode | Folder | None:
-        node: Inode | Folder | None = self._disk.root
-        for part in _parts(path):
-            if not isinstance(node, Folder):
-                return None
-            node = node.names.get(part)
-        return node
+        return find(self._disk.root, path)
 
     def _folder(self, path: Path) -> Folder:
         node = self._find(path)
@@ -223,11 +252,12 @@ class SimulatedFile:
     def pwritev(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
         disk, random = self._disk, self._disk.random
         data = memoryview(b"".join(buffers))
-        mix = disk.mix()
+        mix, bites = disk.mix(), disk.counts.bites
+        was_alive = self._mount.alive
         try:
-            self._mount.step(f"write of {len(data)} bytes to {self._path} at {position}")
-        except PowerCut:
-            if data and self._mount.crash_after_steps < 0:
+            self._mount.step("a write")
+        except ProcessEnd:
+            if data and was_alive:
                 self._inode.write(data[: random.randint(0, len(data))], position)
             raise
         if disk.full_writes:
@@ -236,26 +266,27 @@ class SimulatedFile:
             disk.trace.note("disk", f"full: {self._path} at {position}")
             raise OSError(errno.ENOSPC, "no space left on device")
         taken = len(data)
-        if taken > 1 and random.random() < mix.disk_full:
+        if taken > 1 and random.random() < mix.disk_full and disk.counts.occurs(Fault.DISK_FULL):
             disk.full_writes = random.randint(1, DISK_FULL_WRITES_MAX)
             taken = random.randrange(1, taken)
-        elif taken > 1 and random.random() < mix.short_write:
-            disk.counts.bit(Fault.SHORT_WRITE)
+        elif taken > 1 and bites(Fault.SHORT_WRITE, random, mix.short_write):
             taken = random.randrange(1, taken)
         self._inode.write(data[:taken], position)
         return taken
 
     def truncate(self, size_bytes: int) -> None:
-        self._mount.step(f"truncation of {self._path} to {size_bytes}")
+        self._mount.step("a truncation")
         self._inode.truncate(size_bytes)
 
     def fdatasync(self) -> None:
         disk = self._disk
-        self._mount.step(f"fsync of {self._path}")
-        fails = not self._inode.is_clean and disk.random.random() < disk.mix().sync_failed
+        self._mount.step("fsync of a file")
+        if self._inode.is_clean:
+            self._mount.meanwhile()
+            return
+        fails = disk.counts.bites(Fault.SYNC_FAILED, disk.random, disk.mix().sync_failed)
         self._inode.sync(self._mount.meanwhile, fails=fails)
         if fails:
-            disk.counts.bit(Fault.SYNC_FAILED)
             disk.trace.note("disk", f"EIO on fsync of {self._path}")
             raise OSError(errno.EIO, "input/output error")
 

@@ -3,11 +3,15 @@
 A swarm of mixes finds more than one average mix: each seed switches every kind on or off, and draws the
 strength of those that are on. A kind counts as having bitten only where it changed what somebody saw; a run
 in which a kind never bit has not tested it and fails (``swarm``).
+
+Every fault is an *occasion* with a number. A history can be lived again with only some of its occasions
+kept: that is how a failing seed is shrunk to the few that matter (``shrink``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -24,6 +28,7 @@ class Fault(StrEnum):
     RESET_AFTER_APPEND = "network: answer lost, request executed"
     REPLAY = "network: old request delivered again"
     REFUSED = "network: connection refused"
+    ONE_WAY_CUT = "network: one-way cut, frames vanish for a while"
     SECTORS_KEPT = "disk: unsynced sector kept at a power cut"
     SECTORS_LOST = "disk: unsynced sector lost at a power cut"
     SECTORS_TORN = "disk: sector torn at a power cut"
@@ -31,21 +36,40 @@ class Fault(StrEnum):
     TAIL_LOST = "disk: file shorter after a power cut"
     DIRECTORY_LOST = "disk: unsynced directory entry lost at a power cut"
     SYNC_FAILED = "disk: EIO on fsync, page then clean"
+    FOLDER_SYNC_FAILED = "disk: EIO on fsync of a folder"
     SLOW_SYNC = "disk: slow fsync"
     DISK_FULL = "disk: full"
     SHORT_WRITE = "disk: short write"
+    BIT_ROT = "disk: bit rot in what was synced"
     POWER_CUT = "process: power cut"
     KILL = "process: killed, page cache survives"
     CRASH_IN_STEP = "process: power cut inside one file operation"
     CRASH_IN_RECOVERY = "process: power cut during recovery"
+    KILL_IN_STEP = "process: killed inside one file operation"
     PAUSE = "process: paused beyond the request timeout"
+    CLOCK_STEP = "clock: the server's steps by up to an hour"
+    CLOCK_FREEZE = "clock: the server's stands still"
     PRODUCER_CRASH = "client: producer crashed and resumed"
+    CLIENT_PAUSE = "client: paused beyond the request timeout"
+    RESUMER_CRASH = "client: producer with a saved position crashed"
+    CRASH_IN_RESUME = "client: crashed while resuming"
+    TWIN = "client: older copy of an identity still runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """One fault of one history."""
+
+    number: int
+    fault: Fault
+    at_ms: int  # since the history began
 
 
 @dataclass(frozen=True, slots=True)
 class FaultMix:
     """The chances of one seed, each per occasion (a send, a file operation, a crash)."""
 
+    durable: bool = True  # False: the server trusts its page cache, and the power stays on till the end
     slow_delivery: float = 0.0
     lost_frame: float = 0.0
     cut_mid_frame: float = 0.0
@@ -54,19 +78,28 @@ class FaultMix:
     replay: float = 0.0
     refused: float = 0.0
     sync_failed: float = 0.0
+    folder_sync_failed: float = 0.0
     slow_sync: float = 0.0
     disk_full: float = 0.0
     short_write: float = 0.0
     crash_in_step: float = 0.0
     crash_in_recovery: float = 0.0
+    twin: float = 0.0
+    crash_in_resume: float = 0.0
     power_cut_share: float = 0.5
     crash_interval_ms: int = 0  # mean time between crashes; 0: none
     pause_interval_ms: int = 0
     producer_crash_interval_ms: int = 0
+    resumer_crash_interval_ms: int = 0
+    client_pause_interval_ms: int = 0
+    clock_interval_ms: int = 0
+    cut_interval_ms: int = 0
 
     @staticmethod
     def draw(random: Random) -> FaultMix:
         """Each kind is on in about half of the seeds."""
+
+        is_durable = random.random() < 0.8
 
         def chance(most: float) -> float:
             return random.random() * most if random.random() < 0.5 else 0.0
@@ -75,6 +108,7 @@ class FaultMix:
             return random.randint(least, most) if random.random() < 0.6 else 0
 
         return FaultMix(
+            durable=is_durable,
             slow_delivery=chance(0.05),
             lost_frame=chance(0.05),
             cut_mid_frame=chance(0.05),
@@ -83,15 +117,22 @@ class FaultMix:
             replay=chance(0.2),
             refused=chance(0.2),
             sync_failed=chance(0.02),
+            folder_sync_failed=chance(0.05),
             slow_sync=chance(0.1),
             disk_full=chance(0.01),
             short_write=chance(0.03),
             crash_in_step=chance(1.0),
             crash_in_recovery=chance(0.5),
+            twin=chance(0.8),
+            crash_in_resume=chance(0.5),
             power_cut_share=random.random(),
             crash_interval_ms=interval_ms(2_000, 30_000),
             pause_interval_ms=interval_ms(5_000, 40_000),
             producer_crash_interval_ms=interval_ms(5_000, 40_000),
+            resumer_crash_interval_ms=interval_ms(2_000, 15_000),
+            client_pause_interval_ms=interval_ms(5_000, 40_000),
+            clock_interval_ms=interval_ms(5_000, 40_000),
+            cut_interval_ms=interval_ms(5_000, 40_000),
         )
 
 
@@ -99,11 +140,32 @@ NO_FAULTS: Final = FaultMix()
 
 
 class Counts:
-    """How often each fault bit, and how often each verdict was given."""
+    """How often each fault bit, each verdict was given, each event happened; and which occasions are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, elapsed_ms: Callable[[], int] = lambda: 0, kept: frozenset[int] | None = None) -> None:
         self.faults: Counter[Fault] = Counter()
         self.verdicts: Counter[str] = Counter()
+        self.operations = 0  # rows sent, and answers to requests other than Produce
+        self.occasions: list[Occasion] = []  # those that were kept
+        self._occasions_met = 0
+        self._elapsed_ms = elapsed_ms
+        self._kept = kept  # None: all
+
+    def occurs(self, fault: Fault) -> bool:
+        """``fault`` is about to happen: whether it does, in this telling of the history."""
+        number = self._occasions_met
+        self._occasions_met += 1
+        if self._kept is not None and number not in self._kept:
+            return False
+        self.occasions.append(Occasion(number, fault, self._elapsed_ms()))
+        return True
+
+    def bites(self, fault: Fault, random: Random, chance: float) -> bool:
+        """Throw the dice, and count."""
+        if chance <= 0 or random.random() >= chance or not self.occurs(fault):
+            return False
+        self.bit(fault)
+        return True
 
     def bit(self, fault: Fault, times: int = 1) -> None:
         self.faults[fault] += times

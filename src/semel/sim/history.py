@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Protocol
 
 from semel.record.batch import BatchHeader
 from semel.types import TopicPartition
@@ -55,14 +56,44 @@ class LoggedBatch:
         return f"[{header.base_offset}..{header.last_offset}] by {producer} {list(self.values)}"
 
 
+class RowSource(Protocol):
+    """Rows that a producer with a saved position hands, again and again if need be."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def rows_of(self, tp: TopicPartition) -> list[int]:
+        """The numbers of the rows that belong to ``tp``, in order."""
+
+    @property
+    def saved_position(self) -> int:
+        """Up to this row all are stored, by the producer's own file; -1: none."""
+
+
 @dataclass(slots=True)
 class History:
-    """The records by value, in the order of sending."""
+    """The records by value, in the order of sending; and what was trimmed."""
 
     records: dict[bytes, SentRecord] = field(default_factory=dict)
+    sources: list[RowSource] = field(default_factory=list)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    promises_end: bool = False  # a power cut where the page cache was trusted: what was promised is void
+    is_rotten: bool = False  # bytes that were synced have changed
 
     def sent(self, value: bytes, tp: TopicPartition) -> SentRecord:
         record = self.records[value] = SentRecord(value, tp)
+        return record
+
+    def sent_again(self, value: bytes, tp: TopicPartition) -> SentRecord:
+        """A row of a source, perhaps not for the first time: what was said of it before may change."""
+        record = self.records.get(value)
+        if record is None:
+            return self.sent(value, tp)
+        if record.promise is not Promise.STORED:
+            record.promise = Promise.OPEN
         return record
 
     def promised(self, promise: Promise) -> Iterable[SentRecord]:

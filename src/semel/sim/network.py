@@ -68,7 +68,9 @@ class Network:
         self._scheduler = scheduler
         self._random = random
         self._trace = trace
-        self._counts = counts
+        self.counts: Final = counts
+        self._cut_from_clients = False
+        self._cut_until_ms = 0
         self._mix = mix
         self._connections = 0
         self.listener: Endpoint | None = None
@@ -78,8 +80,7 @@ class Network:
     ) -> None:
         """Answers later, one way or the other."""
         delay_ms = self._random.randint(1, LATENCY_MS_MAX)
-        if self._random.random() < self._mix().refused:
-            self._counts.bit(Fault.REFUSED)
+        if self.counts.bites(Fault.REFUSED, self._random, self._mix().refused):
             self._scheduler.after(delay_ms, refused)
             return
 
@@ -100,35 +101,34 @@ class Network:
         near.peer, far.peer = far, near
         return near, far
 
+    def cut(self, *, from_clients: bool, until_ms: int) -> None:
+        """Until then nothing that is sent in this one direction arrives, and nobody is told."""
+        self._cut_from_clients, self._cut_until_ms = from_clients, until_ms
+
     def carry(self, link: Link, frame: bytes, executed: bool) -> None:
-        random, mix = self._random, self._mix()
         if link.broken:
             return
-        if executed and random.random() < mix.reset_after_append:
-            self._counts.bit(Fault.RESET_AFTER_APPEND)
+        random, mix, bites = self._random, self._mix(), self.counts.bites
+        from_client = link.endpoint is not self.listener
+        if self._scheduler.now_ms < self._cut_until_ms and from_client == self._cut_from_clients:
+            self._trace.note(link.name, "half-open by a one-way cut")
+            link.broken = True
+        elif executed and bites(Fault.RESET_AFTER_APPEND, random, mix.reset_after_append):
             self._break(link, frame, 0, "answer lost")
-            return
-        draw = random.random()
-        if (draw := draw - mix.lost_frame) < 0:
-            self._counts.bit(Fault.LOST_FRAME)
+        elif bites(Fault.LOST_FRAME, random, mix.lost_frame):
             self._break(link, frame, 0, "frame lost")
-            return
-        if (draw := draw - mix.cut_mid_frame) < 0 and len(frame) > 1:
-            self._counts.bit(Fault.CUT_MID_FRAME)
+        elif len(frame) > 1 and bites(Fault.CUT_MID_FRAME, random, mix.cut_mid_frame):
             self._break(link, frame, random.randrange(1, len(frame)), "cut in mid-frame")
-            return
-        if draw - mix.half_open < 0:
-            self._counts.bit(Fault.HALF_OPEN)
+        elif bites(Fault.HALF_OPEN, random, mix.half_open):
             self._trace.note(link.name, "half-open from here")
             link.broken = True
-            return
-        self._deliver(link, frame, self._delay_ms(mix))
-        if not executed and link.endpoint is not self.listener and random.random() < mix.replay:
-            self._replay(frame)
+        else:
+            self._deliver(link, frame, self._delay_ms(mix))
+            if from_client and random.random() < mix.replay and self.counts.occurs(Fault.REPLAY):
+                self._replay(frame)
 
     def _delay_ms(self, mix: FaultMix) -> int:
-        if self._random.random() < mix.slow_delivery:
-            self._counts.bit(Fault.SLOW_DELIVERY)
+        if self.counts.bites(Fault.SLOW_DELIVERY, self._random, mix.slow_delivery):
             return self._random.randint(*SLOW_DELIVERY_MS)
         return self._random.randint(1, LATENCY_MS_MAX)
 
@@ -176,7 +176,7 @@ class Network:
 
         def arrive() -> None:
             if self.listener is not None:
-                self._counts.bit(Fault.REPLAY)
+                self.counts.bit(Fault.REPLAY)
                 near, far = self._pair(_NOBODY, self.listener)
                 near.open = False
                 self._trace.note(far.name, f"replay of {len(frame)} bytes")

@@ -1,52 +1,54 @@
-"""A producer process: the real pipeline (``core.client``) behind a simulated session.
+"""A producer process without a saved position.
 
 It sends rows at random moments to random partitions, keeps count of what it was told about each, and may be
 killed at any moment; what it had not been told is then unknown for ever, and its next life goes on with new
-rows. A named producer takes its identity again with a raised epoch, one without a name is somebody else.
+rows. A named producer takes its identity again with a raised epoch, one without a name is somebody else; one
+without a lease writes under an id that no server gave out, as any client may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from random import Random
 from typing import Final
 
 from semel.core.client.batch import ProducerBatch
-from semel.core.client.events import (
-    Answer,
-    Answered,
-    Effects,
-    Event,
-    Granted,
-    LeadersKnown,
-    LogAnswered,
-    LogSilent,
-    Lost,
-    SendProduce,
-    Tick,
-)
+from semel.core.client.events import Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import PipelineSettings
 from semel.errors import ErrorCode
-from semel.record.batch import Record
 from semel.sim.history import History, Promise, SentRecord
 from semel.sim.network import Network
-from semel.sim.scheduler import Event as Planned
+from semel.sim.process import Process
 from semel.sim.scheduler import Scheduler
+from semel.sim.sending import PipelineShell
 from semel.sim.session import RECONNECT_MS, Session
 from semel.sim.trace import Trace
 from semel.types import ProducerGrant, TopicPartition
-from semel.wire import init_producer_id, messages, produce
+from semel.wire import init_producer_id
 from semel.wire.api import ApiKey
 
-PRODUCE_VERSION: Final = 9
 INIT_PRODUCER_ID_VERSION: Final = 4
-DESCRIBE_PRODUCERS_VERSION: Final = 0
-ACKS_ALL: Final = -1
-ROW_GAP_MS_MAX: Final = 120
-THE_NODE: Final = 0
+ROWS_WITHOUT_END: Final = 1 << 40
+DAY_MS: Final = 86_400_000
 VETERAN: Final = ProducerGrant(1 << 40, 0)  # has written nearly 2^31 rows before this history begins
 VETERAN_LAST_SEQUENCE: Final = 2**31 - 12
+UNLEASED_ID_MIN: Final = 1 << 41
+
+
+class Kind(Enum):
+    """Where a producer's id comes from."""
+
+    LEASED = auto()  # from the server, a new one for each life
+    NAMED = auto()  # from the server, the same for every life of its name, with a raised epoch
+    UNLEASED = auto()  # from nowhere
+    VETERAN = auto()  # from an earlier life of which this history knows nothing: its sequences wrap
+
+    @property
+    def heir(self) -> Kind:
+        """What the next life is."""
+        return Kind.LEASED if self is Kind.VETERAN else self
 
 
 class SimulatedProducer:
@@ -56,8 +58,7 @@ class SimulatedProducer:
         self,
         name: str,
         life: int,
-        transactional_id: str | None,
-        rows: int,
+        kind: Kind,
         tps: Sequence[TopicPartition],
         random: Random,
         scheduler: Scheduler,
@@ -65,45 +66,66 @@ class SimulatedProducer:
         trace: Trace,
         history: History,
         *,
-        is_veteran: bool = False,
+        row_gap_ms_max: int,
+        on_granted: Callable[[ProducerGrant], None],
+        on_fenced: Callable[[], None],
     ) -> None:
+        transactional_id = name if kind is Kind.NAMED else None
         self.name: Final = f"{name}.{life}"
-        self.rows_left = rows
-        self._lineage = name if transactional_id is not None else self.name
+        self.rows_left = ROWS_WITHOUT_END
+        self.is_over = False  # fenced, or a newer copy runs
+        self.process = Process(scheduler)
+        self._kind = kind
+        self._lineage = name if kind is Kind.NAMED else self.name
         self._life = life
         self._transactional_id = transactional_id
+        self._row_gap_ms_max = row_gap_ms_max
+        self._on_granted = on_granted
+        self._on_fenced = on_fenced
+        self._record_age_ms = random.choice((0, 0, 0, 2 * DAY_MS))  # who loads old rows
         self._tps = tps
         self._random = random
-        self._scheduler = scheduler
+        self._network = network
         self._trace = trace
         self._history = history
-        self._session = Session(self.name, scheduler, network)
-        self._pipeline = Pipeline(
+        self._session = Session(self.name, self.process, network)
+        self._shell = PipelineShell(
+            self.process,
+            self._session,
             PipelineSettings(
                 batch_bytes=random.choice((100, 200, 400)),
                 linger_ms=random.choice((0, 5, 50)),
                 in_flight_max=random.choice((1, 2, 5, 5, 5)),
                 delivery_timeout_ms=random.choice((8_000, 60_000, 600_000)),
-            )
+            ),
+            tps,
+            transactional_id=transactional_id,
+            ask_grant=self._ask_grant,
+            on_settled=self._settle,
+            record_age_ms=self._record_age_ms,
         )
-        if is_veteran:
+        self._last_grant: ProducerGrant | None = None
+        self._unleased_id = UNLEASED_ID_MIN + random.getrandbits(40)
+        if kind is Kind.VETERAN:
             self._continue_as_veteran()
-        self._records: dict[ProducerBatch, list[SentRecord]] = {}
         self._numbers = dict.fromkeys(tps, 0)
-        self._tick: Planned | None = None
-        self.alive = True
-        scheduler.after(random.randint(0, ROW_GAP_MS_MAX), self._send_row)
+        self.process.after(random.randint(0, row_gap_ms_max), self._send_row)
 
     @property
     def is_done(self) -> bool:
-        return not self.rows_left and not self._pipeline.unsettled_batches
+        return not self.rows_left and not self._shell.pipeline.unsettled_batches
+
+    @property
+    def may_have_twin(self) -> bool:
+        """Whether a newer copy of it would be the newer one for the server, too."""
+        return self._last_grant is not None
 
     def die(self) -> None:
         """Killed: what it had not been told, nobody will be told."""
-        self.alive = False
+        self.process.alive = False
         self._session.die()
         unknown = 0
-        for records in self._records.values():
+        for records in self._shell.open.values():
             for record in records:
                 if record.promise is Promise.OPEN:
                     record.promise = Promise.UNKNOWN
@@ -111,57 +133,31 @@ class SimulatedProducer:
         self._trace.note(self.name, f"dies, {unknown} records open")
 
     def _continue_as_veteran(self) -> None:
-        self._pipeline.grant = VETERAN
+        pipeline = self._shell.pipeline
+        pipeline.grant = VETERAN
         for tp in self._tps:
-            pipe = self._pipeline._pipe(tp)
+            pipe = pipeline._pipe(tp)
             pipe.grant, pipe.next_sequence = VETERAN, VETERAN_LAST_SEQUENCE + 1
 
-    # -- rows -------------------------------------------------------------------------------------------
-
     def _send_row(self) -> None:
-        if not self.alive or not self.rows_left:
+        if not self.rows_left:
+            return
+        if self._shell.pipeline.fenced is not None:
+            self.rows_left = 0  # somebody else goes on with this identity
+            self._on_fenced()
             return
         for _ in range(min(self.rows_left, self._random.choice((1, 1, 2, 8)))):
             tp = self._random.choice(self._tps)
             number = self._life * 1_000_000 + self._numbers[tp]
             self._numbers[tp] += 1
             value = f"{self._lineage}/{tp.partition}:{number}".encode()
-            row = Record(0, self._scheduler.now_ms, None, value)
-            batch, _, _ = self._pipeline.append(tp, row, self._scheduler.now_ms)
-            self._records.setdefault(batch, []).append(self._history.sent(value, tp))
+            self._network.counts.operations += 1
+            self._shell.append(self._history.sent(value, tp))
             self.rows_left -= 1
-        self.handle(Tick())
-        self._scheduler.after(self._random.randint(1, ROW_GAP_MS_MAX), self._send_row)
+        self._shell.handle(Tick())
+        self.process.after(self._random.randint(1, self._row_gap_ms_max), self._send_row)
 
-    # -- the pipeline -----------------------------------------------------------------------------------
-
-    def handle(self, event: Event) -> None:
-        if not self.alive:
-            return
-        self._carry_out(self._pipeline.handle(event, self._scheduler.now_ms))
-        if self._tick is not None:
-            self._tick.cancel()
-        deadline_ms = self._pipeline.next_deadline_ms()
-        if deadline_ms is not None:
-            delay_ms = max(1, deadline_ms - self._scheduler.now_ms)
-            self._tick = self._scheduler.after(delay_ms, lambda: self.handle(Tick()))
-
-    def _carry_out(self, effects: Effects) -> None:
-        for batch, fate in effects.settled:
-            self._settle(batch, fate)
-        if effects.ask_grant:
-            self._ask_grant()
-        for topic in sorted(effects.ask_leaders_of):
-            known = LeadersKnown(frozenset({topic}), {tp: THE_NODE for tp in self._tps if tp.topic == topic})
-            self._scheduler.after(RECONNECT_MS, lambda known=known: self.handle(known))  # type: ignore[misc]
-        for tp, grant in effects.ask_log:
-            self._ask_log(tp, grant)
-        for send in effects.sends:
-            self._send(send)
-
-    def _settle(self, batch: ProducerBatch, fate: PartFate) -> None:
-        rows = self._records[batch.whole or batch]
-        rows = rows[batch.first_row : batch.first_row + batch.record_count]
+    def _settle(self, rows: Sequence[SentRecord], batch: ProducerBatch, fate: PartFate) -> None:
         promise = {
             Stored: Promise.STORED,
             Refused: Promise.REFUSED,
@@ -178,69 +174,32 @@ class SimulatedProducer:
             record.promise = promise
             record.record_offset = None if base_offset is None else base_offset + place
 
-    # -- requests ---------------------------------------------------------------------------------------
-
-    def _send(self, send: SendProduce) -> None:
-        partitions = [
-            produce.ProducePartition(
-                batch.tp.topic, batch.tp.partition, memoryview(bytes(batch.encoded or b""))
-            )
-            for batch in send.batches
-        ]
-        request = produce.ProduceRequest(self._transactional_id, ACKS_ALL, 30_000, partitions)
-
-        def done(body: memoryview | None, sent: bool) -> None:
-            if body is None:
-                self.handle(Lost(send.request_id, sent, "no answer"))
-                return
-            results, _ = produce.decode_response(PRODUCE_VERSION, body)
-            answers = {
-                TopicPartition(result.topic, result.partition): Answer(
-                    ErrorCode.of(result.error_code),
-                    result.base_offset,
-                    result.log_append_time_ms,
-                    result.error_message,
-                )
-                for result in results
-            }
-            self.handle(Answered(send.request_id, answers))
-
-        body = produce.encode_request(PRODUCE_VERSION, request)
-        self._session.request(ApiKey.PRODUCE, PRODUCE_VERSION, body, done)
+    def _granted(self, grant: ProducerGrant) -> None:
+        self._trace.note(self.name, f"granted {grant}")
+        self._on_granted(grant)
+        if self._kind is Kind.NAMED:
+            self._last_grant = grant  # told when it asks again: whoever was granted meanwhile stays (KIP-360)
+        self._shell.handle(Granted(grant))
 
     def _ask_grant(self) -> None:
-        request = init_producer_id.InitProducerIdRequest(self._transactional_id, 60_000)
+        if self._kind is Kind.UNLEASED:
+            self._unleased_id += 1
+            self.process.after(1, lambda: self._granted(ProducerGrant(self._unleased_id, 0)))
+            return
+        before = (self._last_grant.producer_id, self._last_grant.producer_epoch) if self._last_grant else ()
+        request = init_producer_id.InitProducerIdRequest(self._transactional_id, 60_000, *before)
 
         def done(body: memoryview | None, sent: bool) -> None:
             if body is not None:
                 response = init_producer_id.decode_response(INIT_PRODUCER_ID_VERSION, body)
                 if response.error_code == ErrorCode.NONE:
-                    self._trace.note(self.name, f"granted {response.producer_id}/{response.producer_epoch}")
-                    self.handle(Granted(ProducerGrant(response.producer_id, response.producer_epoch)))
+                    self._granted(ProducerGrant(response.producer_id, response.producer_epoch))
                     return
-            if self.alive:
-                self._scheduler.after(RECONNECT_MS, self._ask_grant)
+                if response.error_code == ErrorCode.PRODUCER_FENCED:
+                    self._on_fenced()
+                    self.die()
+                    return
+            self.process.after(RECONNECT_MS, self._ask_grant)
 
         body = init_producer_id.encode_request(INIT_PRODUCER_ID_VERSION, request)
         self._session.request(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, [body], done)
-
-    def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
-        fields = {"topics": [{"name": tp.topic, "partition_indexes": [tp.partition]}]}
-
-        def done(body: memoryview | None, sent: bool) -> None:
-            if body is None:
-                self.handle(LogSilent(tp, "no answer"))
-                return
-            response = messages.decode_response(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, body)
-            partition = response.topics[0].partitions[0]
-            if int(partition.error_code) != ErrorCode.NONE:
-                self.handle(LogSilent(tp, "an error"))
-                return
-            for known in partition.active_producers:
-                if known.producer_id == grant.producer_id:
-                    self.handle(LogAnswered(tp, known.producer_epoch, known.last_sequence))
-                    return
-            self.handle(LogAnswered(tp, None, None))
-
-        body = messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, fields)
-        self._session.request(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, [body], done)

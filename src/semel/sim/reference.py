@@ -6,7 +6,7 @@ without wrapping them: a sequence on the wire stands for the unwrapped position 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from semel.record.batch import BatchHeader
@@ -40,14 +40,25 @@ class _Writer:
 
 
 class PartitionLedger:
-    """Everything that is in one partition's log, by producer id."""
+    """Everything that ever was in one partition's log, by producer id: what is trimmed is not forgotten."""
 
     def __init__(self) -> None:
+        self._batches: list[tuple[BatchHeader, int]] = []
         self._writers: dict[int, _Writer] = {}
-        self.log_end_offset = 0
+
+    def recovered(self, found: Sequence[BatchHeader], end_offset: int) -> PartitionLedger:
+        """The ledger of a log in which, after a restart, only ``found`` was left, up to ``end_offset``."""
+        start_offset = found[0].base_offset if found else end_offset
+        ledger = PartitionLedger()
+        for header, base_offset in self._batches:
+            if base_offset < start_offset:
+                ledger.appended(header, base_offset)
+        for header in found:
+            ledger.appended(header, header.base_offset)
+        return ledger
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        self.log_end_offset = base_offset + header.last_offset_delta + 1
+        self._batches.append((header, base_offset))
         if header.producer_id == NO_PRODUCER_ID:
             return
         writer = self._writers.get(header.producer_id)
@@ -82,6 +93,14 @@ class PartitionLedger:
                 return Expected("Duplicate", span.base_offset)
         return Expected("Duplicate")
 
+    def expected_of_marker(self, header: BatchHeader) -> Expected:
+        writer = self._writers.get(header.producer_id)
+        if writer is None or header.producer_epoch > writer.producer_epoch:
+            return Expected("Append")
+        return Expected(
+            "Duplicate" if header.producer_epoch == writer.producer_epoch else "InvalidProducerEpoch"
+        )
+
     def remembered(self) -> dict[int, tuple[int, int, tuple[tuple[int, int], ...]]]:
         """For each producer id: its epoch, its last sequence, and its last five (first sequence, offset)."""
         result = {}
@@ -94,10 +113,3 @@ class PartitionLedger:
             window = tuple((span.base_sequence, span.base_offset) for span in spans)
             result[producer_id] = (writer.producer_epoch, last_sequence, window)
         return result
-
-
-class Ledger(defaultdict[object, PartitionLedger]):
-    """The ledgers of all partitions."""
-
-    def __init__(self) -> None:
-        super().__init__(PartitionLedger)

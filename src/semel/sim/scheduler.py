@@ -1,7 +1,8 @@
 """Simulated time: a heap of events, and one process's random numbers for a whole history.
 
 Invariants: time never goes back; events of one millisecond run in the order in which they were scheduled; a
-cancelled event never runs. There is no other source of time or of order in the simulator.
+cancelled event never runs; a history has a bound of events, so that a livelock ends as a failure. There is no
+other source of time or of order in the simulator.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from collections.abc import Callable
 from typing import Final
 
 Action = Callable[[], None]
+EVENTS_MAX: Final = 500_000  # of one history; the busiest seeds have a tenth of it
+
+
+class Livelock(Exception):
+    """The history goes on and on: something asks again and again for what never comes."""
 
 
 class Event:
@@ -29,8 +35,9 @@ class Event:
 class Scheduler:
     """Runs events in the order of their time, then of their scheduling."""
 
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+    def __init__(self, start_ms: int = 1_700_000_000_000, events_max: int = EVENTS_MAX) -> None:
         self.start_ms: Final = start_ms
+        self._events_max = events_max
         self.now_ms = start_ms
         self.events_run = 0
         self._planned: list[tuple[int, int, Event]] = []
@@ -49,6 +56,12 @@ class Scheduler:
         heapq.heappush(self._planned, (event.at_ms, self._count, event))
         return event
 
+    def put_off(self, event: Event, delay_ms: int, action: Action) -> None:
+        """Plan ``event``, which is running, once more: whoever holds it can still cancel it."""
+        event.at_ms, event.action = self.now_ms + delay_ms, action
+        self._count += 1
+        heapq.heappush(self._planned, (event.at_ms, self._count, event))
+
     def run(self, until: Callable[[], bool], deadline_ms: int) -> bool:
         """Run events until ``until()`` or ``deadline_ms``; whether the first became true."""
         planned = self._planned
@@ -60,5 +73,7 @@ class Scheduler:
             if event.action is not None:
                 action, event.action = event.action, None
                 self.events_run += 1
+                if self.events_run > self._events_max:
+                    raise Livelock(f"more than {self._events_max} events")
                 action()
         return True

@@ -1,12 +1,12 @@
-"""The server's machine: a disk that stays, and one process after another on it.
+"""The server's machine: a disk and a clock that stay, and one process after another on it.
 
-Invariants: a process that the power left never acts again; what the checkers are shown after a recovery is
-the whole log as the files hold it, and the ledger that judges every later append is made from it.
+Invariant: a process that has ended never acts again. Its clock is the machine's: it may be wrong, step either
+way or stand still, and nothing but the age of records may depend on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -15,40 +15,59 @@ from uuid import UUID
 from semel.config import ServerSettings
 from semel.core.log.config import LogConfig
 from semel.errors import StorageError
-from semel.record.batch import Record, assign_offsets, decode_header, encode_batch
+from semel.record.batch import Record, assign_offsets, encode_batch
 from semel.server.broker import Broker
-from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
-from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
-from semel.sim.checkers import Checker
-from semel.sim.consumer import logged_batches
-from semel.sim.disk import Disk, Mount, PowerCut
+from semel.sim.disk import Disk, Killed, Mount, PowerCut, ProcessEnd
 from semel.sim.faults import Counts, Fault, FaultMix
-from semel.sim.history import History, LoggedBatch, Promise
+from semel.sim.history import History, Promise
 from semel.sim.network import Link, Network
 from semel.sim.producer import VETERAN, VETERAN_LAST_SEQUENCE
-from semel.sim.reference import PartitionLedger
 from semel.sim.scheduler import Event, Scheduler
 from semel.sim.shell import ServerShell
 from semel.sim.trace import Trace
+from semel.sim.witness import Witness
 from semel.types import TopicPartition
 
 DATA_DIR: Final = Path("/data")
 RESTART_MS: Final = (20, 3_000)
-PAUSE_MS: Final = (500, 8_000)
+PAUSE_MS: Final = (1_200, 8_000)
+MAINTAIN_EVERY_MS: Final = 3_000
 STEPS_UNTIL_CRASH_MAX: Final = 25
 STEPS_OF_RECOVERY_MAX: Final = 60
+CLOCK_STEP_MS_MAX: Final = 3_600_000
+CLOCK_FREEZE_MS: Final = (1_000, 20_000)
+
+
+class Clock:
+    """The machine's wall clock."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._ahead_ms = 0
+        self._frozen_at_ms = 0
+        self._frozen_until_ms = 0
+
+    def now_ms(self) -> int:
+        if self._scheduler.now_ms < self._frozen_until_ms:
+            return self._frozen_at_ms
+        return self._scheduler.now_ms + self._ahead_ms
+
+    def step_to(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def freeze(self, for_ms: int) -> None:
+        self._frozen_at_ms = self.now_ms()
+        self._frozen_until_ms = self._scheduler.now_ms + for_ms
 
 
 class SimulatedServer:
-    """Starts, serves, crashes, comes back."""
+    """Starts, serves, ends, comes back."""
 
     def __init__(
         self,
         disk: Disk,
-        topic: str,
-        partition_count: int,
         config: LogConfig,
         random: Random,
         scheduler: Scheduler,
@@ -57,11 +76,12 @@ class SimulatedServer:
         counts: Counts,
         mix: Callable[[], FaultMix],
         history: History,
-        checkers: Sequence[Checker],
+        witness: Witness,
+        *,
+        durable: bool,
     ) -> None:
         self._disk = disk
-        self._topic = topic
-        self._settings = StorageSettings(default_config=config)
+        self._settings = StorageSettings(durable=durable, default_config=config)
         self._random = random
         self._scheduler = scheduler
         self._network = network
@@ -69,38 +89,36 @@ class SimulatedServer:
         self._counts = counts
         self._mix = mix
         self._history = history
-        self._checkers = checkers
+        self._witness = witness
         self._shell: ServerShell | None = None
-        self._storage: Storage | None = None
         self._mount: Mount | None = None
-        self._ledgers: dict[TopicPartition, PartitionLedger] = {}
         self._paused_until_ms = 0
-        self.tps: Final = [TopicPartition(topic, number) for number in range(partition_count)]
+        self.storage: Storage | None = None
+        self.clock: Final = Clock(scheduler)
+        self.tps: Final = witness.tps
 
     @property
-    def is_up(self) -> bool:
-        return self._shell is not None
+    def is_durable(self) -> bool:
+        return self._settings.durable
 
     @property
     def is_healthy(self) -> bool:
         """Up, with every partition online."""
-        return self._storage is not None and all(partition.is_online for partition in self._storage)
+        return self.storage is not None and all(partition.is_online for partition in self.storage)
 
     def log_end_offset(self, tp: TopicPartition) -> int:
-        assert self._storage is not None
-        partition = self._storage.partition(tp.topic, tp.partition)
+        assert self.storage is not None
+        partition = self.storage.partition(tp.topic, tp.partition)
         assert partition is not None
         return partition.log_end_offset
 
-    # -- life and death ---------------------------------------------------------------------------------
+    # -- life -------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Before the faults begin: the data folder, and the topic with all its partitions."""
-        storage = Storage.open(DATA_DIR, self._disk.mount(), self._settings, now_ms=self._scheduler.now_ms)
-        storage.create_topic(
-            self._topic, len(self.tps), now_ms=self._scheduler.now_ms, topic_id=UUID(int=0x5E3E1)
-        )
-        storage.close(now_ms=self._scheduler.now_ms)
+        storage = self._open_storage(self._disk.mount())
+        storage.create_topic(self.tps[0].topic, len(self.tps), now_ms=self.clock.now_ms())
+        storage.close(now_ms=self.clock.now_ms())
         for tp in self.tps:
             self._write_past_of_veteran(tp)
 
@@ -120,77 +138,120 @@ class SimulatedServer:
         file.fdatasync()
 
     def start(self) -> None:
-        """A new process: recover, show the checkers what was found, listen."""
+        """A new process: recover, show the witness what was found, listen."""
         mount = self._mount = self._disk.mount()
-        in_recovery = self._random.random() < self._mix().crash_in_recovery
-        if in_recovery:
-            mount.crash_after_steps = self._random.randint(0, STEPS_OF_RECOVERY_MAX)
+        if self._random.random() < self._mix().crash_in_recovery and self._counts.occurs(
+            Fault.CRASH_IN_RECOVERY
+        ):
+            mount.end_inside_step(self._random.randint(0, STEPS_OF_RECOVERY_MAX), self._drawn_end())
         try:
-            storage = Storage.open(DATA_DIR, mount, self._settings, now_ms=self._scheduler.now_ms)
-            mount.crash_after_steps = -1
-            self._show_recovered(storage)
-        except PowerCut:
+            storage = self._open_storage(mount)
+            mount.end_inside_step(-1)
+            self._witness.recovered(storage)
+        except ProcessEnd as end:
             self._counts.bit(Fault.CRASH_IN_RECOVERY)
-            self._power_cut()
+            self._ended(end)
             return
         except StorageError as error:
             self._trace.note("server", f"does not start: {error}")
             mount.alive = False
             self._restart_later()
             return
-        self._storage = storage
+        self.storage = storage
         self._shell = ServerShell(
             Broker(ServerSettings(), storage),
             mount,
             self._random,
-            self._scheduler,
             self._counts,
             self._mix,
-            self._after_sync,
+            self.clock.now_ms,
+            lambda tps: self._witness.synced([storage.partition(tp.topic, tp.partition) for tp in tps]),
             self._later,
         )
         self._network.listener = self
+        self._maintain_later()
 
-    def power_cut(self) -> None:
-        """Now, or (more searching) inside one of the next file operations."""
+    def _open_storage(self, mount: Mount) -> Storage:
+        return Storage.open(
+            DATA_DIR,
+            mount,
+            self._settings,
+            now_ms=self.clock.now_ms(),
+            new_uuid=lambda: UUID(int=self._random.getrandbits(128)),
+        )
+
+    def _maintain_later(self) -> None:
+        def maintain() -> None:
+            if self._shell is not None:
+                self._shell.maintain()
+                self._maintain_later()
+
+        self._later(self._random.randint(1, 2 * MAINTAIN_EVERY_MS), maintain)
+
+    # -- death ------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """End the process: at once, or (more searching) inside one of its next file operations."""
         if self._shell is None or self._mount is None:
             return
+        is_power_cut = self._drawn_end() is PowerCut
         if self._random.random() < self._mix().crash_in_step:
-            self._mount.crash_after_steps = self._random.randint(0, STEPS_UNTIL_CRASH_MAX)
-            return
+            fault = Fault.CRASH_IN_STEP if is_power_cut else Fault.KILL_IN_STEP
+            if self._counts.occurs(fault):
+                steps = self._random.randint(0, STEPS_UNTIL_CRASH_MAX)
+                self._mount.end_inside_step(steps, PowerCut if is_power_cut else Killed)
+        elif is_power_cut:
+            if self._counts.occurs(Fault.POWER_CUT):
+                self.power_cut()
+        elif self._counts.occurs(Fault.KILL):
+            self._counts.bit(Fault.KILL)
+            self.kill()
+
+    def _drawn_end(self) -> type[ProcessEnd]:
+        """Where the page cache is trusted, a power cut voids every promise: only ``kill -9`` happens there."""
+        is_power_cut = self.is_durable and self._random.random() < self._mix().power_cut_share
+        return PowerCut if is_power_cut else Killed
+
+    def power_cut(self) -> None:
         self._counts.bit(Fault.POWER_CUT)
         self._trace.note("server", "power cut")
-        self._power_cut()
+        self._ended(PowerCut())
 
     def kill(self) -> None:
         """kill -9: the page cache survives."""
         if self._shell is not None:
-            self._counts.bit(Fault.KILL)
             self._trace.note("server", "killed")
-            self._end()
-            self._restart_later()
+            self._ended(Killed())
 
     def pause(self) -> None:
         """The process stands still; what arrives waits."""
-        if self._shell is not None:
+        if self._shell is not None and self._counts.occurs(Fault.PAUSE):
             self._counts.bit(Fault.PAUSE)
             self._paused_until_ms = self._scheduler.now_ms + self._random.randint(*PAUSE_MS)
             self._trace.note("server", f"paused until {self._paused_until_ms - self._scheduler.start_ms}")
 
-    def _power_cut(self) -> None:
-        self._end()
-        self._disk.power_cut()
-        self._restart_later()
+    def turn_clock(self) -> None:
+        """Step the clock, or stop it for a while."""
+        if self._random.random() < 0.5:
+            if self._counts.bites(Fault.CLOCK_STEP, self._random, 1.0):
+                self.clock.step_to(self._random.randint(-CLOCK_STEP_MS_MAX, CLOCK_STEP_MS_MAX))
+                self._trace.note("server", f"the clock says {self.clock.now_ms()}")
+        elif self._counts.bites(Fault.CLOCK_FREEZE, self._random, 1.0):
+            self.clock.freeze(self._random.randint(*CLOCK_FREEZE_MS))
+            self._trace.note("server", "the clock stands still")
 
-    def _end(self) -> None:
+    def _ended(self, end: ProcessEnd) -> None:
         if self._mount is not None:
             self._mount.alive = False
-        shell, self._shell, self._storage = self._shell, None, None
+        shell, self._shell, self.storage = self._shell, None, None
         self._network.listener = None
         self._paused_until_ms = 0
         if shell is not None:
             for link in shell.links:
                 self._network.died(link)
+        if isinstance(end, PowerCut):
+            self._disk.power_cut()
+        self._restart_later()
 
     def _restart_later(self) -> None:
         self._scheduler.after(self._random.randint(*RESTART_MS), self.start)
@@ -227,100 +288,6 @@ class SimulatedServer:
         if self._shell is shell:
             try:
                 action(shell)
-            except PowerCut:
-                self._counts.bit(Fault.CRASH_IN_STEP)
-                self._power_cut()
-
-    # -- what the checkers see --------------------------------------------------------------------------
-
-    def _show_recovered(self, storage: Storage) -> None:
-        logs: dict[TopicPartition, list[LoggedBatch]] = {}
-        for tp in self.tps:
-            partition = storage.partition(tp.topic, tp.partition)
-            assert partition is not None, f"{tp} is gone"
-            self._trace.note("server", str(partition.recovery))
-            logs[tp] = batches = _whole_log(partition)
-            ledger = self._ledgers[tp] = PartitionLedger()
-            for batch in batches:
-                ledger.appended(batch.header, batch.header.base_offset)
-            producers = {
-                producer_id: (
-                    entry.producer_epoch,
-                    entry.last_sequence,
-                    tuple((span.base_sequence, span.base_offset) for span in entry.window),
-                )
-                for producer_id, entry in partition.producers()
-            }
-            for checker in self._checkers:
-                checker.recovered(tp, producers, ledger)
-                checker.watermark(tp, partition.high_watermark, partition.log_end_offset)
-            self._observe(partition, ledger)
-        for checker in self._checkers:
-            checker.logs(self._history, logs)
-
-    def show_logs(self) -> dict[TopicPartition, list[LoggedBatch]]:
-        """The end: all logs, shown to the checkers once more."""
-        assert self._storage is not None
-        logs = {}
-        for tp in self.tps:
-            partition = self._storage.partition(tp.topic, tp.partition)
-            assert partition is not None
-            logs[tp] = _whole_log(partition)
-        for checker in self._checkers:
-            checker.logs(self._history, logs)
-        return logs
-
-    def _observe(self, partition: Partition, ledger: PartitionLedger) -> None:
-        """Show the checkers every verdict, by standing in front of the one function that gives them."""
-        append_all, tp = partition.append_all, partition.name
-
-        def observed(incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
-            outcomes = append_all(incoming, now_ms)
-            for one, outcome in zip(incoming, outcomes, strict=True):
-                self._judged(tp, ledger, one, outcome)
-            return outcomes
-
-        partition.append_all = observed  # type: ignore[method-assign]
-
-    def _judged(
-        self, tp: TopicPartition, ledger: PartitionLedger, incoming: Incoming, outcome: AppendOutcome
-    ) -> None:
-        header = decode_header(incoming.batches)
-        if outcome.verdict is None:
-            self._counts.verdict(outcome.error_code.name)
-            self._trace.note("server", f"{tp} {outcome.error_code.name}: {outcome.error_message}")
-            return
-        verdict = type(outcome.verdict).__name__
-        self._counts.verdict(verdict)
-        sequences = (
-            f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}+{header.record_count}"
-        )
-        self._trace.note("server", f"{tp} {sequences} {verdict} at {outcome.base_offset}")
-        known_offset = outcome.base_offset if outcome.base_offset >= 0 else None
-        for checker in self._checkers:
-            checker.judged(tp, header, ledger, verdict, known_offset)
-        if verdict == "Append":
-            ledger.appended(header, outcome.base_offset)
-
-    def _after_sync(self, tps: Sequence[TopicPartition]) -> None:
-        if self._storage is None:
-            return
-        for tp in tps:
-            partition = self._storage.partition(tp.topic, tp.partition)
-            if partition is None:
-                continue
-            self._trace.note("server", f"{tp} synced to {partition.high_watermark}")
-            for checker in self._checkers:
-                checker.watermark(tp, partition.high_watermark, partition.log_end_offset)
-
-
-def _whole_log(partition: Partition) -> list[LoggedBatch]:
-    """Every batch from the log's start to its end, read as a consumer's answer would be."""
-    batches: list[LoggedBatch] = []
-    from_offset = partition.log_start_offset
-    while from_offset < partition.log_end_offset:
-        piece = partition.read(from_offset, 1 << 20, partition.log_end_offset)
-        assert isinstance(piece, Slice)
-        batches += logged_batches(piece.read())
-        from_offset = batches[-1].header.last_offset + 1
-    return batches
+            except ProcessEnd as end:
+                self._counts.bit(Fault.CRASH_IN_STEP if isinstance(end, PowerCut) else Fault.KILL_IN_STEP)
+                self._ended(end)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from semel.sim.network import Link, Network
-from semel.sim.scheduler import Event, Scheduler
+from semel.sim.process import Process
+from semel.sim.scheduler import Event
 from semel.wire.api import ApiKey
 from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, decode_response_header, encode_request_header
 
@@ -33,9 +34,9 @@ class _Waiting:
 class Session:
     """A client's side; connects when it is first needed, and again after a failure."""
 
-    def __init__(self, name: str, scheduler: Scheduler, network: Network) -> None:
+    def __init__(self, name: str, process: Process, network: Network) -> None:
         self.name: Final = name
-        self._scheduler = scheduler
+        self._process = process
         self._network = network
         self._link: Link | None = None
         self._connecting = False
@@ -43,7 +44,6 @@ class Session:
         self._waiting: dict[int, _Waiting] = {}
         self._received = bytearray()
         self._correlation_id = 0
-        self._dead = False
 
     def request(self, api_key: ApiKey, version: int, body: Sequence[Buffer], done: Done) -> None:
         """Send a request, after those before it; its answer may overtake nothing."""
@@ -58,8 +58,7 @@ class Session:
             self._connect()
 
     def die(self) -> None:
-        """The process ends without a word: nothing is ever called again."""
-        self._dead = True
+        """The process has ended without a word: nothing is ever called again."""
         self._waiting.clear()
         self._unsent.clear()
         if self._link is not None:
@@ -69,7 +68,10 @@ class Session:
     # -- the network's side -----------------------------------------------------------------------------
 
     def bytes_arrived(self, link: Link, data: bytes) -> None:
-        if link is not self._link or self._dead:
+        self._process.soon(lambda: self._take(link, data))
+
+    def _take(self, link: Link, data: bytes) -> None:
+        if link is not self._link:
             return
         self._received += data
         while len(self._received) >= LENGTH_BYTES:
@@ -81,14 +83,15 @@ class Session:
             waiting = self._waiting.pop(INT32.unpack_from(frame)[0])
             if waiting.timer is not None:
                 waiting.timer.cancel()
+            if waiting.api_key is not ApiKey.PRODUCE:  # its rows count already
+                self._network.counts.operations += 1
             _, start = decode_response_header(frame, waiting.api_key, waiting.version)
             waiting.done(frame[start:], True)
             if link is not self._link:
                 return
 
     def link_closed(self, link: Link) -> None:
-        if link is self._link and not self._dead:
-            self._lose()
+        self._process.soon(lambda: self._lose() if link is self._link else None)
 
     def _connect(self) -> None:
         self._connecting = True
@@ -96,7 +99,7 @@ class Session:
 
     def _connected(self, link: Link) -> None:
         self._connecting = False
-        if self._dead:
+        if not self._process.alive:
             self._network.died(link)
             return
         self._link = link
@@ -105,7 +108,7 @@ class Session:
 
     def _refused(self) -> None:
         self._connecting = False
-        if self._dead:
+        if not self._process.alive:
             return
         unsent, self._unsent = self._unsent, []
         for _, _, waiting in unsent:
@@ -116,7 +119,7 @@ class Session:
         unsent, self._unsent = self._unsent, []
         for frame, correlation_id, waiting in unsent:
             self._waiting[correlation_id] = waiting
-            waiting.timer = self._scheduler.after(REQUEST_TIMEOUT_MS, self._timed_out)
+            waiting.timer = self._process.after(REQUEST_TIMEOUT_MS, self._timed_out)
             self._link.send(frame)
 
     def _timed_out(self) -> None:

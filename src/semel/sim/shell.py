@@ -21,7 +21,7 @@ from semel.server.outcome import AfterSync, Answer, Disconnect, Handled, WhenRea
 from semel.sim.disk import Mount
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.network import Link
-from semel.sim.scheduler import Event, Scheduler
+from semel.sim.scheduler import Event
 from semel.types import TopicPartition
 from semel.wire.api import ApiKey
 from semel.wire.frames import INT16, INT32, LENGTH_BYTES, MalformedMessage
@@ -30,7 +30,10 @@ ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
 SYNC_MS_MAX: Final = 4
 _API_KEY_AT: Final = slice(LENGTH_BYTES, LENGTH_BYTES + INT16.size)
-_NEVER_SYNC: Final = (INT16.pack(ApiKey.PRODUCE), INT16.pack(ApiKey.FETCH))
+_NEVER_SYNC: Final = frozenset(
+    INT16.pack(api_key)
+    for api_key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.WRITE_TXN_MARKERS)
+)
 SLOW_SYNC_MS: Final = (500, 20_000)
 
 
@@ -69,15 +72,15 @@ class ServerShell:
         broker: Broker,
         mount: Mount,
         random: Random,
-        scheduler: Scheduler,
         counts: Counts,
         mix: Callable[[], FaultMix],
+        clock: Callable[[], int],
         after_sync: Callable[[Sequence[TopicPartition]], None],
         later: Callable[[int, Callable[[], None]], Event],
     ) -> None:
         self._broker = broker
         self._random = random
-        self._scheduler = scheduler
+        self._clock = clock
         self._counts = counts
         self._mix = mix
         self._after_sync = after_sync
@@ -119,7 +122,7 @@ class ServerShell:
             del received[:end]
         while frames and link in self._connections:
             try:
-                now_ms = self._scheduler.now_ms
+                now_ms = self._clock()
                 handled = self._broker.handle_next(frames, ADDRESS, now_ms, lambda: ANSWER_BYTES_MAX)
             except MalformedMessage:
                 self._drop(link)
@@ -131,6 +134,10 @@ class ServerShell:
     def _drop(self, link: Link) -> None:
         self._connections.pop(link, None)
         link.close()
+
+    def maintain(self) -> None:
+        """What the server's housekeeping task does every few minutes."""
+        self._broker.storage.maintain(self._clock())
 
     # -- outcomes ---------------------------------------------------------------------------------------
 
@@ -184,8 +191,7 @@ class ServerShell:
         self._later(self._sync_ms(), lambda: self._round(dirty, waiting))
 
     def _sync_ms(self) -> int:
-        if self._random.random() < self._mix().slow_sync:
-            self._counts.bit(Fault.SLOW_SYNC)
+        if self._counts.bites(Fault.SLOW_SYNC, self._random, self._mix().slow_sync):
             return self._random.randint(*SLOW_SYNC_MS)
         return self._random.randint(1, SYNC_MS_MAX)
 

@@ -1,7 +1,8 @@
 """One seed: a world is drawn, lives through its faults, heals, and must then finish everything.
 
 The same seed gives the same history, to the byte of its trace. A history ends in a :class:`SeedResult`,
-whatever happened: an invariant that was violated, a defect that raised, or work that did not finish.
+whatever happened: an invariant that was violated, a defect that raised, or work that did not finish. The
+faults go on until enough has happened (:data:`OPERATIONS_MIN`, :data:`FAULTS_MIN`), so that no seed is idle.
 """
 
 from __future__ import annotations
@@ -15,20 +16,39 @@ from typing import Final
 
 from semel.core.log.config import LogConfig
 from semel.sim.checkers import all_checkers
-from semel.sim.consumer import SimulatedConsumer
+from semel.sim.coda import live_coda
 from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix
-from semel.sim.history import History, Promise, Violation
+from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
+from semel.sim.history import History, Violation
 from semel.sim.network import Network
-from semel.sim.producer import SimulatedProducer
 from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
 from semel.sim.trace import Trace
+from semel.sim.witness import Witness
+from semel.sim.workload import Workload
+from semel.types import TopicPartition
 
 TOPIC: Final = "events"
+OPERATIONS_MIN: Final = 1_000
+FAULTS_MIN: Final = 20
+FAULTS_FOR_MS: Final = (6_000, 18_000)
+FAULTS_FOR_MS_MAX: Final = 240_000
 HEALED_WITHIN_MS: Final = 120_000
-FAULTS_FOR_MS: Final = (20_000, 60_000)
+CUT_MS: Final = (500, 8_000)
 TRACE_TAIL_LINES: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Which parts of a seed's history are told: all of it, or (to shrink a failure) less."""
+
+    kept: frozenset[int] | None = None  # the numbers of the occasions that are kept; None: all
+    operations_min: int = OPERATIONS_MIN
+    faults_min: int = FAULTS_MIN
+    faults_for_ms_max: int = FAULTS_FOR_MS_MAX
+
+
+WHOLE: Final = Telling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +61,59 @@ class SeedResult:
     trace_tail: tuple[str, ...]
     operations: int
     simulated_ms: int
+    events: int
     faults: Counter[Fault]
     verdicts: Counter[str]
+    occasions: tuple[Occasion, ...]
+
+    @property
+    def invariant(self) -> str | None:
+        """The name of the checker, or of the exception, that ended the seed."""
+        return None if self.violation is None else self.violation.split(":", 1)[0]
 
 
 class Simulation:
     """The world of one seed."""
 
-    def __init__(self, seed: int, mix: FaultMix | None = None) -> None:
+    def __init__(self, seed: int, telling: Telling = WHOLE, mix: FaultMix | None = None) -> None:
         self.seed: Final = seed
-        self.random = Random(seed)
+        self._telling = telling
+        self.random = self._stream("world")
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler)
-        self.counts = Counts()
+        self.counts = Counts(lambda: self.scheduler.elapsed_ms, telling.kept)
         self.history = History()
         drawn = FaultMix.draw(self.random)
         self._mix = NO_FAULTS
         self._mix_of_faults = drawn if mix is None else mix
         self.checkers = all_checkers()
-        self.network = Network(self.scheduler, self.random, self.trace, self.counts, self._current_mix)
-        self.disk = Disk(self.random, self.trace, self.counts, self._current_mix)
+        self.network = Network(
+            self.scheduler, self._stream("network"), self.trace, self.counts, self._current_mix
+        )
+        self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
+        tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
+        self.witness = Witness(tps, self.history, self.checkers, self.counts, self.trace)
         self.server = SimulatedServer(
             self.disk,
-            TOPIC,
-            self.random.randint(1, 3),
-            LogConfig(segment_bytes=self.random.choice((1_200, 3_000, 20_000)), index_interval_bytes=300),
-            self.random,
+            LogConfig(
+                segment_bytes=self.random.choice((1_200, 3_000, 20_000)),
+                index_interval_bytes=300,
+                retention_bytes=self.random.choice((-1, -1, 4_000)),
+                retention_ms=self.random.choice((-1, -1, 20_000, 1_800_000)),
+            ),
+            self._stream("server"),
+            self.scheduler,
+            self.network,
+            self.trace,
+            self.counts,
+            self._current_mix,
+            self.history,
+            self.witness,
+            durable=self._mix_of_faults.durable,
+        )
+        self.workload = Workload(
+            seed,
+            self._stream("workload"),
             self.scheduler,
             self.network,
             self.trace,
@@ -74,9 +121,12 @@ class Simulation:
             self._current_mix,
             self.history,
             self.checkers,
+            self.server,
         )
-        self.consumers: list[SimulatedConsumer] = []
-        self.producers: list[SimulatedProducer] = []
+
+    def _stream(self, name: str) -> Random:
+        """Random numbers for one part of the world, so that no part's draws move another's."""
+        return Random(f"{self.seed}/{name}")
 
     def _current_mix(self) -> FaultMix:
         return self._mix
@@ -96,10 +146,12 @@ class Simulation:
             self.trace.sha256,
             violation,
             tuple(self.trace.tail(TRACE_TAIL_LINES)) if violation else (),
-            len(self.history.records),
+            self.counts.operations,
             self.scheduler.elapsed_ms,
+            self.scheduler.events_run,
             self.counts.faults,
             self.counts.verdicts,
+            tuple(self.counts.occasions) if violation else (),
         )
 
     # -- phases -----------------------------------------------------------------------------------------
@@ -109,98 +161,71 @@ class Simulation:
         self._mix = self._mix_of_faults
         self.trace.note("world", f"seed {self.seed} {self._mix}")
         self.server.start()
-        for tp in self.server.tps:
-            self.consumers.append(SimulatedConsumer(tp, self.scheduler, self.network, self.checkers))
-        for number in range(self.random.randint(1, 4)):
-            self._start_producer(number, 0, self.random.randint(20, 140))
+        self.workload.start()
         self._plan_faults()
-        faults_for_ms = self.random.randint(*FAULTS_FOR_MS)
-        self.scheduler.run(lambda: False, self.scheduler.now_ms + faults_for_ms)
+        self._live_with_faults()
         self._heal()
-        if not self.scheduler.run(self._is_finished, self.scheduler.now_ms + HEALED_WITHIN_MS):
-            raise Violation("healed_world_finishes", self._what_is_open())
-        self.server.show_logs()
+        self.finish("everything to settle")
+        assert self.server.storage is not None
+        self.witness.show_logs(self.server.storage)
+        live_coda(self)
+
+    def _live_with_faults(self) -> None:
+        telling, begin_ms = self._telling, self.scheduler.now_ms
+        at_least_ms = begin_ms + self.random.randint(*FAULTS_FOR_MS)
+        self.scheduler.run(lambda: False, min(at_least_ms, begin_ms + telling.faults_for_ms_max))
+        self.scheduler.run(
+            lambda: (
+                self.counts.operations >= telling.operations_min
+                and self.counts.faults.total() >= telling.faults_min
+            ),
+            begin_ms + telling.faults_for_ms_max,
+        )
 
     def _heal(self) -> None:
         self.trace.note("world", "healed")
         self._mix = NO_FAULTS
+        self.workload.stop()
         if not self.server.is_healthy:
             self.server.kill()
 
-    def _is_finished(self) -> bool:
-        return (
-            self.server.is_healthy
-            and all(producer.is_done or not producer.alive for producer in self.producers)
-            and all(consumer.next_offset == self._end_of(consumer) for consumer in self.consumers)
-        )
-
-    def _end_of(self, consumer: SimulatedConsumer) -> int:
-        return self.server.log_end_offset(consumer.tp)
-
-    def _what_is_open(self) -> str:
-        open_records = [record.value for record in self.history.promised(Promise.OPEN)]
-        behind = [f"{consumer.tp} at {consumer.next_offset}" for consumer in self.consumers]
-        return (
-            f"after {HEALED_WITHIN_MS} ms without faults: server healthy {self.server.is_healthy}, "
-            f"{len(open_records)} records open {open_records[:5]}, readers {behind}"
-        )
+    def finish(self, what: str) -> None:
+        """Nothing is broken any more, so all that is open must end."""
+        deadline_ms = self.scheduler.now_ms + HEALED_WITHIN_MS
+        if not self.scheduler.run(lambda: self.server.is_healthy and self.workload.is_finished, deadline_ms):
+            raise Violation(
+                "healed_world_finishes",
+                f"{HEALED_WITHIN_MS} ms without faults were not enough for {what}: server healthy "
+                f"{self.server.is_healthy}, {self.workload.what_is_open()}",
+            )
 
     # -- what is planned --------------------------------------------------------------------------------
 
-    def _start_producer(self, number: int, life: int, rows: int) -> None:
-        name = f"p{number}"
-        named = number % 2 == 1
-        producer = SimulatedProducer(
-            name,
-            life,
-            name if named else None,
-            rows,
-            self.server.tps,
-            self.random,
-            self.scheduler,
-            self.network,
-            self.trace,
-            self.history,
-            is_veteran=number == 0 and life == 0,
-        )
-        self.producers.append(producer)
-        interval_ms = self._mix_of_faults.producer_crash_interval_ms
+    def _plan_faults(self) -> None:
+        mix = self._mix_of_faults
+        self._repeat(mix.crash_interval_ms, self.server.crash)
+        self._repeat(mix.pause_interval_ms, self.server.pause)
+        self._repeat(mix.clock_interval_ms, self.server.turn_clock)
+        self._repeat(mix.client_pause_interval_ms, self.workload.pause_a_client)
+        self._repeat(mix.cut_interval_ms, self._cut)
+
+    def _cut(self) -> None:
+        if self.counts.bites(Fault.ONE_WAY_CUT, self.random, 1.0):
+            until_ms = self.scheduler.now_ms + self.random.randint(*CUT_MS)
+            self.network.cut(from_clients=self.random.random() < 0.5, until_ms=until_ms)
+
+    def _repeat(self, interval_ms: int, action: Callable[[], None]) -> None:
         if not interval_ms:
             return
 
-        def crash() -> None:
-            if self._mix is not NO_FAULTS and not producer.is_done:
-                self.counts.bit(Fault.PRODUCER_CRASH)
-                producer.die()
-                self._start_producer(number, life + 1, max(producer.rows_left, 10))
-
-        self.scheduler.after(self._drawn_ms(interval_ms), crash)
-
-    def _plan_faults(self) -> None:
-        mix = self._mix_of_faults
-        if mix.crash_interval_ms:
-            self._repeat(mix.crash_interval_ms, self._crash)
-        if mix.pause_interval_ms:
-            self._repeat(mix.pause_interval_ms, self.server.pause)
-
-    def _crash(self) -> None:
-        if self.random.random() < self._mix_of_faults.power_cut_share:
-            self.server.power_cut()
-        else:
-            self.server.kill()
-
-    def _repeat(self, interval_ms: int, action: Callable[[], None]) -> None:
         def again() -> None:
             if self._mix is not NO_FAULTS:
                 action()
                 self._repeat(interval_ms, action)
 
-        self.scheduler.after(self._drawn_ms(interval_ms), again)
-
-    def _drawn_ms(self, mean_ms: int) -> int:
-        return 1 + int(self.random.expovariate(1 / mean_ms))
+        self.scheduler.after(1 + int(self.random.expovariate(1 / interval_ms)), again)
 
 
-def run_seed(seed: int) -> SeedResult:
+def run_seed(seed: int, telling: Telling = WHOLE) -> SeedResult:
     """Live through one seed."""
-    return Simulation(seed).run()
+    return Simulation(seed, telling).run()

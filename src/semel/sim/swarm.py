@@ -1,11 +1,13 @@
 """Many seeds, on several processes, into one report.
 
-A run fails if a seed violates an invariant, or if a kind of fault never bit: what did not happen was not
-tested. The latter needs enough seeds, so it is asked of runs of :data:`SEEDS_THAT_MEET_EVERY_FAULT` or more.
+A run fails if a seed violates an invariant, or if a kind of fault or of verdict never occurred: what did not
+happen was not tested. The latter needs enough seeds, so it is asked of runs of
+:data:`SEEDS_THAT_MEET_EVERY_FAULT` or more.
 """
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +15,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
+from semel.sim import verdicts
 from semel.sim.faults import Fault
-from semel.sim.simulation import SeedResult, run_seed
+from semel.sim.simulation import WHOLE, SeedResult, Telling, run_seed
+from semel.sim.watchdog import watched
 
 SEEDS_THAT_MEET_EVERY_FAULT: Final = 200
 _SEEDS_PER_TASK: Final = 10
@@ -26,12 +30,17 @@ class SwarmReport:
 
     seeds: int = 0
     operations: int = 0
+    fewest_operations: int = 0
+    fewest_faults: int = 0
     simulated_ms: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     failures: list[SeedResult] = field(default_factory=list)
 
     def add(self, result: SeedResult) -> None:
+        faults = result.faults.total()
+        self.fewest_operations = min(self.fewest_operations or result.operations, result.operations)
+        self.fewest_faults = min(self.fewest_faults or faults, faults)
         self.seeds += 1
         self.operations += result.operations
         self.simulated_ms += result.simulated_ms
@@ -41,30 +50,35 @@ class SwarmReport:
             self.failures.append(result)
 
     @property
-    def faults_that_never_bit(self) -> list[Fault]:
-        return [fault for fault in Fault if not self.faults[fault]]
+    def never_seen(self) -> list[str]:
+        """The kinds of faults and verdicts that did not occur."""
+        return [
+            *(fault for fault in Fault if not self.faults[fault]),
+            *(verdict for verdict in verdicts.EXPECTED if not self.verdicts[verdict]),
+        ]
 
     @property
     def is_clean(self) -> bool:
-        missed = self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT and bool(self.faults_that_never_bit)
+        missed = self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT and bool(self.never_seen)
         return not self.failures and not missed
 
     def lines(self) -> Iterator[str]:
         """The report for people: failures with their traces, then the counts."""
         for failure in self.failures:
             yield f"seed {failure.seed} FAILED: {failure.violation}"
-            yield f"  again: semel sim --seed {failure.seed} --seeds 1"
+            yield f"  again: python -m semel.sim --seed {failure.seed} --seeds 1"
             yield from (f"  {line}" for line in failure.trace_tail)
         yield (
-            f"{self.seeds} seeds, {self.operations} records, {self.simulated_ms / 3_600_000:.1f} simulated "
-            f"hours, {self.faults.total()} faults, {len(self.failures)} seeds failed"
+            f"{self.seeds} seeds, {self.operations} operations (at least {self.fewest_operations} a seed), "
+            f"{self.faults.total()} faults (at least {self.fewest_faults} a seed), "
+            f"{self.simulated_ms / 3_600_000:.1f} simulated hours, {len(self.failures)} seeds failed"
         )
-        width = max(len(fault) for fault in Fault)
-        for fault in Fault:
-            never = "  NEVER BIT" if not self.faults[fault] else ""
-            yield f"  {fault:<{width}} {self.faults[fault]:>8}{never}"
-        for verdict, count in sorted(self.verdicts.items()):
-            yield f"  {'verdict: ' + verdict:<{width}} {count:>8}"
+        seen = Counter({str(fault): count for fault, count in self.faults.items()}) + self.verdicts
+        names = [*Fault, *sorted(self.verdicts.keys() | set(verdicts.EXPECTED))]
+        width = max(map(len, names))
+        for name in names:
+            count = seen[name]
+            yield f"  {name:<{width}} {count:>8}{'' if count else '  NEVER SEEN'}"
 
 
 def run_seeds(
@@ -86,9 +100,21 @@ def run_seeds(
     return report
 
 
+def run_watched(seed: int, telling: Telling = WHOLE) -> SeedResult:
+    """One seed, which may not hang; without the pauses of the collector, which would find little."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with watched():
+            return run_seed(seed, telling)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _results(seeds: range, workers: int) -> Iterator[SeedResult]:
     if workers <= 1:
-        yield from map(run_seed, seeds)
+        yield from map(run_watched, seeds)
         return
     tasks = [seeds[start : start + _SEEDS_PER_TASK] for start in range(0, len(seeds), _SEEDS_PER_TASK)]
     context = multiprocessing.get_context("spawn")
@@ -101,4 +127,6 @@ def _results(seeds: range, workers: int) -> Iterator[SeedResult]:
 
 
 def _run_task(seeds: Iterable[int]) -> list[SeedResult]:
-    return [run_seed(seed) for seed in seeds]
+    results = [run_watched(seed) for seed in seeds]
+    gc.collect()
+    return results

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
+from semel.spark.option_names import OPTIONS, REFUSED, Side, names_of
 from semel.types import TopicPartition
 
 POLL_TIMEOUT_MS: Final = 120_000  # kafkaConsumer.pollTimeoutMs
@@ -22,39 +23,8 @@ _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
+_SECURITY: Final = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
 _SPARK_OWN: Final = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
-_SOURCE: Final = frozenset(
-    {
-        "subscribe", "subscribepattern", "assign",
-        "startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp",
-        "startingoffsetsbytimestampstrategy",
-        "endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp",
-        "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay",
-        "minpartitions", "maxrecordsperpartition", "includeheaders", "failondataloss",
-        "commitgroup", "kafkaconsumer.polltimeoutms",
-        "fetchoffset.numretries", "fetchoffset.retryintervalms",
-    }
-)  # fmt: skip
-_SINK: Final = frozenset({"topic", "exactlyonce", "sinkid", "txnappid", "txnversion", "includeheaders"})
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
-_NO_GROUP: Final = "the source reads without a group; commitGroup names one that is told how far the query is"
-_REFUSED: Final = {
-    "kafka.group.id": _NO_GROUP,
-    "groupidprefix": _NO_GROUP,
-    "kafka.auto.offset.reset": "use startingOffsets",
-    "kafka.key.deserializer": "keys are read as bytes",
-    "kafka.value.deserializer": "values are read as bytes",
-    "kafka.key.serializer": "keys are written as bytes",
-    "kafka.value.serializer": "values are written as bytes",
-    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
-    "kafka.interceptor.classes": "there are no interceptors here",
-}
-_KAFKA: Final = frozenset(
-    {
-        "kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.ms", "kafka.isolation.level",
-        "kafka.compression.type", "kafka.max.request.size", "kafka.max.partition.fetch.bytes", "kafka.acks",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +88,13 @@ class SinkOptions:
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Parsed and checked; ``ConfigError`` names the option."""
-    given = _known(options, _SOURCE)
+    given = _known(options, Side.STREAM_SOURCE if streaming else Side.BATCH_SOURCE)
     chosen = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
     if len(chosen) != 1:
         raise ConfigError(
             "exactly one of the options subscribe, subscribePattern and assign is needed"
             + (f", not {' and '.join(chosen)}" if chosen else "")
         )
-    if streaming:
-        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
-            if name.lower() in given:
-                raise ConfigError(f"option {name} is for batch queries; a stream has no end")
-    else:
-        for name in _STREAM_ONLY:
-            if name.lower() in given:
-                raise ConfigError(f"option {name} is for streaming queries")
     rows_min = _positive(given, "minOffsetsPerTrigger")
     rows_max = _positive(given, "maxOffsetsPerTrigger")
     if rows_min is not None and rows_max is not None and rows_min > rows_max:
@@ -178,7 +140,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Parsed and checked; ``ConfigError`` names the option."""
-    given = _known(options, _SINK)
+    given = _known(options, Side.STREAM_SINK if streaming else Side.BATCH_SINK)
     protocol = given.get("exactlyonce", "sequenced").lower()
     if protocol != "sequenced":
         raise ConfigError(
@@ -200,12 +162,8 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     txn_app_id, version = given.get("txnappid"), given.get("txnversion")
     if (txn_app_id is None) != (version is None):
         raise ConfigError("the options txnAppId and txnVersion name a batch write together: give both")
-    if version is not None and (streaming or not version.isdigit()):
-        raise ConfigError(
-            "options txnAppId and txnVersion are for batch writes; a stream has its sinkId"
-            if streaming
-            else f"option txnVersion={version!r} has to be a number that rises"
-        )
+    if version is not None and not version.isdigit():
+        raise ConfigError(f"option txnVersion={version!r} has to be a number that rises")
     return SinkOptions(
         connection=_connection(given),
         topic=given.get("topic") or None,
@@ -217,20 +175,40 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     )
 
 
-def _known(options: Mapping[str, str], own: frozenset[str]) -> dict[str, str]:
+def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items()}
+    known = names_of(side)
+    refused = {name.lower(): why for name, why in REFUSED.items()}
+    elsewhere = names_of(Side.BOTH)
     for name in given:
-        if name in own or name in _KAFKA or name in _SPARK_OWN:
+        if name in known or name in _SPARK_OWN:
             continue
-        if name in _REFUSED:
-            raise ConfigError(f"option {name} is not supported: {_REFUSED[name]}")
-        near = difflib.get_close_matches(name, _spelled(own | _KAFKA), n=1)
-        raise ConfigError(f"option {name} is not supported" + (f"; did you mean {near[0]}?" if near else ""))
+        if name.startswith(_SECURITY):
+            if name == "kafka.security.protocol" and given[name].upper() == "PLAINTEXT":
+                continue
+            raise ConfigError(
+                f"option {name} is not supported: TLS and SASL are not there yet, only PLAINTEXT"
+            )
+        if name in refused:
+            raise ConfigError(f"option {name} is not supported: {refused[name]}")
+        if name in elsewhere:
+            raise ConfigError(f"option {elsewhere[name]} is for {_users(name)}")
+        near = difflib.get_close_matches(name, sorted(known), n=1)
+        raise ConfigError(
+            f"option {name} is not supported" + (f"; did you mean {known[near[0]]}?" if near else "")
+        )
     return given
 
 
-def _spelled(names: Iterable[str]) -> list[str]:
-    return sorted(names)
+def _users(name: str) -> str:
+    side = next(option.side for option in OPTIONS if option.name.lower() == name)
+    return {
+        Side.STREAM_SOURCE: "streaming queries",
+        Side.BATCH_SOURCE: "batch queries; a stream has no end",
+        Side.STREAM_SINK: "streaming sinks",
+        Side.BATCH_SINK: "batch writes; a stream has its sinkId",
+        Side.SOURCE: "sources",
+    }.get(side, "sinks")
 
 
 def _connection(given: Mapping[str, str]) -> Connection:

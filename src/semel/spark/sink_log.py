@@ -15,6 +15,7 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Fence, JournalRecord, OutputTopic, decode, encode
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
+from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
 from semel.spark.connections import connect
 from semel.spark.options import Connection
@@ -22,14 +23,29 @@ from semel.spark.reading import read_range
 from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
 PARTITION_COUNT: Final = 8
+# Kept for ever: a sink that stood still for long must find its decisions. A DECISION of many writers is large.
+DECISION_LOG_CONFIG: Final = {
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "max.message.bytes": str(16 * 2**20),
+}
+_PLAIN_BYTES_MAX: Final = 16 * 1024
 APPEND_TIMEOUT_MS: Final = 60_000
-_RETRY_PAUSE_S: Final = 0.1
+RETRY_PAUSE_S: Final = 0.1
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
 def owner() -> str:
     """Who holds a sink, for the error of whoever lost it."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def planning_query(checkpoint: str) -> str:
+    """What all planner processes of one running query have in common: their parent, and its checkpoint.
+
+    Spark lets a checkpoint have one running query in a session, and its planners have one daemon.
+    """
+    return f"{socket.gethostname()}:{os.getppid()}:{checkpoint}" if checkpoint else ""
 
 
 class SinkLog:
@@ -46,12 +62,12 @@ class SinkLog:
         if self._partition is None:
             count = topic_partition_count(self.cluster, SINKS_TOPIC)
             if count is None:
-                create_topic(self.cluster, SINKS_TOPIC, PARTITION_COUNT)
+                create_topic(self.cluster, SINKS_TOPIC, PARTITION_COUNT, DECISION_LOG_CONFIG)
                 count = topic_partition_count(self.cluster, SINKS_TOPIC) or PARTITION_COUNT
             self._partition = TopicPartition(SINKS_TOPIC, partition_for_key(self.sink_id.encode(), count))
         return self._partition
 
-    def take_over(self) -> tuple[ProducerGrant, int]:
+    def take_over(self, query: str = "") -> tuple[ProducerGrant, int]:
         """The sink's own identity with a raised epoch, and the sink's epoch; its FENCE is in the log.
 
         From now on the log refuses any older driver. A generation that is used up ends here.
@@ -62,7 +78,7 @@ class SinkLog:
         while True:
             grant = self.cluster.init_producer_id(transactional_id=identity_name(self.sink_id, generation))
             sink_epoch = sink_epoch_of(generation, grant.producer_epoch)
-            self.append(Fence(self.sink_id, sink_epoch, owner()), grant, sequence=0)
+            self.append(Fence(self.sink_id, sink_epoch, owner(), query), grant, sequence=0)
             if not is_last(sink_epoch):
                 return grant, sink_epoch
             generation += 1
@@ -75,6 +91,7 @@ class SinkLog:
             producer_id=-1 if grant is None else grant.producer_id,
             producer_epoch=-1 if grant is None else grant.producer_epoch,
             base_sequence=sequence,
+            compression=Compression.NONE if len(value) <= _PLAIN_BYTES_MAX else Compression.ZSTD,
         )
         produced = produce_until_answered(self.cluster, {self.partition: bytes(batch)})[self.partition]
         code = ErrorCode.of(produced.error_code)
@@ -145,7 +162,7 @@ def produce_until_answered(
             passing = isinstance(failed, ConnectionLost) or failed.code.retriable
             if not passing or time.monotonic() > deadline:
                 raise
-            time.sleep(_RETRY_PAUSE_S)
+            time.sleep(RETRY_PAUSE_S)
             continue
         for tp, answer in produced.items():
             code = ErrorCode.of(answer.error_code)
@@ -155,7 +172,7 @@ def produce_until_answered(
                 raise BrokerError(code, f"writing to {tp}")
         if len(answers) == len(batches):
             return answers
-        time.sleep(_RETRY_PAUSE_S)
+        time.sleep(RETRY_PAUSE_S)
 
 
 def find_output(cluster: Cluster, topic: str) -> OutputTopic | None:
@@ -178,10 +195,12 @@ def topic_partition_count(cluster: Cluster, topic: str) -> int | None:
     return len(found.partitions) if found is not None and not found.error_code else None
 
 
-def create_topic(cluster: Cluster, topic: str, partition_count: int) -> None:
+def create_topic(
+    cluster: Cluster, topic: str, partition_count: int, config: Mapping[str, str] | None = None
+) -> None:
     """Make ``topic``; another process may have been faster."""
     try:
-        cluster.create_topics({topic: partition_count})
+        cluster.create_topics({topic: partition_count}, configs={topic: config} if config else None)
     except BrokerError as refused:
         if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise

@@ -26,7 +26,7 @@ from semel.spark.commit import Attempted, decide_batch
 from semel.spark.notes import TaskIdentity, drop_notes, read_notes, this_task
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, history_of
+from semel.spark.sink_log import SinkLog, history_of, planning_query
 from semel.spark.takeover import begin_run
 from semel.spark.task_write import TaskWrite
 
@@ -57,17 +57,20 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     assert options.sink_id is not None
     log = SinkLog(options.connection, options.sink_id)
     key = (os.getpid(), options.connection, options.sink_id, checkpoint)
+    query = planning_query(checkpoint)
     held = _RUNS.pop(key, None)  # gone, should anything below fail: a new run is always safe
-    ticket = None if held is None else _next_in_run(held, history_of(log, options.connection))
+    history = history_of(log, options.connection)
+    ticket = None if held is None else _next_in_run(held, history, query)
     if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
-        ticket = begin_run(options, log)
-    _RUNS[key] = _Planned(ticket, history_of(log, options.connection).decision)
+        ticket = begin_run(options, log, query=query)
+        history = history_of(log, options.connection)
+    _RUNS[key] = _Planned(ticket, history.decision)
     return ticket
 
 
-def _next_in_run(held: _Planned, history: SinkHistory) -> Ticket | None:
+def _next_in_run(held: _Planned, history: SinkHistory, query: str) -> Ticket | None:
     decided = history.decision is not None and history.decision is not held.decided_before
-    if not allow(run.goes_on(history, held.ticket.sink_epoch, decided)):
+    if not allow(run.goes_on(history, held.ticket.sink_epoch, decided, query)):
         return None
     return run.next_ticket(held.ticket, history, held.ticket.journal_sequence + 1)
 

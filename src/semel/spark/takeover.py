@@ -6,6 +6,7 @@ every known writer in every output partition, scan the output, BEGIN.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from semel.client.blocking import Cluster
@@ -18,6 +19,8 @@ from semel.errors import BrokerError, ErrorCode, SinkFenced
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
 from semel.spark.sink_log import (
+    APPEND_TIMEOUT_MS,
+    RETRY_PAUSE_S,
     SinkLog,
     cleanup_policy,
     create_topic,
@@ -31,12 +34,12 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, To
 _NEW_TOPIC_PARTITIONS = 1
 
 
-def begin_run(options: SinkOptions, log: SinkLog, only_writers_of: str = "") -> Ticket:
+def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", query: str = "") -> Ticket:
     """A new run; safe at any time between micro-batches, whoever else believes to hold the sink.
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
-    grant, sink_epoch = log.take_over()
+    grant, sink_epoch = log.take_over(query)
     history = history_of(log, options.connection).of_writers(only_writers_of)
     _stop_if_fenced(history, sink_epoch)
     found = _outputs(log.cluster, run.output_topics(history, options.topic), options.topic)
@@ -83,6 +86,7 @@ def fence_writers(
 ) -> None:
     """Raise writers to exactly the given epochs; a higher one in the log is a newer driver's."""
     waiting = {writer: outputs for writer, outputs in fences.items() if outputs}
+    deadline_s = time.monotonic() + APPEND_TIMEOUT_MS / 1000
     while waiting:
         answers = cluster.write_fence(waiting)
         again: dict[tuple[int, int], list[TopicPartition]] = {}
@@ -93,11 +97,13 @@ def fence_writers(
                     raise SinkFenced(
                         f"another driver has taken sink {sink_id!r} over: {tp} holds a newer fence"
                     )
-                if code.retriable:
+                if code.retriable and time.monotonic() < deadline_s:
                     again.setdefault((producer_id, epoch), []).append(tp)
                 elif code is not ErrorCode.NONE:
                     raise BrokerError(code, f"fencing writers of sink {sink_id!r} in {tp}")
         waiting = again
+        if waiting:
+            time.sleep(RETRY_PAUSE_S)
 
 
 def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:

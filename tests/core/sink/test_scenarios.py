@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from semel.core.sink.journal import Fence
 from semel.core.sink.ranges import SourceRange, Verdict
+from semel.core.sink.run import goes_on
 from semel.types import TopicPartition
 
 SOURCE = TopicPartition("in", 0)
@@ -378,3 +380,29 @@ def test_an_idle_source_partition_of_a_skipped_range_is_not_looked_at(driver, ro
     d.batch((first, rows(0, 2)))
     d.batch((SourceRange(other, 0, 3), rows(10, 13)), batch_id=1)
     assert driver().batch((first, rows(0, 2))) is None
+
+
+def test_a_planner_of_the_same_query_begins_anew_and_another_query_stops(world, driver, source, rows):
+    """Planner processes are pooled: the run that this one held was taken over by its own query's other one."""
+    d = driver()
+    d.batch((source(0, 2), rows(0, 2)))
+    taken = Fence("orders", d.sink_epoch + 1, "process 2 on here", "here:1:checkpoint")
+    world.append_as_driver(taken)
+    assert goes_on(world.history(), d.sink_epoch, True, "here:1:checkpoint") is False
+    for other in ("here:1:elsewhere", ""):
+        assert goes_on(world.history(), d.sink_epoch, True, other).reason.value == "SinkFenced"
+
+
+def test_before_the_first_decision_fewer_rows_count_as_a_surplus_and_the_next_batch_differs(
+    world, driver, source, rows, stopped
+):
+    """There is no decided query yet to tell a mended plan from another query's smaller micro-batches."""
+    killed = driver().plan().task(source(0, 4), rows(0, 4))
+    killed.open()
+    killed.send()
+    d = driver()
+    d.batch((source(0, 4), rows(0, 2)))
+    assert world.visible() == rows(0, 4)
+    with stopped("NonDeterministicReplay"):
+        d.batch((source(4, 8), rows(4, 8)), batch_id=1)
+    assert world.visible() == rows(0, 4)

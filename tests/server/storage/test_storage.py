@@ -277,3 +277,21 @@ def test_a_folder_that_ignores_case_costs_no_topic_its_records(open_storage, mon
     assert isinstance(refused, Refused)
     assert refused.error_code is ErrorCode.INVALID_TOPIC
     assert (storage.data_dir / "t-0").is_dir()
+
+
+def test_every_new_id_comes_from_the_source_that_was_given(tmp_path: Path) -> None:
+    from semel.server.storage.storage import Storage
+
+    given: list[UUID] = []
+
+    def new_uuid() -> UUID:
+        given.append(UUID(int=len(given) + 1))
+        return given[-1]
+
+    storage = Storage.open(tmp_path / "data", now_ms=0, new_uuid=new_uuid)
+    topic = storage.create_topic("events", now_ms=0)
+    assert isinstance(topic, Topic)
+    assert (storage.cluster_id, topic.topic_id) == ("AAAAAAAAAAAAAAAAAAAAAQ", UUID(int=2))
+    storage.delete_topic("events", now_ms=0)
+    assert len(given) == 3  # the name that the removed folder has until it is empty
+    storage.close(now_ms=0)

@@ -13,8 +13,8 @@ from typing import Final
 
 from semel.core.client.fate import PartFate, Stored
 from semel.core.client.resume import Position, SavedIdentity, SavedPartition
-from semel.sequence import advance
-from semel.types import ProducerGrant, TopicPartition
+from semel.sequence import advance, distance
+from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
 ROWS_A_TURN: Final = 512  # rows without a key stay on one partition this long, so that batches fill
 
@@ -139,6 +139,11 @@ class Progress:
             return False
         return True
 
+    @property
+    def rows_missing(self) -> int:
+        """Rows behind the saved position that an earlier run stored and this one was not handed yet."""
+        return sum(max(0, line.resumed_stored - line.handed) for line in self._lines.values())
+
     def handed_to_topic(self, topic: str) -> int:
         return self._handed_to_topic[topic]
 
@@ -156,14 +161,23 @@ class Progress:
         self._row_is_open = False
 
     def stored(self, tp: TopicPartition, fate: PartFate, record_count: int) -> None:
-        """A batch is stored; fates that are not Stored change nothing."""
+        """A batch is stored, and with it every row before it: the log takes sequences in order only.
+
+        Its answer may overtake theirs, when they went out on a connection that broke. Fates that are not
+        Stored change nothing.
+        """
         if not isinstance(fate, Stored):
             return
         line = self._lines[tp]
-        line.stored += record_count
+        last_sequence = advance(fate.base_sequence, record_count - 1)
+        first = line.last_sequence == NO_SEQUENCE
+        rows_more = last_sequence + 1 if first else distance(last_sequence, line.last_sequence)
+        if rows_more <= 0:
+            return
+        line.stored += rows_more
+        line.last_sequence = last_sequence
         if fate.base_offset is not None:
             line.counted, line.counted_to_offset = line.stored, fate.base_offset + record_count
-        line.last_sequence = advance(fate.base_sequence, record_count - 1)
 
     def to_save(self) -> SavedIdentity | None:
         """The identity at the open mark, if everything up to it is stored; closes the mark."""

@@ -21,8 +21,10 @@ a crash the log holds, of each partition, the first ``total`` rows handed. The r
 4. saves ``total`` as ``stored`` under the new epoch, before it appends anything;
 5. is handed the rows after P again, and drops, for each partition, the first ``total - handed`` of them.
 
-Batch size, linger and compression do not enter. A crash between any two steps repeats them: then the last
-sequence belongs to another epoch than the saved one, and the count is read from ``counted_to_offset`` on.
+What the rows say is not compared, only their number. Batch size, linger and compression do not enter. A crash
+between any two steps repeats them: then the last sequence belongs to another epoch than the saved one, and
+the count is read from ``counted_to_offset`` on.
+
 A twin that resumed between steps 1 and 2 wrote under an epoch between ours: its rows are the next ones of the
 same order, and count. If the log no longer reaches back that far, ends before it, or is another topic of the
 same name, the answer is a refusal, never a guess.

@@ -23,11 +23,15 @@ FORMAT_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A driver took over. ``owner`` says who, for the error of the one that it fences."""
+    """A driver took over. ``owner`` says who, for the error of the one that it fences.
+
+    ``query`` is the same for every planner process of one running query, and empty where that is not known.
+    """
 
     sink_id: str
     sink_epoch: int
     owner: str
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
     match record:
         case Fence():
             key: list[Any] = ["fence", record.sink_id]
-            body: dict[str, Any] = {"owner": record.owner}
+            body: dict[str, Any] = {"owner": record.owner, "query": record.query}
         case Begin():
             key = ["begin", record.sink_id]
             body = {
@@ -186,7 +190,7 @@ def decode(value: bytes) -> JournalRecord:
     sink_id, sink_epoch = body["sink_id"], body["sink_epoch"]
     match body["kind"]:
         case "fence":
-            return Fence(sink_id, sink_epoch, body["owner"])
+            return Fence(sink_id, sink_epoch, body["owner"], body["query"])
         case "begin":
             return Begin(
                 sink_id,

@@ -59,15 +59,17 @@ class Ticket:
         )
 
 
-def goes_on(history: SinkHistory, sink_epoch: int, planned: bool) -> bool | Refusal:
+def goes_on(history: SinkHistory, sink_epoch: int, planned: bool, query: str = "") -> bool | Refusal:
     """Whether this driver's run goes on with its next micro-batch; ``False``: begin a new run.
 
     ``planned`` says that the run's last micro-batch has been decided, or that none was planned in it. A new
-    run is always safe between micro-batches, so every doubt ends in one.
+    run is always safe between micro-batches, so every doubt ends in one; also when it was another planner
+    process of the same ``query`` that took over, because Spark pools them.
     """
     fenced = history.fenced_by_other(sink_epoch)
     if fenced is not None:
-        return fenced
+        assert history.fence is not None
+        return False if query and history.fence.query == query else fenced
     begun = history.begin is not None and history.begin.sink_epoch == sink_epoch
     if not begun or not planned or history.twins_of(sink_epoch):
         return False

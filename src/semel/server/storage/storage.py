@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -64,12 +64,18 @@ class Storage:
     """All that one server keeps, below one folder."""
 
     def __init__(
-        self, data_dir: Path, file_system: FileSystem, settings: StorageSettings, now_ms: int
+        self,
+        data_dir: Path,
+        file_system: FileSystem,
+        settings: StorageSettings,
+        now_ms: int,
+        new_uuid: Callable[[], UUID],
     ) -> None:
         """Use :meth:`open`."""
         self.data_dir = data_dir
         self.settings = settings
         self._file_system = file_system
+        self._new_uuid = new_uuid
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
         _make_folder(file_system, data_dir)
@@ -104,10 +110,16 @@ class Storage:
         settings: StorageSettings | None = None,
         *,
         now_ms: int,
+        new_uuid: Callable[[], UUID] = uuid4,
     ) -> Storage:
-        """Lock the folder, recover what is in it, and be ready. ``StorageError`` says why not."""
+        """Lock the folder, recover what is in it, and be ready. ``StorageError`` says why not.
+
+        ``new_uuid`` is where every new id comes from: nothing else here is random.
+        """
         try:
-            return cls(data_dir, file_system or OsFileSystem(), settings or StorageSettings(), now_ms)
+            return cls(
+                data_dir, file_system or OsFileSystem(), settings or StorageSettings(), now_ms, new_uuid
+            )
         except OSError as error:
             raise StorageError(f"data folder {data_dir} cannot be used: {error}") from error
 
@@ -122,6 +134,11 @@ class Storage:
 
     def find(self, name: TopicPartition) -> Partition | None:
         return self._partitions.get(name)
+
+    @property
+    def producer_count(self) -> int:
+        """(Producer, partition) pairs that are remembered."""
+        return self._producer_bound.known
 
     @property
     def producer_count(self) -> int:
@@ -177,7 +194,7 @@ class Storage:
         """Make a topic; durable when it returns."""
         if len(self.topics) >= self.settings.topics_max:
             return Refused(ErrorCode.POLICY_VIOLATION, f"there are {len(self.topics)} topics already")
-        request = CreateTopic(name, partition_count, settings or {}, topic_id or uuid4())
+        request = CreateTopic(name, partition_count, settings or {}, topic_id or self._new_uuid())
         decision = self.topics.decide(request, now_ms)
         topic = decision.response
         if isinstance(topic, Refused):
@@ -275,7 +292,7 @@ class Storage:
         path = self.data_dir / FOLDER_PROPERTIES
         content = read_file(self._file_system, path)
         if content is None:
-            cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+            cluster_id = base64.urlsafe_b64encode(self._new_uuid().bytes).decode().rstrip("=")
             lines = f"version=1\ncluster.id={cluster_id}\n{_VERSION_PROPERTY}={FORMAT_VERSION}\n"
             replace_file(self._file_system, path, lines.encode())
             return cluster_id
@@ -382,7 +399,7 @@ class Storage:
     def _hide(self, folder: str) -> Path | None:
         if not self._file_system.exists(self.data_dir / folder):
             return None
-        hidden = self.data_dir / hidden_folder(folder, uuid4().hex)
+        hidden = self.data_dir / hidden_folder(folder, self._new_uuid().hex)
         self._file_system.rename(self.data_dir / folder, hidden)
         return hidden
 

@@ -10,12 +10,15 @@ from semel.sim.checkers.acknowledged_is_stored import AcknowledgedIsStored
 from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
 from semel.sim.checkers.base import Checker
 from semel.sim.checkers.dense_offsets import DenseOffsets
+from semel.sim.checkers.fence_holds import FenceHolds
 from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
+from semel.sim.checkers.log_start_rises import LogStartRises
 from semel.sim.checkers.nothing_twice import NothingTwice
 from semel.sim.checkers.one_value_per_offset import OneValuePerOffset
 from semel.sim.checkers.order import Order
 from semel.sim.checkers.recovered_state_equals_replay import RecoveredStateEqualsReplay
 from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
+from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
 
 __all__ = ["Checker", "all_checkers"]
 
@@ -32,4 +35,7 @@ def all_checkers() -> list[Checker]:
         RefusedIsNotStored(),
         AnswersAreDefinite(),
         RecoveredStateEqualsReplay(),
+        RowsResumeExactly(),
+        LogStartRises(),
+        FenceHolds(),
     ]

@@ -26,7 +26,7 @@ class AnswersAreDefinite(Checker):
         verdict: str,
         base_offset: int | None,
     ) -> None:
-        expected = ledger.expected(header)
+        expected = ledger.expected_of_marker(header) if header.is_control else ledger.expected(header)
         if verdict != expected.verdict or (verdict == "Duplicate" and base_offset != expected.base_offset):
             who = f"{header.producer_id}/{header.producer_epoch}"
             raise self.violated(

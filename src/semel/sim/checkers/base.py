@@ -34,8 +34,17 @@ class Checker:
     def watermark(self, tp: TopicPartition, high_watermark: int, log_end_offset: int) -> None:
         """A server's marks, at a moment when somebody could see them."""
 
+    def log_start(self, tp: TopicPartition, log_start_offset: int) -> None:
+        """A log's start, as somebody could see it."""
+
+    def described(self, tp: TopicPartition, producers: Sequence[tuple[int, int]]) -> None:
+        """DescribeProducers was answered: the ids with their epochs."""
+
+    def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
+        """A fence was acknowledged."""
+
     def recovered(self, tp: TopicPartition, producers: ProducersSeen, ledger: PartitionLedger) -> None:
-        """A server came up with ``producers``; ``ledger`` was made from the whole log that it recovered."""
+        """A server came up with ``producers``; ``ledger`` was made from all that is or was in its log."""
 
     def logs(self, history: History, logs: Logs) -> None:
         """All logs as they lie there now: after each recovery, and at the end."""

@@ -31,7 +31,7 @@ class OneValuePerOffset(Checker):
 
     def logs(self, history: History, logs: Logs) -> None:
         for tp, batches in logs.items():
-            start = batches[0].header.base_offset if batches else 0
+            start = history.log_starts.get(tp, 0)
             values = {
                 batch.header.base_offset + place: value
                 for batch in batches

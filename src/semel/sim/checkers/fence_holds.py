@@ -1,0 +1,43 @@
+"""``fence_holds``: a fence that was acknowledged is in the log: older epochs of its producer stay shut out.
+
+That none of them gets in is what ``order`` and ``answers_are_definite`` see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from semel.sim.checkers.base import Checker
+from semel.sim.history import History, Logs
+from semel.types import TopicPartition
+
+
+class FenceHolds(Checker):
+    """At every whole log: some batch or marker of that epoch or a higher one is there."""
+
+    name: ClassVar[str] = "fence_holds"
+
+    def __init__(self) -> None:
+        self._fences: dict[tuple[TopicPartition, int], int] = {}
+
+    def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
+        key = (tp, producer_id)
+        self._fences[key] = max(producer_epoch, self._fences.get(key, -1))
+
+    def described(self, tp: TopicPartition, producers: Sequence[tuple[int, int]]) -> None:
+        known = dict(producers)
+        for (fenced_tp, producer_id), producer_epoch in self._fences.items():
+            if fenced_tp == tp and known.get(producer_id, -1) < producer_epoch:
+                raise self.violated(
+                    f"{tp}: producer {producer_id} was fenced to epoch {producer_epoch}, and is said to be at "
+                    f"{known.get(producer_id)}"
+                )
+
+    def logs(self, history: History, logs: Logs) -> None:
+        for (tp, producer_id), producer_epoch in self._fences.items():
+            if tp not in logs or history.log_starts.get(tp, 0):
+                continue  # the marker may be trimmed; the ledger goes on knowing it
+            found = [b.header.producer_epoch for b in logs[tp] if b.header.producer_id == producer_id]
+            if max(found, default=-1) < producer_epoch:
+                raise self.violated(f"{tp}: producer {producer_id} was fenced to epoch {producer_epoch}")

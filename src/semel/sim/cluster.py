@@ -1,0 +1,117 @@
+"""The real low-level client (``client/cluster``) over a simulated session, and coroutines in simulated time.
+
+Only what touches asyncio is replaced: where a request goes out, and the pause between two attempts. What is
+asked, what an answer means and what is tried again is the client's own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from typing import Any, Final, TypeVar
+
+from semel.client.brokers import CLIENT_VERSION
+from semel.client.cluster import Cluster, _Again
+from semel.client.model import BrokerAddress
+from semel.errors import ConnectionLost
+from semel.sim.process import Process
+from semel.sim.session import RECONNECT_MS, Session
+from semel.types import TopicPartition
+from semel.wire.api import SERVED, ApiKey
+from semel.wire.frames import Buffer
+
+_V = TypeVar("_V")
+_T = TypeVar("_T")
+_THE_NODE: Final = 0
+
+
+class Later:
+    """Something that will be known: await it inside a coroutine that :func:`drive` runs."""
+
+    def __init__(self) -> None:
+        self._result: Any = None
+        self._is_known = False
+        self._wake: Callable[[], None] | None = None
+
+    def know(self, result: Any) -> None:
+        self._result, self._is_known = result, True
+        if self._wake is not None:
+            self._wake()
+
+    def when_known(self, wake: Callable[[], None]) -> None:
+        if self._is_known:
+            wake()
+        else:
+            self._wake = wake
+
+    def __await__(self) -> Generator[Later, None, Any]:
+        if not self._is_known:
+            yield self
+        return self._result
+
+
+def drive(work: Coroutine[Later, None, _T], done: Callable[[_T | None, Exception | None], None]) -> None:
+    """Run ``work`` as its awaited values become known; ``done`` gets its result or its exception."""
+
+    def step() -> None:
+        try:
+            awaited = work.send(None)
+        except StopIteration as ended:
+            done(ended.value, None)
+        except Exception as error:
+            done(None, error)
+        else:
+            awaited.when_known(step)
+
+    step()
+
+
+class SimulatedBrokers:
+    """``client/brokers``, as far as :class:`Cluster` asks it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.is_closed = False
+        self.addresses: dict[int, BrokerAddress] = {}
+
+    def serves(self, api_key: ApiKey) -> bool:
+        return api_key in SERVED
+
+    async def ask(self, node_id: int, api_key: ApiKey, body: list[Buffer], **_: int) -> memoryview:
+        answer = Later()
+        self._session.request(api_key, CLIENT_VERSION[api_key], body, lambda got, sent: answer.know(got))
+        got: memoryview | None = await answer
+        if got is None:
+            raise ConnectionLost("no answer")
+        return got
+
+
+class SimulatedCluster(Cluster):
+    """A cluster of one server."""
+
+    def __init__(self, process: Process, session: Session, request_timeout_ms: int) -> None:
+        super().__init__("simulated:9092", request_timeout_ms=request_timeout_ms)
+        self._process = process
+        self.brokers = SimulatedBrokers(session)  # type: ignore[assignment]
+
+    async def _coordinator(self, key_type: int, key: str) -> int:
+        return _THE_NODE
+
+    async def _by_leader(
+        self,
+        tps: Iterable[TopicPartition],
+        ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, _V]]],
+    ) -> dict[TopicPartition, _V]:
+        wanted = sorted(tps)
+        return await self._retried(lambda: ask(_THE_NODE, wanted))
+
+    async def _retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        give_up_ms = self._process.now_ms + self.request_timeout_ms
+        while True:
+            try:
+                return await ask()
+            except (_Again, ConnectionLost):
+                if self._process.now_ms >= give_up_ms:
+                    raise
+            pause = Later()
+            self._process.after(RECONNECT_MS, lambda: pause.know(None))  # noqa: B023 - awaited before the next
+            await pause

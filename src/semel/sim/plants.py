@@ -1,0 +1,431 @@
+"""The planted bugs: each breaks the product in one place as some real system was broken once.
+
+They prove the simulator: a checker that finds none of them checks nothing. A plant patches the code while it is
+switched on, and is taken out again; the product knows nothing of them. ``KAFKA-``, ``rp`` (Redpanda) and
+``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and venue; "here" was our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from semel.client import resuming
+from semel.core import identity
+from semel.core.client import fate as fates
+from semel.core.client import pipeline
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.pipe import PartitionPipe
+from semel.core.client.progress import Progress
+from semel.core.client.resume import SavedIdentity
+from semel.core.decision import Decision
+from semel.core.identity import Identities, Identity
+from semel.core.log import recovery
+from semel.core.log.names import LOG_SUFFIX, offset_of
+from semel.core.producer_state import entry as entry_of
+from semel.core.producer_state import snapshot, verdict
+from semel.core.producer_state.entry import BatchSpan, ProducerEntry
+from semel.core.producer_state.state import ProducerState
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader, decode_header
+from semel.server.storage import log_starts, opening, partition, snapshots
+from semel.server.storage.filesystem import write_whole
+from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.outcome import AppendOutcome
+from semel.server.storage.partition import Partition
+from semel.server.storage.state_log import StateLog
+from semel.sim.disk import SimulatedFile
+
+
+class Patches:
+    """What was changed, so that it can be changed back."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> Any:
+        """Put ``value`` in the place of ``owner.name``, and return what was there."""
+        before = vars(owner)[name]
+        self._before.append((owner, name, before))
+        setattr(owner, name, value)
+        return before
+
+    def undo(self) -> None:
+        for owner, name, before in reversed(self._before):
+            setattr(owner, name, before)
+        self._before.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """One bug: what is broken, what it resembles, and which checkers may be the ones to find it."""
+
+    name: str
+    broken: str
+    resembles: str
+    found_by: tuple[str, ...]  # empty: it ends in whatever meets the garbage first
+    switch_on: Callable[[Patches], None]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        patches = Patches()
+        self.switch_on(patches)
+        try:
+            yield
+        finally:
+            patches.undo()
+
+
+PLANTS: Final[dict[str, Plant]] = {}
+
+
+def plant(
+    broken: str, resembles: str, *found_by: str
+) -> Callable[[Callable[[Patches], None]], Callable[[Patches], None]]:
+    def register(switch_on: Callable[[Patches], None]) -> Callable[[Patches], None]:
+        name = switch_on.__name__
+        PLANTS[name] = Plant(name, broken, resembles, found_by, switch_on)
+        return switch_on
+
+    return register
+
+
+STORED, ONCE, ORDER = "acknowledged_is_stored", "nothing_twice", "order"
+ONE_VALUE, DENSE, MARKS = "one_value_per_offset", "dense_offsets", "high_watermark_rises"
+DEFINITE, REPLAYED, RESUMED = "answers_are_definite", "recovered_state_equals_replay", "rows_resume_exactly"
+FINISHES, FENCED, STARTS = "healed_world_finishes", "fence_holds", "log_start_rises"
+
+# -- durability -----------------------------------------------------------------------------------------
+
+
+@plant("acks=all is answered before the sync", "rp6018", STORED, ONE_VALUE, MARKS)
+def ack_before_sync(patch: Patches) -> None:
+    patch.set(Partition, "high_watermark", property(lambda log: log.log_end_offset))
+
+
+@plant("fdatasync is not called", "Alagappan FAST18")
+def sync_that_does_not(patch: Patches) -> None:
+    patch.set(SimulatedFile, "fdatasync", lambda file: None)
+
+
+@plant(
+    "a failed fsync is tried again, and the second one believed", "Rebello ATC20", STORED, MARKS, ONE_VALUE
+)
+def failed_sync_is_tried_again(patch: Patches) -> None:
+    def stays_online(log: Partition, reason: str) -> None:
+        if not reason.startswith("sync failed"):
+            original(log, reason)
+
+    original = patch.set(Partition, "_go_offline", stays_online)
+
+
+@plant("a sync is taken to cover what was written while it ran", "KAFKA-10101", STORED, MARKS, ONE_VALUE)
+def sync_covers_later_writes(patch: Patches) -> None:
+    def syncs(log: Partition) -> None:
+        original(log)
+        if log.is_online:
+            log._synced = partition._Synced(log.log_end_offset, None)
+
+    original = patch.set(Partition, "_sync", syncs)
+
+
+@plant("the folder of a new segment is not synced", "Mohan OSDI18 (CrashMonkey)")
+def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
+    def rolls(log: Partition, now_ms: int) -> None:
+        original(log, now_ms)
+        log._folder_dirty = False
+
+    original = patch.set(Partition, "roll", rolls)
+
+
+@plant("what recovery has read is believed to be on disk, and not written again", "Rebello ATC20")
+def recovery_believes_clean_pages(patch: Patches) -> None:
+    patch.set(opening._Opening, "_write_again", lambda *_: None)
+
+
+@plant("recovery checks the headers of the tail, not the CRCs", "Ganesan FAST17")
+def recovery_trusts_a_torn_tail(patch: Patches) -> None:
+    patch.set(recovery, "validate_batch", decode_header)
+
+
+@plant("damage below the recovery point is cut off like a torn tail", "Alagappan FAST18", "damage_is_not_cut")
+def damage_is_cut(patch: Patches) -> None:
+    def lenient(bad: Any, *, at_offset: int, recovery_point: int) -> Any:
+        return original(bad, at_offset=at_offset, recovery_point=0)
+
+    original = patch.set(opening, "decide_cut", lenient)
+
+
+@plant("records above the high watermark are served", "KAFKA-9835", DENSE, ONE_VALUE)
+def reads_above_the_watermark(patch: Patches) -> None:
+    def reads(
+        log: Partition, from_offset: int, max_bytes: int, up_to_offset: int | None = None, **options: bool
+    ) -> Any:
+        return original(log, from_offset, max_bytes, up_to_offset or log.log_end_offset, **options)
+
+    original = patch.set(Partition, "read", reads)
+
+
+# -- what the log knows of its producers ----------------------------------------------------------------
+
+
+@plant("the window holds four batches, clients send five", "KAFKA-5494", DEFINITE, REPLAYED)
+def window_of_four(patch: Patches) -> None:
+    patch.set(entry_of, "WINDOW_BATCHES_MAX", 4)
+
+
+@plant("snapshots hold each producer's last batch only", "rp3039", DEFINITE, REPLAYED)
+def snapshot_without_window(patch: Patches) -> None:
+    def last_batch_only(state: ProducerState) -> bytes:
+        entries = {
+            producer_id: entry._replace(window=entry.window[-1:]) for producer_id, entry in list(state)
+        }
+        encoded: bytes = original(ProducerState(entries, end_offset=state.end_offset))
+        return encoded
+
+    original = snapshot.encode_snapshot
+    patch.set(snapshots, "encode_snapshot", last_batch_only)
+
+
+@plant("sequences are compared by magnitude: the wrap to 0 looks like the past", "sequence 2^31-1", DEFINITE)
+def wrap_by_magnitude(patch: Patches) -> None:
+    patch.set(verdict, "distance", lambda newer, older: newer - older)
+
+
+def _let_in(patch: Patches, refusal: type) -> None:
+    def lenient(state: ProducerState, header: BatchHeader) -> Any:
+        found = original(state, header)
+        return verdict.APPEND if isinstance(found, refusal) else found
+
+    original = patch.set(ProducerState, "judge", lenient)
+
+
+@plant("a gap in the sequences is let in", "KAFKA-14884", DEFINITE)
+def append_on_gap(patch: Patches) -> None:
+    _let_in(patch, verdict.OutOfOrderSequence)
+
+
+@plant("any first sequence of an unknown id is let in", "KAFKA-12671 (franz-go#451)", DEFINITE)
+def unknown_producer_appends(patch: Patches) -> None:
+    _let_in(patch, verdict.UnknownProducer)
+
+
+@plant("a batch that straddles the mark is let in whole", "KAFKA-17754", DEFINITE)
+def straddling_batch_appends(patch: Patches) -> None:
+    _let_in(patch, verdict.Straddling)
+
+
+@plant("older epochs may still append", "SPARK-24589", DEFINITE)
+def epochs_not_fenced(patch: Patches) -> None:
+    _let_in(patch, verdict.InvalidProducerEpoch)
+
+
+@plant("a duplicate is answered with the wrong offset", "rp5356", DEFINITE, REPLAYED)
+def duplicate_offset_is_wrong(patch: Patches) -> None:
+    def shifted(
+        entry: ProducerEntry, producer_epoch: int, span: BatchSpan, timestamp_ms: int
+    ) -> ProducerEntry:
+        wrong = span._replace(base_offset=span.base_offset + 1)
+        changed: ProducerEntry = original(entry, producer_epoch, wrong, timestamp_ms)
+        return changed
+
+    original = patch.set(ProducerEntry, "with_batch", shifted)
+
+
+@plant("the tail is not replayed into the producer state", "rp31483", REPLAYED)
+def recovery_forgets_the_producers(patch: Patches) -> None:
+    patch.set(
+        opening, "_replay", lambda segment, state, now_ms: setattr(state, "end_offset", segment.end_offset)
+    )
+
+
+@plant("ids expire by the time in their records", "KAFKA-9144", DEFINITE, REPLAYED, FENCED)
+def expiry_by_record_time(patch: Patches) -> None:
+    def expires(state: ProducerState, before_ms: int) -> int:
+        old = [producer_id for producer_id, entry in state if 0 <= entry.last_timestamp_ms < before_ms]
+        for producer_id in old:
+            state.restore(producer_id, None)
+        return len(old)
+
+    patch.set(ProducerState, "expire", expires)
+
+
+@plant("a write that failed stays in the producer state", "KAFKA-10778")
+def failed_write_is_remembered(patch: Patches) -> None:
+    patch.set(ProducerState, "restore", lambda *_: None)
+
+
+# -- fences ---------------------------------------------------------------------------------------------
+
+
+@plant("a fence is kept in memory only", "rp6018", FENCED, DEFINITE, ORDER)
+def fence_in_memory(patch: Patches) -> None:
+    def forgets(log: Partition, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
+        known = log._producers.get(header.producer_id) or ProducerEntry()
+        if header.producer_epoch > known.producer_epoch:
+            raised = known.with_marker(header.producer_epoch, -1, now_ms)
+            log._producers._put(header.producer_id, raised, now_ms)
+        return AppendOutcome(ErrorCode.NONE)
+
+    patch.set(Partition, "append_marker", forgets)
+
+
+@plant("a marker of an older epoch is taken", "KAFKA-9777", DEFINITE, ORDER)
+def late_marker_is_taken(patch: Patches) -> None:
+    def lenient(entry: ProducerEntry | None, producer_epoch: int) -> Any:
+        found = original(entry, producer_epoch)
+        return verdict.APPEND if isinstance(found, verdict.InvalidProducerEpoch) else found
+
+    original = verdict.judge_marker
+    patch.set(partition, "judge_marker", lenient)
+
+
+@plant("a raised epoch goes on with the old sequences", "KAFKA-19367", DEFINITE, REPLAYED)
+def marker_keeps_the_window(patch: Patches) -> None:
+    def keeps(
+        entry: ProducerEntry, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+    ) -> ProducerEntry:
+        return ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, entry.window)
+
+    patch.set(ProducerEntry, "with_marker", keeps)
+
+
+# -- identities -----------------------------------------------------------------------------------------
+
+
+@plant("one block of producer ids is given out twice", "KAFKA-15552")
+def id_block_twice(patch: Patches) -> None:
+    def claims(identities: Identities, ids: int = 10) -> Decision[Any]:
+        identities._next_id = 0
+        decision: Decision[Any] = original(identities, ids)
+        return decision
+
+    original = patch.set(Identities, "claim", claims)
+
+
+@plant("a named identity is granted again with the same epoch", "SPARK-26425")
+def epoch_not_raised(patch: Patches) -> None:
+    def same(known: Identity, **changes: int) -> Identity:
+        return replace(known, granted_ms=changes["granted_ms"])
+
+    patch.set(identity, "replace", same)
+
+
+@plant("an identity is granted before its epoch is durable", "KAFKA-16541")
+def grant_before_sync(patch: Patches) -> None:
+    def submits(log: StateLog, decision: Any, now_ms: int) -> Any:
+        return original(log, decision, now_ms)._replace(sync_offset=0)
+
+    original = patch.set(StateLog, "submit", submits)
+
+
+# -- trims ----------------------------------------------------------------------------------------------
+
+
+@plant("deleted segments take their producers with them", "KAFKA-7190", REPLAYED)
+def trim_forgets_producers(patch: Patches) -> None:
+    patch.set(Partition, "_make_expendable", lambda *_: None)
+
+
+@plant("a new log start is not synced", "SPARK-40826", STARTS)
+def log_start_not_durable(patch: Patches) -> None:
+    def replaces(file_system: Any, path: Any, content: bytes) -> None:
+        draft = path.with_name(path.name + ".tmp")
+        file = file_system.open(draft, create=True)
+        file.truncate(0)
+        write_whole(file, content, 0)
+        file_system.rename(draft, path)
+
+    patch.set(log_starts, "replace_file", replaces)
+
+
+@plant("a log start that could not be saved is shown", "here, in reviewing rp2326", STARTS)
+def log_start_shown_too_early(patch: Patches) -> None:
+    def raises(starts: LogStarts, name: Any, offset: int) -> None:
+        starts._offsets[name] = offset
+
+    patch.set(LogStarts, "raise_to", raises)
+
+
+@plant("an empty segment of a failed roll counts as one of the log", "here, seed 226", FINISHES)
+def left_over_segment_counts(patch: Patches) -> None:
+    def bases(file_system: Any, folder: Any, log_start_offset: int) -> list[int]:
+        found = (offset_of(name, LOG_SUFFIX) for name in file_system.listdir(folder))
+        return sorted(offset for offset in found if offset is not None)
+
+    patch.set(opening, "_segment_bases", bases)
+
+
+# -- the client -----------------------------------------------------------------------------------------
+
+
+@plant("a lost answer is taken for a refusal", "rdk4953", "refused_is_not_stored", ONCE, DEFINITE, ORDER)
+def lost_answer_is_a_refusal(patch: Patches) -> None:
+    patch.set(ProducerBatch, "maybe_stored", property(lambda batch: False, lambda batch, value: None))
+
+
+@plant("what may be stored is sent again under a new id", "rp3039", ONCE, ORDER)
+def new_id_for_what_may_be_stored(patch: Patches) -> None:
+    def forgets(self: Any, pipe: PartitionPipe, batch: ProducerBatch, why: str, effects: Any) -> None:
+        pipe.put_back(batch)
+        self._drop_grant(pipe)
+
+    def begins_anew(self: Any, pipe: PartitionPipe, effects: Any) -> None:
+        for batch in pipe.waiting:
+            batch.attempts, batch.grant, batch.maybe_stored = 0, None, False
+
+    patch.set(pipeline.Pipeline, "_forgotten", forgets)
+    patch.set(pipeline.Pipeline, "_begin_anew", begins_anew)
+
+
+@plant("batches are sent again in the order of their failure", "KAFKA-5494", STORED, ORDER, RESUMED, FINISHES)
+def failed_batches_change_places(patch: Patches) -> None:
+    def puts_last(pipe: PartitionPipe, batch: ProducerBatch) -> None:
+        pipe.in_flight.remove(batch)
+        pipe.waiting.append(batch)
+
+    patch.set(PartitionPipe, "put_back", puts_last)
+
+
+@plant("a resumed copy does not fence the older ones", "SPARK-4879", RESUMED, ONCE, STORED)
+def resume_without_fence(patch: Patches) -> None:
+    async def lets_be(*_: Any) -> None:
+        return None
+
+    patch.set(resuming, "_fence", lets_be)
+
+
+@plant("a resumed copy believes its file and does not ask the log", "SPARK-39195", RESUMED, ONCE, STORED)
+def resume_without_asking(patch: Patches) -> None:
+    def as_saved(saved: SavedIdentity, tp: Any, *_: Any) -> int:
+        return saved.partitions[tp].stored
+
+    patch.set(resuming, "total_stored", as_saved)
+
+
+@plant("a position is saved before all rows up to it are stored", "paimon#9666", RESUMED)
+def position_saved_too_early(patch: Patches) -> None:
+    def saves(progress: Progress) -> SavedIdentity | None:
+        if progress._mark is not None:
+            progress._mark.handed = {
+                tp: min(n, progress._lines[tp].stored) for tp, n in progress._mark.handed.items()
+            }
+        saved: SavedIdentity | None = original(progress)
+        return saved
+
+    original = patch.set(Progress, "to_save", saves)
+
+
+@plant("answers are counted, not the sequences that they vouch for", "here, seed 100", RESUMED, ONCE, STORED)
+def answers_are_counted(patch: Patches) -> None:
+    def counts(progress: Progress, tp: Any, fate: Any, record_count: int) -> None:
+        if isinstance(fate, fates.Stored):
+            line = progress._lines[tp]
+            line.stored += record_count
+            if fate.base_offset is not None:
+                line.counted, line.counted_to_offset = line.stored, fate.base_offset + record_count
+            line.last_sequence = fate.base_sequence + record_count - 1
+
+    patch.set(Progress, "stored", counts)

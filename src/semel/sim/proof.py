@@ -1,0 +1,93 @@
+"""The proof of the proof: every planted bug, and the seed at which it is found, as a page of the documentation."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from semel.sim.plants import PLANTS, Plant
+from semel.sim.swarm import run_watched
+
+SEEDS_MAX: Final = 200
+PAGE: Final = "docs/proof.md"
+_ROOT: Final = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one plant."""
+
+    plant: str
+    seed: int | None  # None: not found
+    invariant: str | None
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Found, and by a checker that should have found it."""
+        found_by = PLANTS[self.plant].found_by
+        return self.invariant is not None and (not found_by or self.invariant in found_by)
+
+    def __str__(self) -> str:
+        where = "NOT FOUND" if self.seed is None else f"seed {self.seed}, {self.invariant}"
+        return f"{self.plant}: {where}{'' if self.is_as_expected else '  (UNEXPECTED)'}"
+
+
+def find(name: str) -> Finding:
+    """Switch one plant on, and live through seeds until one fails."""
+    with PLANTS[name].planted():
+        for seed in range(SEEDS_MAX):
+            result = run_watched(seed)
+            if result.violation is not None:
+                return Finding(name, seed, result.invariant)
+    return Finding(name, None, None)
+
+
+def prove(
+    workers: int = 1, names: Iterable[str] = PLANTS, *, on_finding: Callable[[Finding], None] = lambda _: None
+) -> list[Finding]:
+    """All of them, in order."""
+    findings = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        for finding in pool.map(find, list(names)):
+            findings.append(finding)
+            on_finding(finding)
+    return findings
+
+
+def page(findings: Iterable[Finding]) -> str:
+    """The page's text."""
+    return "\n".join(_lines(findings)) + "\n"
+
+
+def _lines(findings: Iterable[Finding]) -> Iterator[str]:
+    yield "# Planted bugs"
+    yield ""
+    yield "Written by `python -m semel.sim --prove --workers 2`; a test holds all but the third column to the code."
+    yield ""
+    yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
+    yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; the third column says at which seed it did when this page"
+    yield "was written, and which invariant fell. `KAFKA`, `rp` (Redpanda), `rdk` (librdkafka) are issue numbers."
+    yield ""
+    yield "| planted bug | what is broken | found at | resembles |"
+    yield "|---|---|---|---|"
+    for finding in findings:
+        where = "not found" if finding.seed is None else f"seed {finding.seed}: `{_short(finding.invariant)}`"
+        yield row_without_finding(PLANTS[finding.plant]).replace("| ? |", f"| {where} |")
+
+
+def row_without_finding(plant: Plant) -> str:
+    """A row of the table, with a question mark for what has to be found out."""
+    return f"| `{plant.name}` | {plant.broken} | ? | {plant.resembles} |"
+
+
+def _short(invariant: str | None) -> str:
+    return (invariant or "").removeprefix("raised ")
+
+
+def write_page(findings: Iterable[Finding]) -> None:
+    (_ROOT / PAGE).write_text(page(findings))

@@ -1,0 +1,148 @@
+"""What both kinds of producer share: the real pipeline (``core.client``) behind a simulated session.
+
+It carries the pipeline's effects out, as ``client/engine`` does with asyncio; what a fate means for a row is
+the owner's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import (
+    Answer,
+    Answered,
+    Effects,
+    Event,
+    LeadersKnown,
+    LogAnswered,
+    LogSilent,
+    Lost,
+    SendProduce,
+    Tick,
+)
+from semel.core.client.fate import PartFate
+from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.errors import ErrorCode
+from semel.record.batch import Record
+from semel.sim.history import SentRecord
+from semel.sim.process import Process
+from semel.sim.scheduler import Event as Planned
+from semel.sim.session import RECONNECT_MS, Session
+from semel.types import ProducerGrant, TopicPartition
+from semel.wire import messages, produce
+from semel.wire.api import ApiKey
+
+PRODUCE_VERSION: Final = 9
+DESCRIBE_PRODUCERS_VERSION: Final = 0
+ACKS_ALL: Final = -1
+THE_NODE: Final = 0
+
+
+class PipelineShell:
+    """One pipeline of one process."""
+
+    def __init__(
+        self,
+        process: Process,
+        session: Session,
+        settings: PipelineSettings,
+        tps: Sequence[TopicPartition],
+        *,
+        transactional_id: str | None,
+        ask_grant: Callable[[], None],
+        on_settled: Callable[[Sequence[SentRecord], ProducerBatch, PartFate], None],
+        record_age_ms: int = 0,
+    ) -> None:
+        self.pipeline = Pipeline(settings)
+        self.open: dict[ProducerBatch, list[SentRecord]] = {}
+        self._process = process
+        self._session = session
+        self._tps = tps
+        self._transactional_id = transactional_id
+        self._ask_grant = ask_grant
+        self._on_settled = on_settled
+        self._record_age_ms = record_age_ms
+        self._tick: Planned | None = None
+
+    def append(self, record: SentRecord) -> None:
+        row = Record(0, self._process.now_ms - self._record_age_ms, None, record.value)
+        batch, _, _ = self.pipeline.append(record.tp, row, self._process.now_ms)
+        self.open.setdefault(batch, []).append(record)
+
+    def handle(self, event: Event) -> None:
+        if not self._process.alive:
+            return
+        self._carry_out(self.pipeline.handle(event, self._process.now_ms))
+        if self._tick is not None:
+            self._tick.cancel()
+        deadline_ms = self.pipeline.next_deadline_ms()
+        if deadline_ms is not None and self._process.alive:
+            delay_ms = max(1, deadline_ms - self._process.now_ms)
+            self._tick = self._process.after(delay_ms, lambda: self.handle(Tick()))
+
+    def _carry_out(self, effects: Effects) -> None:
+        for batch, fate in effects.settled:
+            rows = self.open[batch.whole or batch]
+            self._on_settled(rows[batch.first_row : batch.first_row + batch.record_count], batch, fate)
+            if batch.whole is None:
+                del self.open[batch]
+        if effects.ask_grant:
+            self._ask_grant()
+        for topic in sorted(effects.ask_leaders_of):
+            known = LeadersKnown(frozenset({topic}), {tp: THE_NODE for tp in self._tps if tp.topic == topic})
+            self._process.after(RECONNECT_MS, lambda known=known: self.handle(known))  # type: ignore[misc]
+        for tp, grant in effects.ask_log:
+            self._ask_log(tp, grant)
+        for send in effects.sends:
+            self._send(send)
+
+    def _send(self, send: SendProduce) -> None:
+        partitions = [
+            produce.ProducePartition(
+                batch.tp.topic, batch.tp.partition, memoryview(bytes(batch.encoded or b""))
+            )
+            for batch in send.batches
+        ]
+        request = produce.ProduceRequest(self._transactional_id, ACKS_ALL, 30_000, partitions)
+
+        def done(body: memoryview | None, sent: bool) -> None:
+            if body is None:
+                self.handle(Lost(send.request_id, sent, "no answer"))
+                return
+            results, _ = produce.decode_response(PRODUCE_VERSION, body)
+            answers = {
+                TopicPartition(result.topic, result.partition): Answer(
+                    ErrorCode.of(result.error_code),
+                    result.base_offset,
+                    result.log_append_time_ms,
+                    result.error_message,
+                )
+                for result in results
+            }
+            self.handle(Answered(send.request_id, answers))
+
+        body = produce.encode_request(PRODUCE_VERSION, request)
+        self._session.request(ApiKey.PRODUCE, PRODUCE_VERSION, body, done)
+
+    def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
+        fields = {"topics": [{"name": tp.topic, "partition_indexes": [tp.partition]}]}
+
+        def done(body: memoryview | None, sent: bool) -> None:
+            if body is None:
+                self.handle(LogSilent(tp, "no answer"))
+                return
+            response = messages.decode_response(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, body)
+            partition = response.topics[0].partitions[0]
+            if int(partition.error_code) != ErrorCode.NONE:
+                self.handle(LogSilent(tp, "an error"))
+                return
+            for known in partition.active_producers:
+                if known.producer_id == grant.producer_id:
+                    self.handle(LogAnswered(tp, known.producer_epoch, known.last_sequence))
+                    return
+            self.handle(LogAnswered(tp, None, None))
+
+        body = messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, fields)
+        self._session.request(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, [body], done)

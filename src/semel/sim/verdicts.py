@@ -1,0 +1,28 @@
+"""What a server and its clients must have said at least once in a long run: else the run has not tested it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXPECTED: Final = (
+    "append: Append",
+    "append: Duplicate",
+    "append: OutOfOrderSequence",
+    "append: Straddling",
+    "append: InvalidProducerEpoch",
+    "append: UnknownProducer",
+    "append: KAFKA_STORAGE_ERROR",
+    "marker: Append",
+    "marker: Duplicate",
+    "marker: InvalidProducerEpoch",
+    "trim: NONE",
+    "trim: OFFSET_OUT_OF_RANGE",
+    "trim: KAFKA_STORAGE_ERROR",
+    "retention: segments removed",
+    "group: offset committed",
+    "resume: row dropped, stored already",
+    "resume: refused, rows trimmed",
+    "rot: found by a reader's CRC",
+    "rot: partition refused after a restart",
+    "page cache: records lost at a power cut",
+)

@@ -1,0 +1,193 @@
+"""What the checkers see of a server: every verdict, every mark, and after each recovery the whole log.
+
+The ledger that judges an append is kept beside the server and outlives its processes: what was trimmed is in
+no file any more, and still decides whether a batch is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from semel.core.producer_state.verdict import APPEND
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
+from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
+from semel.server.storage.partition import Partition
+from semel.server.storage.storage import Storage
+from semel.sim.checkers import Checker
+from semel.sim.faults import Counts
+from semel.sim.history import History, LoggedBatch, Logs
+from semel.sim.reference import PartitionLedger
+from semel.sim.trace import Trace
+from semel.types import TopicPartition
+from semel.wire.frames import Buffer
+
+DECODED_BATCHES_MAX: Final = 8_192
+
+
+@lru_cache(DECODED_BATCHES_MAX)
+def _logged(batch: bytes) -> LoggedBatch:
+    """The same bytes are read by consumers, auditors and after every recovery: they are decoded once."""
+    header = decode_header(batch)
+    values = () if header.is_control else tuple(record.value or b"" for record in decode_records(batch))
+    return LoggedBatch(header, values)
+
+
+def logged_batches(records: Buffer) -> list[LoggedBatch]:
+    """The batches of a fetch answer or a segment, with their values."""
+    return [_logged(bytes(view)) for view, _ in scan_batches(records, allow_partial_tail=True)]
+
+
+def whole_log(partition: Partition) -> list[LoggedBatch]:
+    """Every batch from the log's start to its end, read as a consumer's answer would be."""
+    batches: list[LoggedBatch] = []
+    from_offset = partition.log_start_offset
+    while from_offset < partition.log_end_offset:
+        piece = partition.read(from_offset, 1 << 20, partition.log_end_offset)
+        assert isinstance(piece, Slice), f"{partition.name}: {piece}"
+        found = logged_batches(piece.read())
+        assert found, f"{partition.name}: nothing at {from_offset}, its end is {partition.log_end_offset}"
+        batches += found
+        from_offset = batches[-1].header.last_offset + 1
+    return batches
+
+
+class Witness:
+    """Stands beside one server for a whole history."""
+
+    def __init__(
+        self,
+        tps: Sequence[TopicPartition],
+        history: History,
+        checkers: Sequence[Checker],
+        counts: Counts,
+        trace: Trace,
+    ) -> None:
+        self.tps: Final = tps
+        self._history = history
+        self._checkers = checkers
+        self._counts = counts
+        self._trace = trace
+        self._ledgers = {tp: PartitionLedger() for tp in tps}
+
+    # -- marks ------------------------------------------------------------------------------------------
+
+    def synced(self, partitions: Iterable[Partition | None]) -> None:
+        for partition in partitions:
+            if partition is not None and partition.name in self._ledgers:
+                self._trace.note("server", f"{partition.name} synced to {partition.high_watermark}")
+                self._show_marks(partition)
+
+    def _show_marks(self, partition: Partition) -> None:
+        for checker in self._checkers:
+            checker.watermark(partition.name, partition.high_watermark, partition.log_end_offset)
+
+    def log_start(self, tp: TopicPartition, log_start_offset: int) -> None:
+        """Somebody could see this start of the log."""
+        for checker in self._checkers:
+            checker.log_start(tp, log_start_offset)
+        if log_start_offset > self._history.log_starts.get(tp, 0):
+            self._trace.note("server", f"{tp} starts at {log_start_offset}")
+            self._history.log_starts[tp] = log_start_offset
+
+    # -- whole logs -------------------------------------------------------------------------------------
+
+    def recovered(self, storage: Storage) -> None:
+        """A process has opened its files; nobody has been served yet."""
+        logs: dict[TopicPartition, list[LoggedBatch]] = {}
+        for tp, partition in self._partitions(storage):
+            self._trace.note("server", str(partition.recovery))
+            if not partition.is_online or self._history.is_rotten:
+                continue
+            logs[tp] = batches = whole_log(partition)
+            headers = [batch.header for batch in batches]
+            ledger = self._ledgers[tp].recovered(headers, partition.log_end_offset)
+            self._ledgers[tp] = ledger
+            producers = {
+                producer_id: (
+                    entry.producer_epoch,
+                    entry.last_sequence,
+                    tuple((span.base_sequence, span.base_offset) for span in entry.window),
+                )
+                for producer_id, entry in partition.producers()
+            }
+            for checker in self._checkers:
+                checker.recovered(tp, producers, ledger)
+            self.log_start(tp, partition.log_start_offset)
+            if not self._history.promises_end:
+                self._show_marks(partition)
+                self._observe(partition)
+        if not self._history.promises_end:
+            self._judge(logs)
+
+    def show_logs(self, storage: Storage) -> Logs:
+        """All logs as they lie there now."""
+        logs = {tp: whole_log(partition) for tp, partition in self._partitions(storage)}
+        self._judge(logs)
+        return logs
+
+    def _judge(self, logs: Logs) -> None:
+        for checker in self._checkers:
+            checker.logs(self._history, logs)
+
+    def _partitions(self, storage: Storage) -> Iterable[tuple[TopicPartition, Partition]]:
+        for tp in self.tps:
+            partition = storage.partition(tp.topic, tp.partition)
+            assert partition is not None, f"{tp} is gone"
+            yield tp, partition
+
+    # -- verdicts ---------------------------------------------------------------------------------------
+
+    def _observe(self, partition: Partition) -> None:
+        """Stand in front of the functions that change a partition, and show the checkers what comes out."""
+        append_all, append_marker, tp = partition.append_all, partition.append_marker, partition.name
+        delete_records, apply_retention = partition.delete_records, partition.apply_retention
+
+        def append_all_observed(incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
+            outcomes = append_all(incoming, now_ms)
+            for one, outcome in zip(incoming, outcomes, strict=True):
+                self._judged(tp, decode_header(one.batches), outcome)
+            return outcomes
+
+        def append_marker_observed(marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
+            outcome = append_marker(marker, header, now_ms)
+            appended = outcome.verdict is None and outcome.error_code is ErrorCode.NONE
+            self._judged(tp, header, outcome._replace(verdict=APPEND) if appended else outcome)
+            return outcome
+
+        def delete_records_observed(before_offset: int) -> ErrorCode:
+            code = delete_records(before_offset)
+            self._counts.verdict(f"trim: {code.name}")
+            self.log_start(tp, partition.log_start_offset)
+            return code
+
+        def apply_retention_observed(now_ms: int) -> int:
+            removed = apply_retention(now_ms)
+            if removed:
+                self._counts.verdict("retention: segments removed")
+            self.log_start(tp, partition.log_start_offset)
+            return removed
+
+        partition.append_all = append_all_observed  # type: ignore[method-assign]
+        partition.append_marker = append_marker_observed  # type: ignore[method-assign]
+        partition.delete_records = delete_records_observed  # type: ignore[method-assign]
+        partition.apply_retention = apply_retention_observed  # type: ignore[method-assign]
+
+    def _judged(self, tp: TopicPartition, header: BatchHeader, outcome: AppendOutcome) -> None:
+        if outcome.verdict is None:
+            self._counts.verdict(f"append: {outcome.error_code.name}")
+            self._trace.note("server", f"{tp} {outcome.error_code.name}: {outcome.error_message}")
+            return
+        verdict, ledger = type(outcome.verdict).__name__, self._ledgers[tp]
+        self._counts.verdict(f"{'marker' if header.is_control else 'append'}: {verdict}")
+        sequences = (
+            f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}+{header.record_count}"
+        )
+        self._trace.note("server", f"{tp} {sequences} {verdict} at {outcome.base_offset}")
+        known_offset = outcome.base_offset if outcome.base_offset >= 0 else None
+        for checker in self._checkers:
+            checker.judged(tp, header, ledger, verdict, known_offset)
+        if verdict == "Append":
+            ledger.appended(header, outcome.base_offset)

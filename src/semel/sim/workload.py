@@ -1,0 +1,277 @@
+"""The clients of one history: who writes, who reads, who trims and fences; restarted whenever they end.
+
+Writers without a saved position send for as long as the faults last; then they stop, and what they have begun
+must settle. Sources hand their rows until all are stored. Every client has random numbers of its own, so that
+what one of them does leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from semel.sim.admin import SimulatedAdmin
+from semel.sim.checkers import Checker
+from semel.sim.consumer import SimulatedConsumer
+from semel.sim.faults import Counts, Fault, FaultMix
+from semel.sim.history import History, Promise
+from semel.sim.network import Network
+from semel.sim.prober import SimulatedProber
+from semel.sim.process import Process
+from semel.sim.producer import Kind, SimulatedProducer
+from semel.sim.resumer import SimulatedResumer, Source
+from semel.sim.scheduler import Scheduler
+from semel.sim.server import SimulatedServer
+from semel.sim.trace import Trace
+from semel.types import ProducerGrant
+
+PRODUCERS_MAX: Final = 3
+SOURCE_ROWS: Final = (60, 300)
+RESTART_MS: Final = (5, 2_000)
+CLIENT_PAUSE_MS: Final = (1_200, 15_000)
+GRANTS_REMEMBERED_MAX: Final = 12
+
+
+class Workload:
+    """All clients; ``is_finished`` once nothing that was begun is open."""
+
+    def __init__(
+        self,
+        seed: int,
+        random: Random,
+        scheduler: Scheduler,
+        network: Network,
+        trace: Trace,
+        counts: Counts,
+        mix: Callable[[], FaultMix],
+        history: History,
+        checkers: Sequence[Checker],
+        server: SimulatedServer,
+    ) -> None:
+        self._seed = seed
+        self._random = random
+        self._scheduler = scheduler
+        self._network = network
+        self._trace = trace
+        self._counts = counts
+        self._mix = mix
+        self._history = history
+        self._checkers = checkers
+        self._server = server
+        self._tps = server.tps
+        self._stopping = False
+        self._grants: list[ProducerGrant] = []
+        self.consumers: list[SimulatedConsumer] = []
+        self.producers: list[SimulatedProducer] = []  # those alive
+        self.resumers: list[SimulatedResumer] = []  # those alive
+        self._sources = 0
+        self._row_gap_ms_max = random.choice((80, 160, 300))
+        self._admin: SimulatedAdmin | None = None
+        self._prober: SimulatedProber | None = None
+
+    def start(self) -> None:
+        for tp in self._tps:
+            self.consumers.append(self._consumer(f"reader{tp.partition}", tp.partition))
+        kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.LEASED, Kind.NAMED, Kind.UNLEASED))]
+        for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
+            self._start_producer(number, kind, 0)
+        for _ in range(self._random.randint(0, 2)):
+            self._start_source()
+        self._admin = SimulatedAdmin(
+            self._tps,
+            lambda: self._grants,
+            self._stream("admin"),
+            self._scheduler,
+            self._network,
+            self._trace,
+            self._counts,
+            self._checkers,
+            gap_ms_max=self._random.choice((200, 1_000, 4_000)),
+            trims=self._random.random() < 0.4,
+            fences=self._random.random() < 0.5,
+        )
+        if self._random.random() < 0.5:
+            self._prober = SimulatedProber(
+                self._tps,
+                self._stream("prober"),
+                self._scheduler,
+                self._network,
+                self._counts,
+                self._history,
+                may_be_replayed=self._mix().replay > 0,
+            )
+
+    def stop(self) -> None:
+        """No more rows, but those of the sources that have begun."""
+        self._stopping = True
+        for producer in self.producers:
+            producer.rows_left = 0
+        assert self._admin is not None
+        self._admin.wanted = False
+        if self._prober is not None:
+            self._prober.wanted = False
+        for tp in self._tps:
+            self.consumers.append(self._consumer(f"auditor{tp.partition}", tp.partition))
+
+    @property
+    def is_finished(self) -> bool:
+        assert self._admin is not None
+        return (
+            not self._admin.is_busy
+            and all(producer.is_done or not producer.process.alive for producer in self.producers)
+            and all(source.is_done for source in self._history.sources)
+            and all(
+                consumer.next_offset == self._server.log_end_offset(consumer.tp)
+                for consumer in self.consumers
+            )
+        )
+
+    def what_is_open(self) -> str:
+        open_records = [record.value for record in self._history.promised(Promise.OPEN)]
+        behind = [f"{consumer.tp} at {consumer.next_offset}" for consumer in self.consumers]
+        sources = [source.name for source in self._history.sources if not source.is_done]
+        return f"{len(open_records)} records open {open_records[:5]}, readers {behind}, sources {sources}"
+
+    def end(self) -> None:
+        """Every client is gone."""
+        for consumer in self.consumers:
+            consumer.die()
+        for producer in self.producers:
+            producer.die()
+        self.consumers.clear()
+
+    # -- readers ----------------------------------------------------------------------------------------
+
+    def _consumer(self, name: str, partition: int) -> SimulatedConsumer:
+        tp = self._tps[partition]
+        return SimulatedConsumer(name, tp, self._scheduler, self._network, self._checkers)
+
+    def read_anew(self, name: str) -> list[SimulatedConsumer]:
+        """One more reader a partition, from the log's start."""
+        fresh = [self._consumer(f"{name}{tp.partition}", tp.partition) for tp in self._tps]
+        self.consumers += fresh
+        return fresh
+
+    # -- writers without a saved position ---------------------------------------------------------------
+
+    def _start_producer(self, number: int, kind: Kind, life: int) -> None:
+        producer = SimulatedProducer(
+            f"p{number}",
+            life,
+            kind,
+            self._tps,
+            self._stream(f"p{number}.{life}"),
+            self._scheduler,
+            self._network,
+            self._trace,
+            self._history,
+            row_gap_ms_max=self._row_gap_ms_max,
+            on_granted=self._remember_grant,
+            on_fenced=lambda: self._go_on(number, kind, life, producer),
+        )
+        self.producers.append(producer)
+        interval_ms = self._mix().producer_crash_interval_ms
+        if interval_ms:
+            self._scheduler.after(
+                self._drawn_ms(interval_ms), lambda: self._crash(number, kind, life, producer)
+            )
+
+    def _remember_grant(self, grant: ProducerGrant) -> None:
+        self._grants.append(grant)
+        del self._grants[:-GRANTS_REMEMBERED_MAX]
+
+    def _crash(self, number: int, kind: Kind, life: int, producer: SimulatedProducer) -> None:
+        if self._stopping or producer not in self.producers or producer.is_over:
+            return
+        if producer.may_have_twin and self._counts.bites(Fault.TWIN, self._random, self._mix().twin):
+            producer.is_over = True  # but it goes on writing: it has not heard of the newer copy
+        elif self._counts.occurs(Fault.PRODUCER_CRASH):
+            self._counts.bit(Fault.PRODUCER_CRASH)
+            producer.die()
+            self.producers.remove(producer)
+        else:
+            return
+        self._start_producer(number, kind.heir, life + 1)
+
+    def _go_on(self, number: int, kind: Kind, life: int, producer: SimulatedProducer) -> None:
+        """It was fenced. Unless a newer copy runs already, one starts."""
+        if not producer.is_over and not self._stopping:
+            producer.is_over = True
+            self._scheduler.after(
+                self._random.randint(*RESTART_MS),
+                lambda: None if self._stopping else self._start_producer(number, kind.heir, life + 1),
+            )
+
+    # -- writers with a saved position ------------------------------------------------------------------
+
+    def _start_source(self) -> None:
+        random = self._stream(f"source{self._sources}")
+        source = Source(
+            f"s{self._sources}", random.randint(*SOURCE_ROWS), self._tps, random.choice((1, 3, 20))
+        )
+        self._sources += 1
+        self._history.sources.append(source)
+        self._start_resumer(source, random)
+
+    def _start_resumer(self, source: Source, random: Random) -> None:
+        if source.is_done:
+            return
+        resumer = SimulatedResumer(
+            source,
+            random,
+            self._scheduler,
+            self._network,
+            self._trace,
+            self._counts,
+            self._history,
+            on_end=lambda ended: self._resumer_ended(ended, random),
+        )
+        if not resumer.process.alive:
+            return
+        self.resumers.append(resumer)
+        interval_ms = self._mix().resumer_crash_interval_ms
+        if interval_ms:
+            if self._counts.bites(Fault.CRASH_IN_RESUME, random, self._mix().crash_in_resume):
+                interval_ms = 30
+            self._scheduler.after(self._drawn_ms(interval_ms), lambda: self._crash_resumer(resumer, random))
+
+    def _crash_resumer(self, resumer: SimulatedResumer, random: Random) -> None:
+        if self._stopping or not resumer.process.alive:
+            return
+        if resumer.is_newest and self._counts.bites(Fault.TWIN, random, self._mix().twin):
+            self._start_resumer(resumer.source, random)
+        elif self._counts.occurs(Fault.RESUMER_CRASH):
+            self._counts.bit(Fault.RESUMER_CRASH)
+            resumer.die("killed")
+
+    def _resumer_ended(self, ended: SimulatedResumer, random: Random) -> None:
+        if ended in self.resumers:
+            self.resumers.remove(ended)
+        if ended.source.is_done:
+            if not self._stopping and ended.is_newest:
+                self._start_source()
+        elif ended.is_newest:
+            self._scheduler.after(
+                random.randint(*RESTART_MS), lambda: self._start_resumer(ended.source, random)
+            )
+
+    # -- pauses -----------------------------------------------------------------------------------------
+
+    def pause_a_client(self) -> None:
+        """SIGSTOP for a while."""
+        processes: list[tuple[str, Process]] = [
+            *((producer.name, producer.process) for producer in self.producers),
+            *((resumer.name, resumer.process) for resumer in self.resumers),
+        ]
+        if processes and self._counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):
+            name, process = self._random.choice(processes)
+            pause_ms = self._random.randint(*CLIENT_PAUSE_MS)
+            process.stop_until(self._scheduler.now_ms + pause_ms)
+            self._trace.note(name, f"paused for {pause_ms} ms")
+
+    def _stream(self, name: str) -> Random:
+        return Random(f"{self._seed}/{name}")
+
+    def _drawn_ms(self, mean_ms: int) -> int:
+        return 1 + int(self._random.expovariate(1 / mean_ms))

@@ -1,0 +1,330 @@
+"""Any history of runs stores each row once, in order; and what is saved comes back as it was."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semel.core.client import progress as progress_module
+from semel.core.client.fate import Stored
+from semel.core.client.progress import Progress, TopicStart
+from semel.core.client.resume import (
+    LogKnows,
+    SavedIdentity,
+    SavedPartition,
+    ScanFrom,
+    SeenBatch,
+    Unprovable,
+    Unreadable,
+    decode_identity,
+    decode_text,
+    encode_identity,
+    made_anew,
+    plan_scan,
+    resumed,
+    total_stored,
+)
+from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
+
+PRODUCER_ID = 7
+ROWS = 40
+
+# -- a log that judges epochs and sequences --------------------------------------------------------------
+
+
+@dataclass
+class ModelPartition:
+    """Batches as (base offset, epoch, base sequence, rows); a fence takes an offset too."""
+
+    batches: list[tuple[int, int, int, list[int]]] = field(default_factory=list)
+    end_offset: int = 0
+    newest_epoch: int | None = None
+    last_sequence: int = NO_SEQUENCE
+
+    def append(self, producer_epoch: int, base_sequence: int, rows: list[int]) -> int | None:
+        """The base offset; None when refused."""
+        if self.newest_epoch is not None and producer_epoch < self.newest_epoch:
+            return None
+        if producer_epoch != self.newest_epoch:
+            self.newest_epoch, self.last_sequence = producer_epoch, NO_SEQUENCE
+        assert base_sequence == self.last_sequence + 1
+        self.batches.append((self.end_offset, producer_epoch, base_sequence, rows))
+        self.end_offset += len(rows)
+        self.last_sequence += len(rows)
+        return self.batches[-1][0]
+
+    def fence(self, producer_epoch: int) -> None:
+        if self.newest_epoch is None or producer_epoch > self.newest_epoch:
+            self.newest_epoch, self.last_sequence = producer_epoch, NO_SEQUENCE
+        self.end_offset += 1
+
+    def knows(self) -> LogKnows:
+        return LogKnows(self.end_offset, self.newest_epoch, self.last_sequence)
+
+    def seen(self, from_offset: int, end_offset: int) -> list[SeenBatch]:
+        return [
+            SeenBatch(producer_epoch, base_sequence, len(rows))
+            for base_offset, producer_epoch, base_sequence, rows in self.batches
+            if from_offset <= base_offset < end_offset
+        ]
+
+    def rows(self) -> list[int]:
+        return [row for *_, rows in self.batches for row in rows]
+
+
+class Crash(Exception):
+    pass
+
+
+class History:
+    """One identity, its log and its store, through any number of runs."""
+
+    def __init__(self, data: st.DataObject, partition_counts: dict[str, int]) -> None:
+        self.data = data
+        self.partition_counts = partition_counts
+        self.log = {
+            TopicPartition(topic, partition): ModelPartition()
+            for topic, count in partition_counts.items()
+            for partition in range(count)
+        }
+        self.store: list[SavedIdentity] = [SavedIdentity("loader")]
+        self.newest_epoch = -1
+        self.on_the_wire: list[tuple[TopicPartition, int, int, list[int]]] = []  # of runs that crashed
+        self.steps_left = 0  # until the run crashes
+        self.is_twin = False
+
+    def chance(self, one_in: int) -> bool:
+        return self.data.draw(st.integers(0, one_in - 1)) == 0
+
+    def maybe_crash(self, may_crash: bool) -> None:
+        self.steps_left -= 1
+        if may_crash and self.steps_left < 0:
+            raise Crash
+
+    def late_arrivals(self) -> None:
+        """What a crashed run had sent arrives now, in order, or is lost from some batch on."""
+        while self.on_the_wire and self.chance(2):
+            tp, producer_epoch, base_sequence, rows = self.on_the_wire.pop(0)
+            partition = self.log[tp]
+            if producer_epoch == partition.newest_epoch and base_sequence != partition.last_sequence + 1:
+                continue  # one before it was lost: out of sequence
+            if producer_epoch != partition.newest_epoch and base_sequence != 0:
+                continue
+            partition.append(producer_epoch, base_sequence, rows)
+
+    def twin_run(self) -> None:
+        """Another copy starts, and gets as far as it gets before this one takes its epoch."""
+        self.is_twin, steps_left = True, self.steps_left
+        try:
+            self.crashing_run()
+        finally:
+            self.is_twin, self.steps_left = False, steps_left
+
+    def crashing_run(self) -> None:
+        self.steps_left = self.data.draw(st.integers(0, 150))
+        try:
+            self.run(may_crash=True)
+        except Crash:
+            self.late_arrivals()
+
+    def resume(self, may_crash: bool) -> Progress:
+        # A copy of the store from any time before is as good as the newest.
+        index = self.data.draw(st.integers(0, 2)) if len(self.store) > 2 and may_crash else 0
+        saved = decode_identity(encode_identity(self.store[-1 - index]))
+        assert isinstance(saved, SavedIdentity)
+        knows = {tp: self.log[tp].knows() for tp in saved.partitions}
+        if self.chance(4):  # the log forgets who wrote
+            knows = {tp: LogKnows(found.end_offset, None, NO_SEQUENCE) for tp, found in knows.items()}
+        self.late_arrivals()
+        self.maybe_crash(may_crash)
+        if not self.is_twin and self.chance(4):
+            self.twin_run()
+        self.newest_epoch += 1
+        grant = ProducerGrant(PRODUCER_ID, self.newest_epoch)
+        for tp in saved.partitions:
+            self.late_arrivals()
+            self.log[tp].fence(grant.producer_epoch)
+            self.maybe_crash(may_crash)
+        totals = {}
+        for tp in saved.partitions:
+            scan = plan_scan(saved, tp, knows[tp])
+            assert isinstance(scan, ScanFrom)
+            end = self.log[tp].end_offset
+            totals[tp] = total_stored(saved, tp, knows[tp], scan, self.log[tp].seen(scan.offset, end))
+        fresh = resumed(saved, grant, totals, {tp: self.log[tp].end_offset for tp in saved.partitions})
+        self.maybe_crash(may_crash)
+        self.store.append(fresh)
+        return Progress(fresh, save_interval_ms=0)
+
+    def begin_topic(self, progress: Progress, topic: str) -> None:
+        starts = {}
+        for partition in range(self.partition_counts[topic]):
+            model = self.log[TopicPartition(topic, partition)]
+            model.fence(self.newest_epoch)
+            starts[partition] = TopicStart(
+                model.end_offset, sum(batch.record_count for batch in model.seen(0, model.end_offset))
+            )
+        self.store.append(progress.add_topic(topic, None, starts))
+
+    def run(self, may_crash: bool) -> None:
+        progress = self.resume(may_crash)
+        grant = ProducerGrant(PRODUCER_ID, self.newest_epoch)
+        lines: dict[TopicPartition, deque[int]] = {tp: deque() for tp in self.log}
+        sequences = dict.fromkeys(self.log, 0)
+        unanswered: list[tuple[TopicPartition, Stored, int]] = []
+        batch_rows_max = self.data.draw(st.integers(1, 7))  # the run's own batch size
+        sent: list[tuple[TopicPartition, int, int, list[int]]] = []
+
+        def send_and_answer(everything: bool) -> None:
+            for tp, line in lines.items():
+                while line and (everything or self.chance(3)):
+                    count = min(len(line), self.data.draw(st.integers(1, batch_rows_max)))
+                    rows = [line.popleft() for _ in range(count)]
+                    sent.append((tp, grant.producer_epoch, sequences[tp], rows))
+                    self.maybe_crash(may_crash)  # sent, and perhaps on the wire for long
+                    base_offset = self.log[tp].append(*sent.pop()[1:])
+                    assert base_offset is not None
+                    told = base_offset if self.chance(2) else None  # "duplicate" says no offset
+                    unanswered.append((tp, Stored(grant, sequences[tp], told, -1), count))
+                    sequences[tp] += count
+                    self.maybe_crash(may_crash)
+            while unanswered and (everything or self.chance(2)):
+                tp, fate, count = unanswered.pop(0)
+                progress.stored(tp, fate, count)
+                if (due := progress.to_save()) is not None:
+                    self.maybe_crash(may_crash)
+                    self.store.append(due)
+
+        try:
+            first = 0 if progress.saved.position is None else progress.saved.position + 1
+            for position in range(first, ROWS):
+                topic = "a" if position < ROWS // 2 or "b" not in self.partition_counts else "b"
+                if not progress.knows_topic(topic):
+                    self.begin_topic(progress, topic)
+                progress.at(position, now_ms=position)
+                progress.begin()
+                for row in rows_at(position):
+                    tp = TopicPartition(topic, partition_of(progress, topic, row))
+                    if progress.hand(tp):
+                        lines[tp].append(row)
+                    self.maybe_crash(may_crash)
+                progress.handed()
+                send_and_answer(everything=False)
+            send_and_answer(everything=True)
+            assert progress.rows_missing == 0
+            progress.mark(ROWS)
+            if (due := progress.to_save()) is not None:
+                self.store.append(due)
+        except Crash:
+            self.on_the_wire += sent
+            raise
+
+
+def rows_at(position: int) -> list[int]:
+    """Every fifth position gives two rows."""
+    return [position, 1000 + position] if position % 5 == 0 else [position]
+
+
+def partition_of(progress: Progress, topic: str, row: int) -> int:
+    return progress.turn(topic) if row % 3 == 0 else row * 7 % progress.partition_count(topic)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(1, 3), st.sampled_from([0, 1, 2]), st.integers(0, 6))
+def test_any_history_of_runs_stores_each_row_once_and_in_order(
+    data: st.DataObject, partitions_of_a: int, partitions_of_b: int, runs: int
+) -> None:
+    counts = {"a": partitions_of_a} | ({"b": partitions_of_b} if partitions_of_b else {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress_module, "ROWS_A_TURN", 3)
+        history = History(data, counts)
+        for _ in range(runs):
+            history.crashing_run()
+        history.run(may_crash=False)
+    handed = [row for position in range(ROWS) for row in rows_at(position)]
+    stored = [row for partition in history.log.values() for row in partition.rows()]
+    assert sorted(stored) == sorted(handed)
+    place = {row: index for index, row in enumerate(handed)}
+    for partition in history.log.values():
+        places = [place[row] for row in partition.rows()]
+        assert places == sorted(places)
+
+
+# -- what is saved ---------------------------------------------------------------------------------------
+
+names = st.text(max_size=20)
+counts = st.integers(0, 2**40)
+saved_partitions = st.builds(SavedPartition, counts, counts, counts, counts, st.integers(-1, 2**31 - 1))
+identities = st.builds(
+    SavedIdentity,
+    names,
+    st.integers(-1, 2**40),
+    st.integers(-1, 2**15 - 1),
+    st.none() | st.integers() | names | st.lists(st.integers(), max_size=3),
+    st.dictionaries(names, st.integers(1, 1000), max_size=3),
+    st.dictionaries(st.builds(TopicPartition, names, st.integers(0, 999)), saved_partitions, max_size=5),
+    st.dictionaries(names, names, max_size=3),
+)
+
+
+@given(identities)
+def test_an_identity_comes_back_as_it_was(saved: SavedIdentity) -> None:
+    assert decode_identity(encode_identity(saved)) == saved
+    assert SavedIdentity.from_text(saved.to_text()) == saved
+
+
+@given(identities, st.data())
+def test_a_torn_or_damaged_identity_is_told_from_a_whole_one(
+    saved: SavedIdentity, data: st.DataObject
+) -> None:
+    stored = encode_identity(saved)
+    cut = data.draw(st.integers(0, len(stored) - 2))  # without its last line break it is still whole
+    assert isinstance(decode_identity(stored[:cut]), Unreadable)
+    at = data.draw(st.integers(0, len(stored) - 2))
+    other = data.draw(st.integers(1, 255))
+    damaged = bytearray(stored)
+    damaged[at] ^= other
+    assert isinstance(decode_identity(bytes(damaged)), Unreadable)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_identity_or_unreadable(stored: bytes) -> None:
+    assert isinstance(decode_identity(stored), Unreadable)
+    assert isinstance(decode_text("semel-identity:" + stored.decode("latin-1")), Unreadable)
+
+
+def test_an_identity_too_large_for_a_commit_says_how_large() -> None:
+    partitions = {
+        TopicPartition(f"topic-{number}", number): SavedPartition(
+            number**3, number**4, number**5, number**6, number
+        )
+        for number in range(2_000)
+    }
+    with pytest.raises(ValueError, match=r"2000 partitions .* above 4096: keep it in a file"):
+        SavedIdentity("loader", 1, 0, 5, {}, partitions).to_text()
+
+
+def test_what_arrives_between_the_question_and_the_fence_is_counted() -> None:
+    """A late batch of the saved epoch, and one of a twin that took an epoch in between."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 9, 12, 8)})
+    knows = LogKnows(14, 3, 10)
+    scan = plan_scan(saved, tp, knows)
+    assert scan == ScanFrom(14, by_sequence=True)
+    seen = [SeenBatch(3, 11, 4), SeenBatch(4, 0, 2)]
+    assert total_stored(saved, tp, knows, scan, seen) == 9 + 2 + 4 + 2
+
+
+def test_a_log_that_lost_rows_or_was_made_anew_is_refused() -> None:
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 9, 12, 8)}, {"out": "x"})
+    assert plan_scan(saved, tp, LogKnows(12, 3, 8)) == ScanFrom(12, by_sequence=True)
+    lost = plan_scan(saved, tp, LogKnows(11, 3, 8))
+    assert isinstance(lost, Unprovable) and "up to 12" in lost.why
+    assert made_anew(saved, {"out": "x"}) is None
+    other = made_anew(saved, {"out": "y"})
+    assert isinstance(other, Unprovable) and "made anew" in other.why

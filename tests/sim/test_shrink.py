@@ -1,0 +1,62 @@
+"""A failing seed becomes a short scenario, which fails as the seed did and tells what happened."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from semel.sim.__main__ import main, run_scenario
+from semel.sim.faults import Fault, Occasion
+from semel.sim.plants import PLANTS
+from semel.sim.scenario import decode_scenario, encode_scenario
+from semel.sim.shrink import Shrinker
+from semel.sim.simulation import SeedResult, Telling, run_seed
+from semel.sim.swarm import run_watched
+
+SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.toml"))
+OCCASION = Occasion(0, Fault.KILL, 0)
+PLANT = PLANTS["epochs_not_fenced"]
+
+
+def first_failure() -> SeedResult:
+    return next(result for result in map(run_watched, range(50)) if result.violation is not None)
+
+
+def test_a_shrunk_failure_has_fewer_faults_and_the_same_end(tmp_path: Path) -> None:
+    with PLANT.planted():
+        failure = first_failure()
+        shrunk = Shrinker(failure, run_watched, runs_max=25).shrink()
+        assert shrunk.result.invariant == failure.invariant
+        assert len(shrunk.occasions) < len(failure.occasions)
+        path = tmp_path / "scenario.toml"
+        path.write_text(encode_scenario(shrunk))
+        seed, telling = decode_scenario(path.read_text())
+        assert (seed, telling) == (failure.seed, shrunk.telling)
+        assert run_seed(seed, telling).trace_sha256 == shrunk.result.trace_sha256
+        assert run_scenario(path) == 1
+    assert run_scenario(path) == 0
+
+
+def test_ddmin_finds_the_two_faults_that_matter() -> None:
+    whole = run_seed(3)
+    occasions = tuple(replace(OCCASION, number=number) for number in range(64))
+
+    def run(seed: int, telling: Telling) -> SeedResult:
+        kept = [one for one in occasions if telling.kept is None or one.number in telling.kept]
+        fails = {5, 42} <= {one.number for one in kept}
+        return replace(whole, violation="order: planted" if fails else None, occasions=tuple(kept))
+
+    shrunk = Shrinker(run(3, Telling()), run).shrink()
+    assert [occasion.number for occasion in shrunk.occasions] == [5, 42]
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=[path.stem for path in SCENARIOS])
+def test_what_failed_once_holds_now(path: Path) -> None:
+    assert run_scenario(path) == 0
+
+
+def test_a_run_goes_on_from_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = tmp_path / "progress.json"
+    assert main(["--seeds", "2", "--resume", str(progress)]) == 0
+    assert main(["--seeds", "3", "--resume", str(progress)]) == 0
+    assert "3 seeds, " in capsys.readouterr().out
