@@ -141,11 +141,6 @@ class Storage:
         return self._producer_bound.known
 
     @property
-    def producer_count(self) -> int:
-        """(Producer, partition) pairs that are remembered."""
-        return self._producer_bound.known
-
-    @property
     def metadata_log(self) -> StateLog:
         """The log of topics and producer identities."""
         return self._metadata
