@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +19,7 @@ from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.wire import fetch, init_producer_id, messages, produce
 from semel.wire.api import ApiKey
-from semel.wire.frames import Buffer
+from semel.wire.frames import Buffer, MalformedMessage
 
 NOW_MS = 1_700_000_000_000
 
@@ -286,3 +287,19 @@ def test_a_question_for_many_new_topics_makes_some_of_them(
     answer = messages.decode_response(ApiKey.METADATA, 9, carried_out(ask(broker, ApiKey.METADATA, 9, body)))
     codes = [int(topic.error_code) for topic in answer.topics]
     assert codes == [0, 0, 0, 0, 5], "each name once, and the others when asked again"
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_a_topic_without_a_name_is_malformed_where_answers_need_one(broker: Broker, version: int) -> None:
+    fields = {
+        "topics": [{"name": None, "topic_id": UUID(int=9)}],
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+        "include_cluster_authorized_operations": False,
+    }
+    with pytest.raises(MalformedMessage, match="without a name"):
+        ask(broker, ApiKey.METADATA, version, messages.encode_request(ApiKey.METADATA, version, fields))
+    answer = carried_out(
+        ask(broker, ApiKey.METADATA, 12, messages.encode_request(ApiKey.METADATA, 12, fields))
+    )
+    assert int(messages.decode_response(ApiKey.METADATA, 12, answer).topics[0].error_code) == 100

@@ -7,7 +7,7 @@ on; ids are never created. Topic ids are stable from creation to deletion (KIP-5
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from semel.core.topics import Refused, Topic
@@ -15,10 +15,13 @@ from semel.errors import ErrorCode
 from semel.server.handlers.room import Room
 from semel.server.handlers.schema import once
 from semel.server.outcome import Call
+from semel.wire.frames import MalformedMessage
 from semel.wire.messages import Fields, field_of
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
+
+_BY_ID_FROM: Final = 12  # 10 and 11 carry ids, but their answers cannot leave out a name
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields:
@@ -63,6 +66,8 @@ def handle_describe_cluster(broker: Broker, call: Call, request: Any) -> Fields:
 
 
 def _find_all(broker: Broker, call: Call, wanted: Iterable[Any], *, may_create: bool) -> list[Fields]:
+    if call.api_version < _BY_ID_FROM and any(item.name is None for item in wanted):
+        raise MalformedMessage(f"a topic without a name in version {call.api_version}")  # as Kafka refuses it
     room = Room() if may_create else None
     return [
         _find(broker, call, item.name, field_of(item, "topic_id"), room)
@@ -93,7 +98,6 @@ def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, r
 
 
 def _missing(name: str | None, topic_id: UUID | None, code: ErrorCode) -> Fields:
-    # Versions that cannot say null for a name have no topic ids either, so that name is never null there.
     return {"error_code": code, "name": name, "topic_id": topic_id, "is_internal": False, "partitions": []}
 
 
