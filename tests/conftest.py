@@ -11,6 +11,7 @@ import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,10 @@ from tests.peers.parts import (  # noqa: E402
     find_kcat,
     find_spark_connector_jars,
 )
+
+# No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
+hypothesis.settings.register_profile("semel", deadline=None)
+hypothesis.settings.load_profile("semel")
 
 
 class _PartMissing(pytest.skip.Exception):
