@@ -20,6 +20,8 @@ from semel.wire import api_versions, fetch, messages, produce
 from semel.wire.api import ApiKey
 from semel.wire.frames import encode_request_header
 
+pytestmark = pytest.mark.slow
+
 FrameReader = Callable[[socket.socket], bytes]
 LARGE_BYTES = 700_000  # more than one read: needs room in the server's budget
 VERSIONS = bytes(api_versions.encode_request(3, "test", "1"))
