@@ -30,10 +30,11 @@ class Work:
 
 def take_turns(bench: Bench, work: Work) -> Row:
     """Warm up each contender, then let them do the work round by round, who begins alternating."""
-    for attempt in work.attempts.values():
+    for name, attempt in work.attempts.items():
         warm_at_s = time.monotonic() + bench.plan.warm_up_s
         while time.monotonic() < warm_at_s:
-            attempt(f"warm-up-{next(_numbers)}")
+            figure = attempt(f"warm-up-{next(_numbers)}")
+            bench.tell(f"{work.name}: {name}, warming up, {figure:,.4g} {work.unit}")
     found: dict[str, list[float]] = defaultdict(list)
     for number in range(bench.plan.rounds):
         contenders = list(work.attempts)
