@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,11 +84,19 @@ def main() -> None:
     missing = [str(part) for part in rivals if isinstance(part, Missing)]
     if missing and names != ["ceiling"]:
         raise SystemExit("no benchmark without its rivals. " + "; ".join(missing))
+    failed = []
     for name in names:
-        found.measurements[name] = measure(name, arguments.folder, plan)
+        try:
+            found.measurements[name] = measure(name, arguments.folder, plan)
+        except Exception:  # the others are worth their minutes; the next run begins with this one
+            traceback.print_exc()
+            failed.append(name)
+            continue
         found.complete = set(found.measurements) == set(SECTIONS)
         found.save()
         render.RESULTS.write_text(render.page(found, tuple(SECTIONS), f"{plan.warm_up_s:.0f} s"))
+    if failed:
+        raise SystemExit(f"failed, and measured by the next run: {', '.join(failed)}")
     tell(f"wrote {render.RESULTS.relative_to(machine.ROOT)}")
 
 
