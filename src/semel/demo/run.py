@@ -70,7 +70,7 @@ def _play(plan: DemoPlan, folder: Path, screen: Screen) -> tuple[Story, Proof]:
     ):
         cluster.create_topics({INPUT_TOPIC: PARTITION_COUNT, OUTPUT_TOPIC: PARTITION_COUNT})
         verdicts = VerdictCounts(metrics)
-        timeline = Timeline(log.bootstrap, INPUT_TOPIC, OUTPUT_TOPIC, PARTITION_COUNT)
+        timeline = Timeline(log.bootstrap, INPUT_TOPIC, OUTPUT_TOPIC, PARTITION_COUNT, began_s=screen.began_s)
         story = Story(plan.row_count, timeline)
         timeline.watcher = screen.watcher(story.row_count, plan.with_spark)
         with timeline:

@@ -23,7 +23,7 @@ class Screen:
     def __init__(self) -> None:
         self._notes = Console(stderr=True, highlight=False)
         self._data = Console(highlight=False)
-        self._began = time.monotonic()
+        self.began_s = time.monotonic()
         self._bars = Progress(
             TextColumn("          {task.description:<12}"),
             BarColumn(),
@@ -41,7 +41,7 @@ class Screen:
         self._bars.stop()
 
     def step(self, text: str) -> None:
-        self._notes.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {text}", soft_wrap=True)
+        self._notes.print(f"[dim]{time.monotonic() - self.began_s:6.1f} s[/dim]  {text}", soft_wrap=True)
 
     def watcher(self, row_count: int, with_output: bool) -> Callable[[Sample], None]:
         """Bars for the rows of the topics; to be shown every sample."""

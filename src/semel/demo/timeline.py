@@ -40,7 +40,7 @@ class Timeline:
     samples: list[Sample] = field(default_factory=list)
     lives: Lives = field(default_factory=Lives)
     output_ends: dict[TopicPartition, int] = field(default_factory=dict)  # as of the last sample
-    _began: float = field(default_factory=time.monotonic)
+    began_s: float = field(default_factory=time.monotonic)  # the story's 0, of the monotonic clock
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _defect: BaseException | None = None
@@ -57,7 +57,7 @@ class Timeline:
 
     @property
     def now_s(self) -> float:
-        return time.monotonic() - self._began
+        return time.monotonic() - self.began_s
 
     @property
     def last(self) -> Sample:
