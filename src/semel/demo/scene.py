@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from semel.demo.summary import Screen
     from semel.demo.timeline import Timeline
 
-SILENCE_S_MAX: Final = 300.0  # without a row moving, on a busy machine, before the demo calls itself stuck
+SILENCE_S_MAX: Final = 180.0  # without a row moving, on a busy machine, before the demo calls itself stuck
 
 
 @dataclass(frozen=True, slots=True)

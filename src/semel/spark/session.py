@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from semel.spark.java import java_home
+
+# Spark names a socket "/.<uuid>.sock" in its folder, and the system bounds the path: macOS at 103 bytes.
+_SOCKET_NAME_BYTES: Final = 43
+_SOCKET_PATH_BYTES_MAX: Final = 103
 
 
 def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str, str] | None = None) -> Any:
@@ -27,12 +32,22 @@ def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
-        # A tiny micro-batch costs 155 ms instead of 210 ms with it.
-        "spark.python.unix.domain.socket.enabled": "true",
-    } | dict(conf or {})
+        **_unix_sockets(tempfile.gettempdir()),
+        **(conf or {}),
+    }
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.dataSource.register(SemelDataSource)
     return spark
+
+
+def _unix_sockets(folder: str) -> dict[str, str]:
+    """Unix sockets between JVM and Python: a tiny micro-batch costs 155 ms instead of 210 ms with them.
+
+    Not in a folder whose name is too long for one: Spark would fail with "AF_UNIX path too long".
+    """
+    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_BYTES_MAX
+    enabled = {"spark.python.unix.domain.socket.enabled": str(fits).lower()}
+    return enabled | ({"spark.python.unix.domain.socket.dir": folder} if fits else {})
