@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 
 import pytest
 
@@ -69,6 +70,25 @@ def test_a_full_buffer_blocks_and_then_refuses(semel_server: semel.LocalLog) -> 
             producer.send("out", "x" * 100)
     with pytest.raises(NotStored, match="closed before"):
         producer.close(timeout=0)
+
+
+def test_partitions_that_are_added_are_noticed(semel_server: semel.LocalLog) -> None:
+    with (
+        semel.Admin(semel_server.bootstrap) as admin,
+        semel.Producer(semel_server.bootstrap, metadata_max_age_ms=20) as producer,
+    ):
+        admin.create_topic("out", 1)
+        producer.send("out", "0").result(10)
+        admin.add_partitions("out", 3)
+        give_up_s = time.monotonic() + 10
+        while True:
+            try:
+                report = producer.send("out", "1", partition=2).result(10)
+                break
+            except ConfigError:
+                assert time.monotonic() < give_up_s
+                time.sleep(0.02)
+        assert report.partition == 2
 
 
 def test_use_after_fork_is_refused(semel_server: semel.LocalLog) -> None:

@@ -153,15 +153,16 @@ class ProducerEngine:
         if effects.settled:
             self._settle(effects.settled)
         if effects.ask_grant:
-            self._start(self._ask_grant())
+            self.start(self._ask_grant())
         if effects.ask_leaders_of:
-            self._start(self._ask_leaders(frozenset(effects.ask_leaders_of)))
+            self.start(self._ask_leaders(frozenset(effects.ask_leaders_of)))
         for tp, grant in effects.ask_log:
-            self._start(self._ask_log(tp, grant))
+            self.start(self._ask_log(tp, grant))
         for send in effects.sends:
-            self._start(self._send(send))
+            self.start(self._send(send))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something for as long as the engine runs; a fault in it ends the producer."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -188,7 +189,7 @@ class ProducerEngine:
         ]
         if unnamed:
             self._unnamed.update(unnamed)
-            task = self._start(self._name_the_fencer(unnamed))
+            task = self.start(self._name_the_fencer(unnamed))
             self._naming.add(task)
             task.add_done_callback(self._naming.discard)
         with self.lock:

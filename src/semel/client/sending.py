@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import time
@@ -21,7 +22,7 @@ from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position, SavedIdentity
-from semel.errors import ConfigError, InputDiffers, NotStored
+from semel.errors import ConfigError, InputDiffers, NotStored, SemelError
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -52,6 +53,7 @@ class ProducerSettings:
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 50
     save_interval_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
     client_id: str = "semel"
     acks: str | int = "all"
     security_protocol: str = "PLAINTEXT"
@@ -68,7 +70,13 @@ class ProducerSettings:
             raise ConfigError("identity needs identity_store, the file that the identity is saved in")
         if isinstance(self.identity, SavedIdentity) and self.identity_store is not None:
             raise ConfigError("identity is a value: it is kept by the caller, not in an identity_store")
-        for name in ("batch_bytes", "buffer_bytes", "delivery_timeout_ms", "request_timeout_ms"):
+        for name in (
+            "batch_bytes",
+            "buffer_bytes",
+            "delivery_timeout_ms",
+            "request_timeout_ms",
+            "metadata_max_age_ms",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: must be above 0")
 
@@ -135,6 +143,8 @@ class Sender:
         progress = self.progress
         if progress is None:
             found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
+            if not self._partition_counts:
+                self.engine.start(self._watch_topics())
             self._partition_counts[topic] = len(found.partitions)
             return
         assert self._keeper is not None
@@ -148,6 +158,15 @@ class Sender:
                 self._keeper.start(fresh)
             await self._keeper.finished()  # also when an interrupted call began the save
             self._partition_counts[topic] = progress.partition_count(topic)
+
+    async def _watch_topics(self) -> None:
+        """Without an identity: notice partitions that are added later. With one, rows stay where they went."""
+        while True:
+            await asyncio.sleep(self.settings.metadata_max_age_ms / 1000)
+            with contextlib.suppress(SemelError):
+                await self.cluster.metadata(list(self._partition_counts))
+            for topic, count in self._partition_counts.items():
+                self._partition_counts[topic] = max(count, self.cluster.partition_counts.get(topic, 0))
 
     def knows_topic(self, topic: str) -> bool:
         return topic in self._partition_counts
