@@ -1,0 +1,172 @@
+"""Producer ids: ask for one, fence one, and what the logs know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION
+from semel.client.model import ProducerDescription
+from semel.client.routing import TRANSACTION, Again, Routing, by_topic, check_read, partitions_of
+from semel.errors import ConnectionLost, ErrorCode
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerGrant, TopicPartition
+from semel.wire import init_producer_id as init_producer_id_wire
+from semel.wire.api import ApiKey
+
+
+class IdentityRequests(Routing):
+    """Requests about producers and what they may still do."""
+
+    async def describe_producers(
+        self, tps: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerDescription]]:
+        """What each partition's leader knows of the producers that wrote to it."""
+
+        async def ask(
+            node_id: int, mine: list[TopicPartition]
+        ) -> dict[TopicPartition, list[ProducerDescription]]:
+            fields = {
+                "topics": [
+                    {"name": name, "partition_indexes": [tp.partition for tp in of_topic]}
+                    for name, of_topic in by_topic(mine).items()
+                ]
+            }
+            answer = await self._cold(node_id, ApiKey.DESCRIBE_PRODUCERS, fields)
+            described = {}
+            for tp, item in partitions_of(answer.topics):
+                check_read(item.error_code, f"producers of {tp}", item.error_message or "")
+                described[tp] = [
+                    ProducerDescription(
+                        int(state.producer_id),
+                        int(state.producer_epoch),
+                        int(state.last_sequence),
+                        int(state.last_timestamp),
+                        int(state.coordinator_epoch),
+                        int(state.current_txn_start_offset),
+                    )
+                    for state in item.active_producers
+                ]
+            return described
+
+        return await self._by_leader(tps, ask)
+
+    async def init_producer_id(
+        self,
+        transactional_id: str | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        timeout_ms: int = 60_000,
+    ) -> ProducerGrant:
+        """A new producer id; or, with a name, that identity with its epoch raised (fences the older)."""
+        version = CLIENT_VERSION[ApiKey.INIT_PRODUCER_ID]
+        request = init_producer_id_wire.InitProducerIdRequest(
+            transactional_id, timeout_ms, producer_id, producer_epoch
+        )
+
+        async def ask() -> ProducerGrant:
+            node_id = BOOTSTRAP
+            if transactional_id is not None:
+                node_id = await self._coordinator(TRANSACTION, transactional_id)
+            body = await self.brokers.ask(
+                node_id, ApiKey.INIT_PRODUCER_ID, [init_producer_id_wire.encode_request(version, request)]
+            )
+            answer = init_producer_id_wire.decode_response(version, body)
+            if answer.error_code:
+                self._coordinators.pop((TRANSACTION, transactional_id or ""), None)
+            check_read(answer.error_code, "ask for a producer id", transactional_id or "")
+            return ProducerGrant(answer.producer_id, answer.producer_epoch)
+
+        return await self._retried(ask)
+
+    async def write_fence(
+        self, fences: Mapping[tuple[int, int], Iterable[TopicPartition]], *, coordinator_epoch: int = 0
+    ) -> dict[tuple[int, TopicPartition], ErrorCode]:
+        """Raise each (producer id, producer epoch) in those partitions: older epochs can no longer append.
+
+        An abort marker is appended to each (WriteTxnMarkers). INVALID_PRODUCER_EPOCH: a higher one is there.
+        """
+        wanted = {fence: list(tps) for fence, tps in fences.items()}
+        every = {tp for tps in wanted.values() for tp in tps}
+
+        async def ask(
+            node_id: int, mine: list[TopicPartition]
+        ) -> dict[TopicPartition, dict[tuple[int, TopicPartition], ErrorCode]]:
+            here = set(mine)
+            markers = [
+                {
+                    "producer_id": producer_id,
+                    "producer_epoch": producer_epoch,
+                    "transaction_result": False,
+                    "coordinator_epoch": coordinator_epoch,
+                    "topics": [
+                        {"name": name, "partition_indexes": [tp.partition for tp in of_topic]}
+                        for name, of_topic in by_topic(tp for tp in tps if tp in here).items()
+                    ],
+                }
+                for (producer_id, producer_epoch), tps in wanted.items()
+                if not here.isdisjoint(tps)
+            ]
+            answer = await self._cold(node_id, ApiKey.WRITE_TXN_MARKERS, {"markers": markers})
+            fenced: dict[TopicPartition, dict[tuple[int, TopicPartition], ErrorCode]] = {}
+            for marker in answer.markers:
+                for tp, item in partitions_of(marker.topics):
+                    code = ErrorCode.of(int(item.error_code))
+                    if code.retriable:
+                        raise Again(code, f"fence producer {int(marker.producer_id)} in {tp}")
+                    fenced.setdefault(tp, {})[int(marker.producer_id), tp] = code
+            return fenced
+
+        answers = await self._by_leader(every, ask)
+        return {fence: code for of_tp in answers.values() for fence, code in of_tp.items()}
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether the brokers serve transactions (known once any of them was asked anything)."""
+        return self.brokers.serves(ApiKey.ADD_PARTITIONS_TO_TXN) and self.brokers.serves(ApiKey.END_TXN)
+
+    async def add_partitions_to_transaction(
+        self, transactional_id: str, grant: ProducerGrant, tps: Iterable[TopicPartition]
+    ) -> None:
+        """Begin a transaction, or widen it. PRODUCER_FENCED: the coordinator knows a newer epoch."""
+        fields = {
+            "v3_and_below_transactional_id": transactional_id,
+            "v3_and_below_producer_id": grant.producer_id,
+            "v3_and_below_producer_epoch": grant.producer_epoch,
+            "v3_and_below_topics": [
+                {"name": name, "partitions": [tp.partition for tp in of_topic]}
+                for name, of_topic in by_topic(tps).items()
+            ],
+        }
+
+        async def ask() -> None:
+            answer = await self._ask_transaction(transactional_id, ApiKey.ADD_PARTITIONS_TO_TXN, fields)
+            for topic in answer.results_by_topic_v3_and_below:
+                for item in topic.results_by_partition:
+                    check_read(item.partition_error_code, f"take {topic.name}-{item.partition_index} in")
+
+        await self._retried(ask)
+
+    async def abort_transaction(self, transactional_id: str, grant: ProducerGrant) -> None:
+        """End the open transaction; its abort markers follow in their own time."""
+        fields = {
+            "transactional_id": transactional_id,
+            "producer_id": grant.producer_id,
+            "producer_epoch": grant.producer_epoch,
+            "committed": False,
+        }
+
+        async def ask() -> None:
+            answer = await self._ask_transaction(transactional_id, ApiKey.END_TXN, fields)
+            check_read(answer.error_code, "abort a transaction", transactional_id)
+
+        await self._retried(ask)
+
+    async def _ask_transaction(
+        self, transactional_id: str, api_key: ApiKey, fields: Mapping[str, Any]
+    ) -> Any:
+        node_id = await self._coordinator(TRANSACTION, transactional_id)
+        try:
+            return await self._cold(node_id, api_key, fields)
+        except ConnectionLost:
+            self._coordinators.pop((TRANSACTION, transactional_id), None)
+            raise

@@ -1,0 +1,235 @@
+"""Who leads what, and the one way to ask: metadata, coordinators, and reads repeated while leadership moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Self, TypeVar
+
+from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, Brokers, check_security
+from semel.client.model import (
+    BrokerAddress,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from semel.errors import BrokerError, ConnectionLost, ErrorCode
+from semel.types import TopicPartition
+from semel.wire import messages
+from semel.wire.api import ApiKey
+
+_T = TypeVar("_T")
+_V = TypeVar("_V")
+
+_RETRY_PAUSE_S: Final = 0.05
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+
+class Routing:
+    """What every kind of request stands on. Belongs to the loop that first uses it."""
+
+    def __init__(
+        self,
+        bootstrap: str | list[str],
+        *,
+        client_id: str = "semel",
+        request_timeout_ms: int = 30_000,
+        connect_timeout_ms: int = 10_000,
+        security_protocol: str = "PLAINTEXT",
+    ) -> None:
+        check_security(security_protocol)
+        self.request_timeout_ms = request_timeout_ms
+        self.brokers = Brokers(
+            bootstrap,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            connect_timeout_ms=connect_timeout_ms,
+        )
+        self._leaders: dict[TopicPartition, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self.partition_counts: dict[str, int] = {}  # as the newest metadata has them
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.brokers.close()
+
+    async def metadata(
+        self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> ClusterMetadata:
+        """Brokers, and the topics named (all of them when None)."""
+        fields = {
+            "topics": None if topics is None else [{"name": name, "topic_id": None} for name in topics],
+            "allow_auto_topic_creation": allow_auto_topic_creation,
+            "include_cluster_authorized_operations": False,
+            "include_topic_authorized_operations": False,
+        }
+        answer = await self._retried(lambda: self._cold(BOOTSTRAP, ApiKey.METADATA, fields))
+        brokers = {
+            int(item.node_id): BrokerAddress(int(item.node_id), item.host, int(item.port))
+            for item in answer.brokers
+        }
+        self.brokers.addresses = brokers
+        found = {item.name: topic_metadata(item) for item in answer.topics}
+        for topic in found.values():
+            if topic.partitions:
+                self.partition_counts[topic.name] = len(topic.partitions)
+            else:
+                self.partition_counts.pop(topic.name, None)
+            for partition in topic.partitions.values():
+                tp = TopicPartition(topic.name, partition.partition)
+                if partition.leader in brokers:
+                    self._leaders[tp] = partition.leader
+                else:
+                    self._leaders.pop(tp, None)
+        return ClusterMetadata(brokers, found, int(answer.controller_id), answer.cluster_id)
+
+    async def topic(
+        self, name: str, *, allow_auto_topic_creation: bool = False, is_known_to_exist: bool = False
+    ) -> TopicMetadata:
+        """One topic that must exist, with all its leaders known; waits out a creation under way.
+
+        ``is_known_to_exist``: it was just created; a broker that has not heard of it is only late.
+        """
+        may_be_late = allow_auto_topic_creation or is_known_to_exist
+
+        async def ask() -> TopicMetadata:
+            found = (await self.metadata([name], allow_auto_topic_creation=allow_auto_topic_creation)).topics
+            topic = found[name]
+            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_be_late:
+                raise BrokerError(topic.error_code, f"topic {name!r}", "it does not exist")
+            worst = next(
+                (item.error_code for item in topic.partitions.values() if item.leader < 0), topic.error_code
+            )
+            check_read(worst, f"topic {name!r}")
+            if not topic.partitions:
+                raise Again(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
+            return topic
+
+        return await self._retried(ask)
+
+    async def leaders(
+        self, topics: Iterable[str], *, allow_auto_topic_creation: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The node that leads each partition of ``topics``, asked anew."""
+        names = set(topics)
+        await self.metadata(names, allow_auto_topic_creation=allow_auto_topic_creation)
+        return {tp: node_id for tp, node_id in self._leaders.items() if tp.topic in names}
+
+    async def _cold(self, node_id: int, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
+        version = CLIENT_VERSION[api_key]
+        body = await self.brokers.ask(node_id, api_key, [messages.encode_request(api_key, version, fields)])
+        return messages.decode_response(api_key, version, body)
+
+    async def _on_controller(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
+        """Any broker will do: it forwards to the controller where there is another one."""
+        return await self._cold(BOOTSTRAP, api_key, fields)
+
+    async def _coordinator(self, key_type: int, key: str) -> int:
+        known = self._coordinators.get((key_type, key))
+        if known is not None and known in self.brokers.addresses:
+            return known
+        answer = await self._cold(BOOTSTRAP, ApiKey.FIND_COORDINATOR, {"key": key, "key_type": key_type})
+        check_read(answer.error_code, f"find the coordinator of {key!r}", answer.error_message or "")
+        node_id = int(answer.node_id)
+        self.brokers.addresses.setdefault(node_id, BrokerAddress(node_id, answer.host, int(answer.port)))
+        self._coordinators[key_type, key] = node_id
+        return node_id
+
+    async def _leaders_of(self, tps: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        wanted = sorted(tps)
+        unknown = {tp.topic for tp in wanted if tp not in self._leaders}
+        if unknown:
+            found = await self.metadata(unknown)
+            for tp in wanted:
+                if tp not in self._leaders:
+                    code = found.topics[tp.topic].error_code if tp.topic in found.topics else ErrorCode.NONE
+                    raise Again(code or ErrorCode.LEADER_NOT_AVAILABLE, f"partition {tp}")
+        by_node: dict[int, list[TopicPartition]] = {}
+        for tp in wanted:
+            by_node.setdefault(self._leaders[tp], []).append(tp)
+        return by_node
+
+    async def _by_leader(
+        self,
+        tps: Iterable[TopicPartition],
+        ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, _V]]],
+    ) -> dict[TopicPartition, _V]:
+        wanted = list(tps)
+
+        async def once() -> dict[TopicPartition, _V]:
+            by_node = await self._leaders_of(wanted)
+            try:
+                answers = await asyncio.gather(*(ask(node_id, mine) for node_id, mine in by_node.items()))
+            except (Again, ConnectionLost):
+                for tp in wanted:
+                    self._leaders.pop(tp, None)
+                raise
+            return {tp: value for answer in answers for tp, value in answer.items()}
+
+        return await self._retried(once)
+
+    async def _retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """Repeat a read until it is answered, refused for good, or ``request_timeout_ms`` is over."""
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + self.request_timeout_ms / 1000
+        while True:
+            try:
+                return await ask()
+            except (Again, ConnectionLost):
+                if loop.time() >= give_up_s or self.brokers.is_closed:
+                    raise
+            await asyncio.sleep(_RETRY_PAUSE_S)
+
+
+class Again(BrokerError):
+    """A refusal that may pass."""
+
+
+def check(code: int, what: str, detail: str = "") -> None:
+    if int(code):
+        raise BrokerError(int(code), what, detail)
+
+
+def check_read(code: int, what: str, detail: str = "") -> None:
+    if int(code):
+        kind = Again if ErrorCode.of(int(code)).retriable else BrokerError
+        raise kind(int(code), what, detail)
+
+
+def by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    grouped: dict[str, list[TopicPartition]] = {}
+    for tp in tps:
+        grouped.setdefault(tp.topic, []).append(tp)
+    return grouped
+
+
+def partitions_of(topics: Iterable[Any]) -> Iterable[tuple[TopicPartition, Any]]:
+    for topic in topics:
+        for item in topic.partitions:
+            yield TopicPartition(topic.name, int(item.partition_index)), item
+
+
+def topic_metadata(item: Any) -> TopicMetadata:
+    return TopicMetadata(
+        item.name,
+        item.topic_id,
+        {
+            int(partition.partition_index): PartitionMetadata(
+                int(partition.partition_index),
+                int(partition.leader_id),
+                int(partition.leader_epoch),
+                tuple(map(int, partition.replica_nodes)),
+                tuple(map(int, partition.isr_nodes)),
+                ErrorCode.of(int(partition.error_code)),
+            )
+            for partition in sorted(item.partitions, key=lambda found: int(found.partition_index))
+        },
+        ErrorCode.of(int(item.error_code)),
+        item.is_internal,
+    )
