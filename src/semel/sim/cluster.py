@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import Any, Final, TypeVar
 
 from semel.client.brokers import CLIENT_VERSION
-from semel.client.cluster import Cluster, _Again
+from semel.client.cluster import Cluster
 from semel.client.model import BrokerAddress
+from semel.client.routing import Again
 from semel.errors import ConnectionLost
 from semel.sim.process import Process
 from semel.sim.session import RECONNECT_MS, Session
@@ -109,7 +110,7 @@ class SimulatedCluster(Cluster):
         while True:
             try:
                 return await ask()
-            except (_Again, ConnectionLost):
+            except (Again, ConnectionLost):
                 if self._process.now_ms >= give_up_ms:
                     raise
             pause = Later()
