@@ -15,7 +15,7 @@ import pytest
 
 import semel
 from semel import aio
-from semel.errors import CannotKnow, ConfigError, NotStored
+from semel.errors import CannotKnow, ConfigError, CorruptRecordBatch, NotStored
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -314,3 +314,45 @@ def test_threads_share_a_producer(semel_server: semel.LocalLog) -> None:
         assert [value for value in values if value and value[0] == name] == [
             b"%c%d" % (name, row) for row in range(500)
         ]
+
+
+def test_a_fault_of_our_own_ends_what_waits_for_it(
+    semel_server: semel.LocalLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    producer = semel.Producer(semel_server.bootstrap)
+    producer.send("out", "0").result(10)
+    monkeypatch.setattr(producer._sender.engine.pipeline, "handle", fails)
+    delivery = producer.send("out", "1")
+    with pytest.raises((NotStored, CannotKnow), match="planted"):
+        delivery.result(10)
+    with pytest.raises(RuntimeError, match="fault of its own"):
+        producer.send("out", "2")
+    producer.close()
+
+
+def test_a_damaged_batch_is_an_error_that_nothing_is_skipped_behind(semel_server: semel.LocalLog) -> None:
+    with semel.Producer(semel_server.bootstrap) as producer:
+        for row in range(3):
+            producer.send("out", f"row {row}").result(10)
+    (segment,) = (semel_server.data_dir).rglob("out-0/*.log")
+    whole = segment.read_bytes()
+    at = whole.index(b"row 1")
+    partition = TopicPartition("out", 0)
+    with semel.Consumer(semel_server.bootstrap) as consumer, segment.open("r+b") as file:
+        consumer.assign([partition])
+        file.seek(at)
+        file.write(b"RAW")
+        file.flush()
+        for _ in range(2):
+            with pytest.raises(CorruptRecordBatch):
+                consumer.poll(5)
+            with pytest.raises(CorruptRecordBatch):
+                consumer.fetch_table(5)
+            assert consumer.position(partition) == 0
+        file.seek(at)
+        file.write(b"row")
+        file.flush()
+        assert [record.value for record in consumer.poll(5)] == [b"row 0", b"row 1", b"row 2"]
