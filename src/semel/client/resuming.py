@@ -84,7 +84,10 @@ async def begin_topic(
     """Before an identity's first row to a topic: its id, and where each partition starts.
 
     Only a name's first grant has no older copies. For any later one the topic is fenced, and what an older
-    copy may have written there is counted: it knew the topic before this one did.
+    copy may have written there is counted: it knew the topic before this one did. Not seen is a copy that
+    wrote and then rested for so long that the log forgot its producer id (Apache Kafka's
+    ``producer.id.expiration.ms``, a day), if what is resumed from is older still and knows nothing of the
+    topic: a store that is saved as it goes is never that old.
     """
     found = await cluster.topic(topic, allow_auto_topic_creation=True)
     tps = [TopicPartition(topic, partition) for partition in found.partitions]
