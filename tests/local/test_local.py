@@ -90,7 +90,7 @@ def test_a_temporary_folder_goes_with_the_server() -> None:
 def test_a_second_server_on_the_same_folder_is_refused_and_leaves_nothing(
     semel_server: semel.LocalLog,
 ) -> None:
-    with pytest.raises(StorageError, match=r"did not start .* in use by another process"):
+    with pytest.raises(StorageError, match=r"(?s)did not start .* in use by another process"):
         semel.LocalLog(semel_server.data_dir)
     with semel.Producer(semel_server.bootstrap) as producer:
         producer.send("out", "still here").result(10)
