@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.peers.apache_kafka import ApacheKafka
 
 import semel
+from semel.client.cluster import Cluster
 from semel.errors import BrokerError, ProducerFenced
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -75,3 +77,54 @@ def test_a_second_run_drops_what_the_first_one_stored(bootstrap: str, topic: str
             first.send(topic, b"late", partition=0).result(30)
         first.close()
     assert read(bootstrap, topic, ROWS) == [b"%d" % row for row in range(ROWS)]
+
+
+def test_position_and_identity_come_back_together_from_an_offset_commit(bootstrap: str, topic: str) -> None:
+    source = TopicPartition(f"{topic}-in", 0)
+    store = semel.CommittedIdentity(f"loader-{topic}", source)
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(source.topic, 1)
+        admin.create_topic(topic, 1)
+
+    def load(count: int) -> semel.Producer:
+        producer = semel.Producer(bootstrap, identity=f"loader-{topic}", identity_store=store)
+        for position, row in producer.resume(range(count)):
+            producer.send(topic, b"%d" % row, position=position)
+        producer.flush(30)
+        return producer
+
+    first = load(100)
+    with semel.Admin(bootstrap) as admin:
+        committed = admin.cluster.committed_offsets(f"loader-{topic}", [source])[source]
+        assert committed.offset == 100
+        assert semel.SavedIdentity.from_text(committed.metadata or "").position == 99
+    second = load(250)
+    with pytest.raises(ProducerFenced, match="fenced by epoch"):
+        first.send(topic, b"late", position=100).result(30)
+    first.close()
+    second.close()
+    assert read(bootstrap, topic, 250) == [b"%d" % row for row in range(250)]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_apache_kafka_fences_older_copies_without_an_administrators_right(
+    apache_kafka: ApacheKafka, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache Kafka keeps WriteTxnMarkers for those who have ClusterAction."""
+
+    async def refused(*_: object, **__: object) -> None:
+        raise AssertionError("WriteTxnMarkers was asked for")
+
+    monkeypatch.setattr(Cluster, "write_fence", refused)
+    fresh = semel.SavedIdentity(f"loader-{topic}")
+    with semel.Producer(apache_kafka.bootstrap, identity=fresh) as older:
+        older.send(topic, b"0", position=0).result(30)
+        with semel.Producer(apache_kafka.bootstrap, identity=fresh) as newer:
+            for position, row in newer.resume(range(3)):
+                newer.send(topic, b"%d" % row, position=position)
+            newer.flush(30)
+            assert newer.rows_dropped == 1
+        with pytest.raises(ProducerFenced, match="fenced by epoch"):
+            older.send(topic, b"late", position=1).result(30)
+    assert read(apache_kafka.bootstrap, topic, 3) == [b"0", b"1", b"2"]
