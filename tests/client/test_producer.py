@@ -7,6 +7,7 @@ import os
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
 import semel
@@ -122,6 +123,8 @@ def test_the_async_producer_has_the_same_names(semel_server: semel.LocalLog) -> 
         async with aio.Producer(semel_server.bootstrap) as producer:
             reports = [await (await producer.send("out", str(row))) for row in range(3)]
             assert [report.offset for report in reports] == [0, 1, 2]
+            (stored,) = await (await producer.send_table("table", pa.table({"value": ["a", "b"]})))
+            assert (stored.base_offset, stored.row_count) == (0, 2)
         async with aio.Consumer(semel_server.bootstrap) as consumer:
             await consumer.assign({TopicPartition("out", 0): 1})
             assert [record.value for record in await consumer.poll(5)] == [b"1", b"2"]

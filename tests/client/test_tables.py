@@ -75,3 +75,22 @@ def test_a_table_resumes_in_its_middle(semel_server: semel.LocalLog, tmp_path: P
 def test_a_table_with_other_columns_is_refused(semel_server: semel.LocalLog) -> None:
     with semel.Producer(semel_server.bootstrap) as producer, pytest.raises(ConfigError, match="columns"):
         producer.send_table("out", pa.table({"payload": ["x"]}))
+
+
+def test_a_table_goes_in_pieces_that_the_topic_takes(semel_server: semel.LocalLog) -> None:
+    """Its batches are as large as topics take by default; a topic that takes less has them split."""
+    rows = pa.table({"value": [f"{row:08}" for row in range(10_000)]})
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("out", 1, {"max.message.bytes": "20000"})
+    with semel.Producer(semel_server.bootstrap) as producer:
+        ranges = producer.send_table("out", rows).result(30)
+    assert len(ranges) > 5
+    ends = [0, *(each.base_offset + each.row_count for each in ranges if each.base_offset is not None)]
+    assert [each.base_offset for each in ranges] == ends[:-1]
+    assert ends[-1] == rows.num_rows
+    with semel.Consumer(semel_server.bootstrap) as consumer:
+        consumer.assign([TopicPartition("out", 0)])
+        values = []
+        while (table := consumer.fetch_table(0.3)).num_rows:
+            values += table["value"].to_pylist()
+    assert values == [value.encode() for value in rows["value"].to_pylist()]
