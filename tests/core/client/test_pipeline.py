@@ -38,6 +38,7 @@ class Bench:
     def __init__(self, settings: PipelineSettings = SMALL) -> None:
         self.pipeline = Pipeline(settings)
         self.now_ms = 0
+        self.leader = 1
         self.sends: list[SendProduce] = []
         self.fates: dict[ProducerBatch, PartFate] = {}
         self.asked_grants = 0
@@ -52,7 +53,7 @@ class Bench:
         self.asked_grants += effects.ask_grant
         self.asked_log += [grant for _, grant in effects.ask_log]
         if effects.ask_leaders_of:
-            self.feed(LeadersKnown(frozenset(effects.ask_leaders_of), {TP: 1}))
+            self.feed(LeadersKnown(frozenset(effects.ask_leaders_of), {TP: self.leader}))
         return effects
 
     def append(self, *values: str) -> list[ProducerBatch]:
@@ -119,6 +120,30 @@ def test_order_is_kept_after_a_lost_connection() -> None:
     bench.feed(Tick())
     assert sequences(bench.take_sends()) == [0, 1, 2, 3, 4]
     assert bench.asked_log == []
+
+
+def test_the_line_moves_to_a_new_leader_in_order_once_the_old_ones_answers_are_in() -> None:
+    bench = Bench()
+    batches = bench.append(*(long(letter) for letter in "abcdefg"))
+    sends = bench.take_sends()
+    bench.answer(sends[0], ErrorCode.NONE, 0)
+    bench.leader = 2
+    (sixth,) = bench.take_sends()
+    for send in (*sends[1:4], sixth):
+        bench.answer(send, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.tick(200)
+    assert bench.take_sends() == []  # the old leader still owes an answer: it may have appended that one
+    bench.lose(sends[4])
+    bench.tick(200)
+    moved = bench.take_sends()
+    assert {send.node_id for send in moved} == {2}
+    assert sequences(moved) == [1, 2, 3, 4, 5]
+    for offset, send in enumerate(moved, 1):
+        bench.answer(send, ErrorCode.NONE, offset)
+    (last,) = bench.take_sends()
+    bench.answer(last, ErrorCode.NONE, 6)
+    assert [fate for fate in bench.fates.values() if not isinstance(fate, Stored)] == []
+    assert [bench.fates[batch].base_offset for batch in batches] == list(range(7))  # type: ignore[union-attr]
 
 
 def test_a_duplicate_is_stored_without_an_offset() -> None:
