@@ -18,7 +18,7 @@ import pytest
 from semel.client.blocking import Cluster
 from semel.core.sink.journal import SINKS_TOPIC, Decision, decode
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.loops]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.loops, pytest.mark.timeout(300)]
 
 DRIVER = Path(__file__).with_name("copying_driver.py")
 DECISION = b'"kind":"decision"'
@@ -98,7 +98,7 @@ def test_every_row_once(forwards, semel_server_factory, spark, tmp_path, log_of)
         log.write(source, ROWS[:300])
         log.write(source, ROWS[300:], partition=1)
         with driver_process(proxy.address, source, sink, str(tmp_path / "ck"), "0"):
-            assert proxy.caught.wait(100), "there was no DECISION"
+            assert proxy.caught.wait(200), "there was no DECISION"
         proxy.open()
         assert log.values(sink) == ROWS
         assert not list((tmp_path / "ck" / "commits").glob("[0-9]*"))
@@ -114,6 +114,6 @@ def test_every_row_once(forwards, semel_server_factory, spark, tmp_path, log_of)
         writer = frame.writeStream.format("semel").option("kafka.bootstrap.servers", server.bootstrap)
         writer = writer.options(topic=sink, sinkId="copied", checkpointLocation=str(tmp_path / "ck"))
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(100)
         assert log.values(sink) == ROWS
         assert list((tmp_path / "ck" / "commits").glob("[0-9]*"))

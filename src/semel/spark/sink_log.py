@@ -191,7 +191,7 @@ def partitions_of(output: OutputTopic) -> list[TopicPartition]:
 
 def topic_partition_count(cluster: Cluster, topic: str) -> int | None:
     """How many partitions ``topic`` has; ``None`` when there is no such topic."""
-    found = cluster.metadata().topics.get(topic)
+    found = cluster.metadata([topic]).topics.get(topic)
     return len(found.partitions) if found is not None and not found.error_code else None
 
 
