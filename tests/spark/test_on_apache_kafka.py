@@ -1,0 +1,158 @@
+"""Source and sink on a real Apache Kafka, by the same functions that Spark calls.
+
+Fences are abort markers there too (WriteTxnMarkers), which a cluster with access control grants to those with
+ClusterAction only. Kafka answers an old duplicate "out of order": then the driver stops, and its successor
+finds the rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+
+from semel.client.blocking import Cluster
+from semel.core.sink.ranges import SourceRange, Verdict
+from semel.core.sink.task import TaskReport, may_write
+from semel.errors import SinkFenced
+from semel.spark import connections, sink_log, stream_sink
+from semel.spark.commit import Attempted, decide_batch
+from semel.spark.options import Connection, SinkOptions, source_options
+from semel.spark.refusing import allow
+from semel.spark.source import SemelReader
+from semel.spark.stream_sink import plan_batch
+from semel.spark.task_write import TaskWrite
+from semel.types import TopicPartition
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+SOURCE = TopicPartition("in", 0)
+
+
+@pytest.fixture
+def kafka_log(apache_kafka, log_of):
+    with Cluster(apache_kafka.bootstrap) as cluster:
+        yield log_of(apache_kafka.bootstrap, cluster)
+
+
+@pytest.fixture(autouse=True)
+def own_caches(monkeypatch):
+    monkeypatch.setattr(connections, "_CLUSTERS", {})
+    monkeypatch.setattr(stream_sink, "_RUNS", {})
+    monkeypatch.setattr(sink_log, "_HISTORIES", {})
+    yield
+    for cluster in connections._CLUSTERS.values():
+        cluster.close()
+
+
+@pytest.fixture
+def driver(kafka_log):
+    """``driver(sink_id, topic)``: a process of its own, as far as caches go."""
+
+    def make(sink_id: str, topic: str):
+        options = SinkOptions(Connection(kafka_log.bootstrap, uuid.uuid4().hex), topic, sink_id)
+        return _Driver(options)
+
+    return make
+
+
+class _Driver:
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def plan(self):
+        return plan_batch(self.options, self.options.connection.client_id)
+
+    def task(self, ticket, first: int, end: int, sent: int | None = None):
+        """The task of offsets ``first`` to ``end``; only the first ``sent`` rows, if that is said."""
+        source_range = SourceRange(SOURCE, first, end)
+        writer = source_range.writer
+        if allow(may_write(ticket, source_range, "q")) is Verdict.SKIP:
+            return Attempted(TaskReport(writer, source_range, -1, 0, skipped=True), False)
+        values = pa.array(
+            [b"%04d" % number for number in range(first, end if sent is None else first + sent)]
+        )
+        batches = [
+            pa.record_batch({"value": values.slice(0, 3)}),
+            pa.record_batch({"value": values.slice(3)}),
+        ]
+        task = TaskWrite(self.options, ticket, writer, source_range, 1, 0, "q")
+        return Attempted(task.run(batch for batch in batches if batch.num_rows), False)
+
+    def decide(self, ticket, attempted, batch_id: int):
+        return decide_batch(self.options, ticket, [attempted], "q", batch_id)
+
+
+def numbers(first: int, end: int) -> list[bytes]:
+    return [b"%04d" % number for number in range(first, end)]
+
+
+@pytest.mark.parametrize("sent", [None, 1, 5])
+def test_a_driver_killed_before_it_decided(kafka_log, driver, sent):
+    topic = kafka_log.topic("out", 2)
+    first = driver(topic, topic)
+    ticket = first.plan()
+    first.decide(ticket, first.task(ticket, 0, 10), 0)
+    ticket = first.plan()
+    first.task(ticket, 10, 20, sent)
+    second = driver(topic, topic)
+    ticket = second.plan()
+    second.decide(ticket, second.task(ticket, 10, 20), 1)
+    ticket = second.plan()
+    second.decide(ticket, second.task(ticket, 20, 30), 2)
+    assert kafka_log.values(topic) == numbers(0, 30)
+
+
+def test_a_zombie_task_and_a_zombie_commit(kafka_log, driver):
+    topic = kafka_log.topic("out", 2)
+    zombie = driver(topic, topic)
+    ticket = zombie.plan()
+    zombie.decide(ticket, zombie.task(ticket, 0, 10), 0)
+    old_ticket = zombie.plan()
+    done = zombie.task(old_ticket, 10, 15)
+    newer = driver(topic, topic)
+    ticket = newer.plan()
+    with pytest.raises(SinkFenced):
+        zombie.task(old_ticket, 10, 20)
+    with pytest.raises(SinkFenced):
+        zombie.decide(old_ticket, done, 1)
+    newer.decide(ticket, newer.task(ticket, 10, 15), 1)
+    with contextlib.suppress(SinkFenced):
+        zombie.plan()
+    assert kafka_log.values(topic) == numbers(0, 15)
+
+
+def test_a_decided_micro_batch_is_skipped(kafka_log, driver):
+    topic = kafka_log.topic("out")
+    for _ in range(2):
+        each = driver(topic, topic)
+        ticket = each.plan()
+        each.decide(ticket, each.task(ticket, 0, 10), 0)
+    assert kafka_log.values(topic) == numbers(0, 10)
+
+
+def test_aborted_rows_are_left_out(kafka_log):
+    topic = kafka_log.topic("aborted")
+    producer = Producer({"bootstrap.servers": kafka_log.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for turn in range(6):
+        producer.begin_transaction()
+        for value in numbers(10 * turn, 10 * turn + 10):
+            producer.produce(topic, value)
+        producer.flush(30)
+        if turn % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    def read(isolation: str) -> list[bytes]:
+        given = {"kafka.bootstrap.servers": kafka_log.bootstrap, "subscribe": topic}
+        options = source_options(given | {"kafka.isolation.level": isolation}, streaming=False)
+        reader = SemelReader(options, ("value",))
+        batches = [batch for piece in reader.partitions() for batch in reader.batches(piece.value)]
+        return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+    assert read("read_committed") == numbers(0, 10) + numbers(20, 30) + numbers(40, 50)
+    assert read("read_uncommitted") == numbers(0, 60)
