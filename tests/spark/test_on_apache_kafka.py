@@ -124,6 +124,29 @@ def test_a_zombie_task_and_a_zombie_commit(kafka_log, driver):
     assert kafka_log.values(topic) == numbers(0, 15)
 
 
+def test_a_second_attempt_repeats_what_kafka_has_forgotten(kafka_log, driver):
+    """It remembers five batches of a producer, and calls the older ones out of order."""
+    topic = kafka_log.topic("out")
+    writing = driver(topic, topic)
+    ticket = writing.plan()
+    source_range = SourceRange(SOURCE, 0, 20)
+    batches = [pa.record_batch({"value": pa.array([value])}) for value in numbers(0, 20)]
+
+    def attempt(number: int, rows: list[pa.RecordBatch]) -> TaskReport:
+        task = TaskWrite(writing.options, ticket, source_range.writer, source_range, number, number, "q")
+        report = task.run(iter(rows))
+        assert task.duplicates == (number > 0)
+        return report
+
+    attempt(0, batches[:12])
+    report = attempt(1, batches)
+    writing.decide(ticket, Attempted(report, True), 0)
+    assert kafka_log.values(topic) == numbers(0, 20)
+    ticket = writing.plan()
+    writing.decide(ticket, writing.task(ticket, 20, 25), 1)
+    assert kafka_log.values(topic) == numbers(0, 25)
+
+
 def test_a_decided_micro_batch_is_skipped(kafka_log, driver):
     topic = kafka_log.topic("out")
     for _ in range(2):

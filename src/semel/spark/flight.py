@@ -16,7 +16,7 @@ from typing import Final
 from semel.client.blocking import Cluster
 from semel.client.model import Produced
 from semel.errors import BrokerError, ConnectionLost, ErrorCode
-from semel.record.batch import decode_header
+from semel.record.batch import BatchHeader, decode_header
 from semel.spark.sink_log import produce_until_answered
 from semel.types import TopicPartition
 
@@ -24,11 +24,11 @@ IN_FLIGHT_MAX: Final = 5  # the log remembers five batches of a producer
 IN_FLIGHT_BYTES_MAX: Final = 16 * 2**20
 
 Batches = Mapping[TopicPartition, bytearray]
-Taker = Callable[[TopicPartition, Produced, int], None]
+Taker = Callable[[TopicPartition, Produced, BatchHeader], None]
 
 
 class Flight:
-    """``send`` and, at last, ``land``; ``take`` gets each definite answer, with its batch's record count."""
+    """``send`` and, at last, ``land``; ``take`` gets each definite answer, with its batch's header."""
 
     def __init__(self, cluster: Cluster, take: Taker) -> None:
         self._cluster = cluster
@@ -83,14 +83,14 @@ class Flight:
             if answer is None or answer.error_code.retriable or _is_gap(answer):
                 doubtful[tp] = batch
             else:
-                self._take(tp, answer, decode_header(batch).record_count)
+                self._take(tp, answer, decode_header(batch))
         return doubtful
 
     def _resend(self, batches: Batches) -> None:
         if not batches:
             return
         for tp, answer in produce_until_answered(self._cluster, batches).items():
-            self._take(tp, answer, decode_header(batches[tp]).record_count)
+            self._take(tp, answer, decode_header(batches[tp]))
 
 
 def _is_gap(answer: Produced) -> bool:

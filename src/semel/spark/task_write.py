@@ -36,9 +36,10 @@ from semel.core.sink.task import (
     surplus_allowed,
 )
 from semel.errors import BrokerError, ConfigError, ErrorCode, SinkFenced
+from semel.record.batch import BatchHeader
 from semel.record.columnar import encode_columns
 from semel.record.compression import Compression
-from semel.sequence import advance
+from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.output import Rows, rows_of, spread
@@ -46,7 +47,7 @@ from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, find_output, partitions_of
 from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import listed
-from semel.types import LATEST_TIMESTAMP, TopicPartition
+from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
 
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
@@ -194,7 +195,7 @@ class TaskWrite:
         output.next_sequence = advance(output.next_sequence, len(rows))
         return batches
 
-    def _take(self, tp: TopicPartition, answer: Produced, record_count: int) -> None:
+    def _take(self, tp: TopicPartition, answer: Produced, batch: BatchHeader) -> None:
         code = answer.error_code
         if code in _FENCED:
             raise SinkFenced(
@@ -202,14 +203,26 @@ class TaskWrite:
             )
         if code is ErrorCode.INVALID_RECORD:
             # It straddles the high-water mark: an attempt with other rows was here.
-            allow(other_rows(self.writer, tp, record_count))
+            allow(other_rows(self.writer, tp, batch.record_count))
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_stored(tp, batch):
+            code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         if code not in _STORED:
             raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
         output = self._output(tp)
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or answer.base_offset < 0:
             self.duplicates = True
         else:
-            output.end_offset = max(output.end_offset, answer.base_offset + record_count)
+            output.end_offset = max(output.end_offset, answer.base_offset + batch.record_count)
+
+    def _is_stored(self, tp: TopicPartition, batch: BatchHeader) -> bool:
+        """Apache Kafka says "out of order" to a duplicate that is older than the batches it remembers."""
+        return any(
+            known.producer_epoch == batch.producer_epoch
+            and known.last_sequence != NO_SEQUENCE
+            and distance(batch.last_sequence, known.last_sequence) <= 0
+            for known in self._log.cluster.describe_producers([tp])[tp]
+            if known.producer_id == batch.producer_id
+        )
 
     # -- what the decision log has to know first --------------------------------------------------------
 
