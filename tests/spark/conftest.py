@@ -80,7 +80,8 @@ def log(tmp_path_factory):
     """A server on a free port."""
     data = tmp_path_factory.mktemp("log")
     command = [sys.executable, "-m", "semel.server", "--listen", "127.0.0.1:0", "--data-dir", str(data)]
-    command += ["-X", "log.retention.check.interval.ms=100"]
+    # Tests of retention do not wait for it, and others write rows of long ago.
+    command += ["-X", "log.retention.check.interval.ms=100", "-X", "log.retention.ms=-1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         line = server.stdout.readline()
         bootstrap = re.search(r"ready on (\S+),", line).group(1)
