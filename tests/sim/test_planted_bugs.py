@@ -18,6 +18,7 @@ def findings() -> dict[str, Finding]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # the first of them waits for all
 @pytest.mark.parametrize("name", PLANTS)
 def test_planted_bug_is_found(name: str, findings: dict[str, Finding]) -> None:
     finding = findings[name]

@@ -11,10 +11,11 @@ from semel.sim.faults import Fault
 from semel.sim.simulation import FAULTS_MIN, OPERATIONS_MIN, run_seed
 from semel.sim.swarm import SwarmReport, run_seeds
 
-SEEDS = 200
+SEEDS = 300
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_every_invariant_holds_over_seeds_that_meet_every_fault() -> None:
     report = run_seeds(0, SEEDS, workers=2)
     assert report.is_clean, "\n".join(report.lines())
@@ -37,9 +38,14 @@ def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
     assert len(hashes) == 1
 
 
-def test_the_report_does_not_depend_on_the_number_of_processes() -> None:
-    one, two = run_seeds(0, 12), run_seeds(0, 12, workers=2)
-    assert list(one.lines()) == list(two.lines())
+def test_traces_and_report_do_not_depend_on_the_number_of_processes() -> None:
+    traces: dict[int, list[str]] = {1: [], 2: []}
+    reports = [
+        run_seeds(0, 12, workers=workers, on_result=lambda one, of=of: of.append(one.trace_sha256))
+        for workers, of in traces.items()
+    ]
+    assert traces[1] == traces[2]
+    assert list(reports[0].lines()) == list(reports[1].lines())
 
 
 def test_another_seed_gives_another_trace() -> None:

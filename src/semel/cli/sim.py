@@ -22,7 +22,7 @@ def sim(
 
     The real code lives through crashes, lost messages and bad disks, in simulated time. Each seed is one story,
     the same on every machine. Exit code 1: a seed broke a law, and is named with its trace; or, from 200 seeds
-    on, a kind of fault never happened.
+    on, a kind of fault or of answer never happened.
 
     Example: semel sim --seed 4711 --seeds 1
     """

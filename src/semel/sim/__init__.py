@@ -5,9 +5,17 @@ simulated time. Nothing here reads a clock, the system's randomness or a hash or
 reproduction: the SHA-256 of its trace is the same on every machine.
 
     scheduler, trace      simulated time; what happened, hashed
-    faults                the mix that a seed draws, and the count of what bit
-    network, disk         the world: connections that break, sectors that are lost
-    server, client        processes: the real decisions, behind a simulated socket and disk
+    faults                the mix that a seed draws, every fault by its number, and the count of what bit
+    network, disk         the world: connections that break, sectors that are lost, bits that rot
+    server, shell         the real broker and storage in one process after another on one machine
+    process, session      a client process and its connection
+    sending, cluster      the real pipeline and the real low-level client behind that session
+    producer, resumer     writers without and with a saved position; prober, admin, consumer: the others
+    workload              who of them lives in this history
+    witness, reference    what the checkers see of the server; the second opinion on every verdict
     history, checkers     what was promised, and one file an invariant
-    simulation, swarm     one seed; many seeds
+    simulation, coda      one seed: faults, healing, the end, and damage that voids a promise
+    swarm, watchdog       many seeds, none of which may hang
+    shrink, scenario      from a failing seed to the few faults that matter, as a file
+    plants, proof         the planted bugs, and the page that says at which seed each is found
 """

@@ -23,7 +23,6 @@ from semel.core.client.resume import SavedIdentity
 from semel.core.decision import Decision
 from semel.core.identity import Identities, Identity
 from semel.core.log import recovery
-from semel.core.log.names import LOG_SUFFIX, offset_of
 from semel.core.producer_state import entry as entry_of
 from semel.core.producer_state import snapshot, verdict
 from semel.core.producer_state.entry import BatchSpan, ProducerEntry
@@ -96,6 +95,7 @@ STORED, ONCE, ORDER = "acknowledged_is_stored", "nothing_twice", "order"
 ONE_VALUE, DENSE, MARKS = "one_value_per_offset", "dense_offsets", "high_watermark_rises"
 DEFINITE, REPLAYED, RESUMED = "answers_are_definite", "recovered_state_equals_replay", "rows_resume_exactly"
 FINISHES, FENCED, STARTS = "healed_world_finishes", "fence_holds", "log_start_rises"
+OPENS, PREFIX = "sound_disk_opens", "what_is_left_is_a_prefix"
 
 # -- durability -----------------------------------------------------------------------------------------
 
@@ -105,13 +105,19 @@ def ack_before_sync(patch: Patches) -> None:
     patch.set(Partition, "high_watermark", property(lambda log: log.log_end_offset))
 
 
-@plant("fdatasync is not called", "Alagappan FAST18")
+@plant("fdatasync is not called", "Alagappan FAST18", OPENS, STORED, MARKS, ONE_VALUE)
 def sync_that_does_not(patch: Patches) -> None:
     patch.set(SimulatedFile, "fdatasync", lambda file: None)
 
 
 @plant(
-    "a failed fsync is tried again, and the second one believed", "Rebello ATC20", STORED, MARKS, ONE_VALUE
+    "a failed fsync is tried again, and the second one believed",
+    "Rebello ATC20",
+    OPENS,
+    STORED,
+    MARKS,
+    ONE_VALUE,
+    FINISHES,
 )
 def failed_sync_is_tried_again(patch: Patches) -> None:
     def stays_online(log: Partition, reason: str) -> None:
@@ -121,7 +127,9 @@ def failed_sync_is_tried_again(patch: Patches) -> None:
     original = patch.set(Partition, "_go_offline", stays_online)
 
 
-@plant("a sync is taken to cover what was written while it ran", "KAFKA-10101", STORED, MARKS, ONE_VALUE)
+@plant(
+    "a sync is taken to cover what was written while it ran", "KAFKA-10101", OPENS, STORED, MARKS, ONE_VALUE
+)
 def sync_covers_later_writes(patch: Patches) -> None:
     def syncs(log: Partition) -> None:
         original(log)
@@ -131,7 +139,7 @@ def sync_covers_later_writes(patch: Patches) -> None:
     original = patch.set(Partition, "_sync", syncs)
 
 
-@plant("the folder of a new segment is not synced", "Mohan OSDI18 (CrashMonkey)")
+@plant("the folder of a new segment is not synced", "Mohan OSDI18", OPENS, STORED, MARKS, ONE_VALUE)
 def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
     def rolls(log: Partition, now_ms: int) -> None:
         original(log, now_ms)
@@ -140,7 +148,7 @@ def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
     original = patch.set(Partition, "roll", rolls)
 
 
-@plant("what recovery has read is believed to be on disk, and not written again", "Rebello ATC20")
+@plant("what recovery has read is believed to be on disk", "Rebello ATC20", OPENS, STORED, MARKS, ONE_VALUE)
 def recovery_believes_clean_pages(patch: Patches) -> None:
     patch.set(opening._Opening, "_write_again", lambda *_: None)
 
@@ -324,12 +332,12 @@ def grant_before_sync(patch: Patches) -> None:
 # -- trims ----------------------------------------------------------------------------------------------
 
 
-@plant("deleted segments take their producers with them", "KAFKA-7190", REPLAYED)
+@plant("deleted segments take their producers with them", "KAFKA-7190", REPLAYED, OPENS)
 def trim_forgets_producers(patch: Patches) -> None:
-    patch.set(Partition, "_make_expendable", lambda *_: None)
+    patch.set(Partition, "_outlive", lambda *_: None)
 
 
-@plant("a new log start is not synced", "SPARK-40826", STARTS)
+@plant("a new log start is not synced", "SPARK-40826", STARTS, OPENS)
 def log_start_not_durable(patch: Patches) -> None:
     def replaces(file_system: Any, path: Any, content: bytes) -> None:
         draft = path.with_name(path.name + ".tmp")
@@ -349,13 +357,9 @@ def log_start_shown_too_early(patch: Patches) -> None:
     patch.set(LogStarts, "raise_to", raises)
 
 
-@plant("an empty segment of a failed roll counts as one of the log", "here, seed 226", FINISHES)
-def left_over_segment_counts(patch: Patches) -> None:
-    def bases(file_system: Any, folder: Any, log_start_offset: int) -> list[int]:
-        found = (offset_of(name, LOG_SUFFIX) for name in file_system.listdir(folder))
-        return sorted(offset for offset in found if offset is not None)
-
-    patch.set(opening, "_segment_bases", bases)
+@plant("a roll that fails leaves its empty segment behind", "here, seed 226", OPENS)
+def failed_roll_leaves_a_segment(patch: Patches) -> None:
+    patch.set(Partition, "_remove_half_made", lambda *_: None)
 
 
 # -- the client -----------------------------------------------------------------------------------------
@@ -366,7 +370,7 @@ def lost_answer_is_a_refusal(patch: Patches) -> None:
     patch.set(ProducerBatch, "maybe_stored", property(lambda batch: False, lambda batch, value: None))
 
 
-@plant("what may be stored is sent again under a new id", "rp3039", ONCE, ORDER)
+@plant("what may be stored is sent again under a new id", "rp3039", ONCE, ORDER, "refused_is_not_stored")
 def new_id_for_what_may_be_stored(patch: Patches) -> None:
     def forgets(self: Any, pipe: PartitionPipe, batch: ProducerBatch, why: str, effects: Any) -> None:
         pipe.put_back(batch)

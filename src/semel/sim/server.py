@@ -153,7 +153,7 @@ class SimulatedServer:
             self._ended(end)
             return
         except StorageError as error:
-            self._trace.note("server", f"does not start: {error}")
+            self._witness.not_recovered(str(error))
             mount.alive = False
             self._restart_later()
             return

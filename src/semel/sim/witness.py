@@ -99,8 +99,10 @@ class Witness:
         logs: dict[TopicPartition, list[LoggedBatch]] = {}
         for tp, partition in self._partitions(storage):
             self._trace.note("server", str(partition.recovery))
-            if not partition.is_online or self._history.is_rotten:
+            if self._history.is_rotten:
                 continue
+            for checker in self._checkers:
+                checker.opened(partition.recovery)
             logs[tp] = batches = whole_log(partition)
             headers = [batch.header for batch in batches]
             ledger = self._ledgers[tp].recovered(headers, partition.log_end_offset)
@@ -121,6 +123,13 @@ class Witness:
                 self._observe(partition)
         if not self._history.promises_end:
             self._judge(logs)
+
+    def not_recovered(self, reason: str) -> None:
+        """A process could not open its files."""
+        self._trace.note("server", f"does not start: {reason}")
+        if not self._history.is_rotten:
+            for checker in self._checkers:
+                checker.not_opened(reason)
 
     def show_logs(self, storage: Storage) -> Logs:
         """All logs as they lie there now."""

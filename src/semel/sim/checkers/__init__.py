@@ -19,6 +19,7 @@ from semel.sim.checkers.order import Order
 from semel.sim.checkers.recovered_state_equals_replay import RecoveredStateEqualsReplay
 from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
 from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
+from semel.sim.checkers.sound_disk_opens import SoundDiskOpens
 
 __all__ = ["Checker", "all_checkers"]
 
@@ -38,4 +39,5 @@ def all_checkers() -> list[Checker]:
         RowsResumeExactly(),
         LogStartRises(),
         FenceHolds(),
+        SoundDiskOpens(),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from semel.record.batch import BatchHeader
+from semel.server.storage.outcome import RecoveryReport
 from semel.sim.history import History, LoggedBatch, Logs, Violation
 from semel.sim.reference import PartitionLedger
 from semel.types import TopicPartition
@@ -42,6 +43,12 @@ class Checker:
 
     def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
         """A fence was acknowledged."""
+
+    def opened(self, report: RecoveryReport) -> None:
+        """A server has opened a partition of a disk on which nothing has rotted."""
+
+    def not_opened(self, reason: str) -> None:
+        """A server could not open such a disk."""
 
     def recovered(self, tp: TopicPartition, producers: ProducersSeen, ledger: PartitionLedger) -> None:
         """A server came up with ``producers``; ``ledger`` was made from all that is or was in its log."""
