@@ -39,7 +39,7 @@ from semel.types import (
 
 _SCAN_WAIT_MS: Final = 100
 _SCAN_BYTES: Final = 8 * 1024 * 1024
-_MARKER_PAUSE_S: Final = 0.02
+_MARKER_PAUSE_MS: Final = 20
 _FENCED: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.PRODUCER_FENCED,
@@ -191,7 +191,7 @@ async def _fence_by_transaction(
             return
         if loop.time() >= give_up_s:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"fence older copies of identity {name!r}")
-        await asyncio.sleep(_MARKER_PAUSE_S)
+        await cluster.pause(_MARKER_PAUSE_MS)
 
 
 async def _scan(
@@ -216,7 +216,7 @@ async def _scan(
         if fetched.error_code is not ErrorCode.NONE:
             if not fetched.error_code.retriable:
                 raise BrokerError(fetched.error_code, f"read {tp} from offset {offset} on")
-            await asyncio.sleep(_SCAN_WAIT_MS / 1000)
+            await cluster.pause(_SCAN_WAIT_MS)
         for _, header in scan_batches(fetched.records, allow_partial_tail=True):
             if header.last_offset < offset:
                 continue

@@ -21,7 +21,7 @@ from semel.wire.api import ApiKey
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 
-_RETRY_PAUSE_S: Final = 0.05
+_RETRY_PAUSE_MS: Final = 50
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
@@ -58,6 +58,10 @@ class Routing:
 
     async def close(self) -> None:
         await self.brokers.close()
+
+    async def pause(self, pause_ms: int) -> None:
+        """Wait before an answer is asked for again."""
+        await asyncio.sleep(pause_ms / 1000)
 
     async def metadata(
         self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
@@ -184,7 +188,7 @@ class Routing:
             except (Again, ConnectionLost):
                 if loop.time() >= give_up_s or self.brokers.is_closed:
                     raise
-            await asyncio.sleep(_RETRY_PAUSE_S)
+            await self.pause(_RETRY_PAUSE_MS)
 
 
 class Again(BrokerError):

@@ -113,6 +113,9 @@ class SimulatedCluster(Cluster):
             except (Again, ConnectionLost):
                 if self._process.now_ms >= give_up_ms:
                     raise
-            pause = Later()
-            self._process.after(RECONNECT_MS, lambda: pause.know(None))  # noqa: B023 - awaited before the next
-            await pause
+            await self.pause(RECONNECT_MS)
+
+    async def pause(self, pause_ms: int) -> None:
+        over = Later()
+        self._process.after(pause_ms, lambda: over.know(None))
+        await over

@@ -83,7 +83,7 @@ class Disk:
         self.trace: Final = trace
         self.counts: Final = counts
         self.mix: Final = mix
-        self.full_writes = 0  # how many writes still find the disk full
+        self.full_writes = 0  # how many writes, or new files, still find the disk full
 
     def mount(self) -> Mount:
         return Mount(self)
@@ -91,6 +91,14 @@ class Disk:
     def power_cut(self) -> None:
         self.full_writes = 0
         self.root.power_cut(self.random, self.counts)
+
+    def take_if_not_full(self, path: Path) -> None:
+        """A write or a new file: refused for as long as the disk is full."""
+        if self.full_writes:
+            self.full_writes -= 1
+            self.counts.bit(Fault.DISK_FULL)
+            self.trace.note("disk", f"full: {path}")
+            raise OSError(errno.ENOSPC, "no space left on device")
 
     def rot(self, path: Path, position: int, bit: int) -> None:
         """One bit of what is on the platter changes, and nobody is told."""
@@ -147,6 +155,7 @@ class Mount:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
             self.step(f"create {path}")
+            self._disk.take_if_not_full(path)
             node = Inode()
             folder.change({path.name: node})
         if isinstance(node, Folder):
@@ -260,11 +269,7 @@ class SimulatedFile:
             if data and was_alive:
                 self._inode.write(data[: random.randint(0, len(data))], position)
             raise
-        if disk.full_writes:
-            disk.full_writes -= 1
-            disk.counts.bit(Fault.DISK_FULL)
-            disk.trace.note("disk", f"full: {self._path} at {position}")
-            raise OSError(errno.ENOSPC, "no space left on device")
+        disk.take_if_not_full(self._path)
         taken = len(data)
         if taken > 1 and random.random() < mix.disk_full and disk.counts.occurs(Fault.DISK_FULL):
             disk.full_writes = random.randint(1, DISK_FULL_WRITES_MAX)

@@ -119,7 +119,7 @@ class FaultMix:
             sync_failed=chance(0.02),
             folder_sync_failed=chance(0.05),
             slow_sync=chance(0.1),
-            disk_full=chance(0.01),
+            disk_full=chance(0.02),
             short_write=chance(0.03),
             crash_in_step=chance(1.0),
             crash_in_recovery=chance(0.5),

@@ -34,6 +34,7 @@ from semel.server.storage.filesystem import write_whole
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.partition import Partition
+from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
 from semel.sim.disk import SimulatedFile
 
@@ -335,6 +336,7 @@ def grant_before_sync(patch: Patches) -> None:
 @plant("deleted segments take their producers with them", "KAFKA-7190", REPLAYED, OPENS)
 def trim_forgets_producers(patch: Patches) -> None:
     patch.set(Partition, "_outlive", lambda *_: None)
+    patch.set(SnapshotFiles, "write", lambda *_: None)
 
 
 @plant("a new log start is not synced", "SPARK-40826", STARTS, OPENS)
@@ -355,11 +357,6 @@ def log_start_shown_too_early(patch: Patches) -> None:
         starts._offsets[name] = offset
 
     patch.set(LogStarts, "raise_to", raises)
-
-
-@plant("a roll that fails leaves its empty segment behind", "here, seed 226", OPENS)
-def failed_roll_leaves_a_segment(patch: Patches) -> None:
-    patch.set(Partition, "_remove_half_made", lambda *_: None)
 
 
 # -- the client -----------------------------------------------------------------------------------------
