@@ -50,9 +50,8 @@ def test_ddmin_finds_the_two_faults_that_matter() -> None:
     assert [occasion.number for occasion in shrunk.occasions] == [5, 42]
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=[path.stem for path in SCENARIOS])
-def test_what_failed_once_holds_now(path: Path) -> None:
-    assert run_scenario(path) == 0
+def test_what_failed_once_holds_now() -> None:
+    assert [path.name for path in SCENARIOS if run_scenario(path)] == []
 
 
 def test_a_run_goes_on_from_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,10 @@ class Shrinker:
         best = self._shorten(best)
         best = self._fewer(best)
         best = self._shorten(best)
-        return replace(best, runs=self._runs_max - self._runs_left)
+        telling = best.telling
+        if telling.kept is not None:  # less those that it ended before
+            telling = replace(telling, kept=frozenset(occasion.number for occasion in best.occasions))
+        return Shrunk(telling, best.result, self._runs_max - self._runs_left)
 
     def _fails(self, telling: Telling) -> SeedResult | None:
         if self._runs_left <= 0:
