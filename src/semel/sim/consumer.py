@@ -10,6 +10,7 @@ from typing import Final
 
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.sim.checkers import Checker
+from semel.sim.history import History
 from semel.sim.network import Network
 from semel.sim.process import Process
 from semel.sim.scheduler import Scheduler
@@ -35,6 +36,7 @@ class SimulatedConsumer:
         scheduler: Scheduler,
         network: Network,
         checkers: Sequence[Checker],
+        history: History,
     ) -> None:
         self.tp: Final = tp
         self.next_offset = 0
@@ -42,6 +44,7 @@ class SimulatedConsumer:
         self.refusals = 0  # how often the partition was said to be offline
         self.process = Process(scheduler)
         self._checkers = checkers
+        self._history = history
         self._session = Session(name, self.process, network)
         self.process.after(1, self._fetch)
 
@@ -72,6 +75,8 @@ class SimulatedConsumer:
             try:
                 batches = logged_batches(answer.records or b"")
             except CorruptRecordBatch:
+                if not self._history.is_rotten:
+                    raise
                 self.corrupt_batches += 1
                 continue
             for checker in self._checkers:

@@ -351,7 +351,7 @@ def log_start_not_durable(patch: Patches) -> None:
     patch.set(log_starts, "replace_file", replaces)
 
 
-@plant("a log start that could not be saved is shown", "here, in reviewing rp2326", STARTS)
+@plant("a log start that could not be saved is shown", "rp2326", STARTS)
 def log_start_shown_too_early(patch: Patches) -> None:
     def raises(starts: LogStarts, name: Any, offset: int) -> None:
         starts._offsets[name] = offset

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from semel.core.producer_state.verdict import APPEND
-from semel.errors import ErrorCode
+from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
 from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
@@ -103,7 +103,7 @@ class Witness:
                 continue
             for checker in self._checkers:
                 checker.opened(partition.recovery)
-            logs[tp] = batches = whole_log(partition)
+            logs[tp] = batches = self._read_sound(partition)
             headers = [batch.header for batch in batches]
             ledger = self._ledgers[tp].recovered(headers, partition.log_end_offset)
             self._ledgers[tp] = ledger
@@ -133,9 +133,17 @@ class Witness:
 
     def show_logs(self, storage: Storage) -> Logs:
         """All logs as they lie there now."""
-        logs = {tp: whole_log(partition) for tp, partition in self._partitions(storage)}
+        logs = {tp: self._read_sound(partition) for tp, partition in self._partitions(storage)}
         self._judge(logs)
         return logs
+
+    def _read_sound(self, partition: Partition) -> list[LoggedBatch]:
+        try:
+            return whole_log(partition)
+        except CorruptRecordBatch as error:
+            for checker in self._checkers:
+                checker.not_opened(f"{partition.name}: {error}")
+            raise
 
     def _judge(self, logs: Logs) -> None:
         for checker in self._checkers:

@@ -145,7 +145,7 @@ class Workload:
 
     def _consumer(self, name: str, partition: int) -> SimulatedConsumer:
         tp = self._tps[partition]
-        return SimulatedConsumer(name, tp, self._scheduler, self._network, self._checkers)
+        return SimulatedConsumer(name, tp, self._scheduler, self._network, self._checkers, self._history)
 
     def read_anew(self, name: str) -> list[SimulatedConsumer]:
         """One more reader a partition, from the log's start."""
