@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from semel.client import resuming
 from semel.core import identity
-from semel.core.client import fate as fates
 from semel.core.client import pipeline
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.pipe import PartitionPipe
@@ -417,16 +416,3 @@ def position_saved_too_early(patch: Patches) -> None:
         return saved
 
     original = patch.set(Progress, "to_save", saves)
-
-
-@plant("answers are counted, not the sequences that they vouch for", "here, seed 100", RESUMED, ONCE, STORED)
-def answers_are_counted(patch: Patches) -> None:
-    def counts(progress: Progress, tp: Any, fate: Any, record_count: int) -> None:
-        if isinstance(fate, fates.Stored):
-            line = progress._lines[tp]
-            line.stored += record_count
-            if fate.base_offset is not None:
-                line.counted, line.counted_to_offset = line.stored, fate.base_offset + record_count
-            line.last_sequence = fate.base_sequence + record_count - 1
-
-    patch.set(Progress, "stored", counts)
