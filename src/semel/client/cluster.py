@@ -37,7 +37,7 @@ class Cluster(TopicRequests, IdentityRequests):
 
     async def describe_cluster(self) -> ClusterDescription:
         fields = {"include_cluster_authorized_operations": False}
-        answer = await self._retried(lambda: self._cold(BOOTSTRAP, ApiKey.DESCRIBE_CLUSTER, fields))
+        answer = await self.retried(lambda: self._cold(BOOTSTRAP, ApiKey.DESCRIBE_CLUSTER, fields))
         check(answer.error_code, "describe the cluster")
         return ClusterDescription(
             answer.cluster_id,
@@ -239,7 +239,7 @@ class Cluster(TopicRequests, IdentityRequests):
                     self._coordinators.pop((GROUP, group), None)
                 check_read(item.error_code, f"commit {tp} for group {group!r}")
 
-        await self._retried(ask)
+        await self.retried(ask)
 
     async def committed_offsets(
         self, group: str, tps: Iterable[TopicPartition] | None = None
@@ -270,7 +270,7 @@ class Cluster(TopicRequests, IdentityRequests):
                 )
             return committed
 
-        return await self._retried(ask)
+        return await self.retried(ask)
 
 
 def _isolation_level(isolation: Isolation) -> int:

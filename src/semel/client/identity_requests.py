@@ -76,7 +76,7 @@ class IdentityRequests(Routing):
             check_read(answer.error_code, "ask for a producer id", transactional_id or "")
             return ProducerGrant(answer.producer_id, answer.producer_epoch)
 
-        return await self._retried(ask)
+        return await self.retried(ask)
 
     async def write_fence(
         self, fences: Mapping[tuple[int, int], Iterable[TopicPartition]], *, coordinator_epoch: int = 0
@@ -144,7 +144,7 @@ class IdentityRequests(Routing):
                 for item in topic.results_by_partition:
                     check_read(item.partition_error_code, f"take {topic.name}-{item.partition_index} in")
 
-        await self._retried(ask)
+        await self.retried(ask)
 
     async def abort_transaction(self, transactional_id: str, grant: ProducerGrant) -> None:
         """End the open transaction; its abort markers follow in their own time."""
@@ -159,7 +159,7 @@ class IdentityRequests(Routing):
             answer = await self._ask_transaction(transactional_id, ApiKey.END_TXN, fields)
             check_read(answer.error_code, "abort a transaction", transactional_id)
 
-        await self._retried(ask)
+        await self.retried(ask)
 
     async def _ask_transaction(
         self, transactional_id: str, api_key: ApiKey, fields: Mapping[str, Any]

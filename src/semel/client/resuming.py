@@ -14,6 +14,8 @@ from typing import Final
 
 from semel.client.cluster import Cluster
 from semel.client.identity import IdentityKeeper
+from semel.client.model import Fetched
+from semel.client.routing import Again
 from semel.core.client.progress import TopicStart
 from semel.core.client.resume import (
     LogKnows,
@@ -199,24 +201,27 @@ async def _scan(
 ) -> list[SeenBatch]:
     seen: list[SeenBatch] = []
     offset = from_offset
+
+    async def read() -> Fetched:
+        fetched = await cluster.fetch(
+            {tp: offset},
+            isolation="read_uncommitted",
+            max_wait_ms=_SCAN_WAIT_MS,
+            partition_max_bytes=_SCAN_BYTES,
+        )
+        if fetched[tp].error_code.retriable:
+            raise Again(fetched[tp].error_code, f"read {tp} from offset {offset} on")
+        return fetched[tp]
+
     while offset < end_offset:
-        fetched = (
-            await cluster.fetch(
-                {tp: offset},
-                isolation="read_uncommitted",
-                max_wait_ms=_SCAN_WAIT_MS,
-                partition_max_bytes=_SCAN_BYTES,
-            )
-        )[tp]
+        fetched = await cluster.retried(read)
         if fetched.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             raise CannotKnow(
                 f"rows of {tp} from offset {offset} on were deleted before they were counted: how many rows "
                 f"this identity stored there cannot be proven; start a new identity from a known position"
             )
         if fetched.error_code is not ErrorCode.NONE:
-            if not fetched.error_code.retriable:
-                raise BrokerError(fetched.error_code, f"read {tp} from offset {offset} on")
-            await cluster.pause(_SCAN_WAIT_MS)
+            raise BrokerError(fetched.error_code, f"read {tp} from offset {offset} on")
         for _, header in scan_batches(fetched.records, allow_partial_tail=True):
             if header.last_offset < offset:
                 continue

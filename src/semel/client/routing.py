@@ -73,7 +73,7 @@ class Routing:
             "include_cluster_authorized_operations": False,
             "include_topic_authorized_operations": False,
         }
-        answer = await self._retried(lambda: self._cold(BOOTSTRAP, ApiKey.METADATA, fields))
+        answer = await self.retried(lambda: self._cold(BOOTSTRAP, ApiKey.METADATA, fields))
         brokers = {
             int(item.node_id): BrokerAddress(int(item.node_id), item.host, int(item.port))
             for item in answer.brokers
@@ -115,7 +115,7 @@ class Routing:
                 raise Again(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             return topic
 
-        return await self._retried(ask)
+        return await self.retried(ask)
 
     async def leaders(
         self, topics: Iterable[str], *, allow_auto_topic_creation: bool = False
@@ -176,9 +176,9 @@ class Routing:
                 raise
             return {tp: value for answer in answers for tp, value in answer.items()}
 
-        return await self._retried(once)
+        return await self.retried(once)
 
-    async def _retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+    async def retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         """Repeat a read until it is answered, refused for good, or ``request_timeout_ms`` is over."""
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + self.request_timeout_ms / 1000

@@ -79,7 +79,7 @@ class TopicRequests(Routing):
             "include_synonyms": False,
             "include_documentation": False,
         }
-        answer = await self._retried(lambda: self._cold(BOOTSTRAP, ApiKey.DESCRIBE_CONFIGS, fields))
+        answer = await self.retried(lambda: self._cold(BOOTSTRAP, ApiKey.DESCRIBE_CONFIGS, fields))
         described = {}
         for result in answer.results:
             check(

@@ -103,9 +103,9 @@ class SimulatedCluster(Cluster):
         ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, _V]]],
     ) -> dict[TopicPartition, _V]:
         wanted = sorted(tps)
-        return await self._retried(lambda: ask(_THE_NODE, wanted))
+        return await self.retried(lambda: ask(_THE_NODE, wanted))
 
-    async def _retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+    async def retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         give_up_ms = self._process.now_ms + self.request_timeout_ms
         while True:
             try:
