@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,10 +64,8 @@ def test_spark_runs_on_the_wheels_runtime_when_the_machine_has_no_java(tmp_path)
     """Everything else that Spark's start script needs is on this PATH."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for folder in (Path("/bin"), Path("/usr/bin")):
-        for program in folder.iterdir():
-            if program.name != "java" and not (programs / program.name).exists():
-                (programs / program.name).symlink_to(program)
+    for name in {name for folder in ("/bin", "/usr/bin") for name in os.listdir(folder)} - {"java"}:
+        (programs / name).symlink_to(shutil.which(name, path="/bin:/usr/bin") or Path("/usr/bin", name))
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     job = (
         "from semel.spark import session; spark = session('shim', 'local[1]'); "
