@@ -7,8 +7,6 @@ import pytest
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    # mapInArrow says so of pandas 3, which it runs with
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 

@@ -12,8 +12,6 @@ from semel.types import TopicPartition
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    # mapInArrow says so of pandas 3, which it runs with
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 
