@@ -14,6 +14,8 @@ import time
 from datetime import datetime
 from typing import Any
 
+from pyspark.sql import Observation, functions
+
 from bench import worker
 from semel.spark import session
 
@@ -44,9 +46,14 @@ class Jobs:
 
     def read(self, topic: str, rows: int) -> float:
         """The whole topic, all columns, into Spark's sink that drops rows; M rows/s."""
+        seen = Observation()
         started_s = time.perf_counter()
-        self._source(self._spark.read, topic).write.format("noop").mode("overwrite").save()
-        return rows / (time.perf_counter() - started_s) / 1e6
+        read = self._source(self._spark.read, topic).observe(seen, functions.count("value").alias("rows"))
+        read.write.format("noop").mode("overwrite").save()
+        took_s = time.perf_counter() - started_s
+        if seen.get["rows"] != rows:
+            raise RuntimeError(f"{seen.get['rows']} rows were read instead of {rows}")
+        return rows / took_s / 1e6
 
     def copy(self, source: str, target: str, checkpoint: str, rows: int) -> float:
         """One streaming query in micro-batches of a million rows; M rows/s over its micro-batches."""

@@ -9,6 +9,7 @@ operations, whatever the size of its batches.
 from __future__ import annotations
 
 import struct
+import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ _CHECKED_AT: Final = 21
 _SEQUENCE_AT: Final = 53
 _SMALL_FRAME_BYTES: Final = 4096
 _SMALL_FRAMES: Final = 1024
-_TIMESTAMP_MS: Final = 1_700_000_000_000
+_TIMESTAMP_MS: Final = time.time_ns() // 1_000_000  # of today, or retention would take what is to be read
 
 
 @dataclass(frozen=True, slots=True)
