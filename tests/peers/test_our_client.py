@@ -41,6 +41,23 @@ def test_deliveries_name_what_is_read_back(bootstrap: str, topic: str, codec: st
     assert read(bootstrap, topic, ROWS) == values
 
 
+def test_rows_to_topics_that_were_made_just_now_are_all_stored(bootstrap: str, topic: str) -> None:
+    """A new topic's leaders refuse for a moment, and not all at once.
+
+    Apache Kafka then took a second batch without the first, and its last sequence spoke for both.
+    """
+    partitions, batches, topics = 4, 8, [f"{topic}-{number}" for number in range(20)]
+    with semel.Admin(bootstrap) as admin, semel.Producer(bootstrap, batch_bytes=2_000) as producer:
+        for name in topics:
+            admin.create_topic(name, partitions)
+            for row in range(partitions * batches):
+                producer.send(name, b"%d" % row * 1_000, partition=row % partitions)
+        producer.flush(60)
+        tps = [TopicPartition(name, partition) for name in topics for partition in range(partitions)]
+        ends = admin.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP))
+    assert {tp: listed.offset for tp, listed in ends.items()} == dict.fromkeys(tps, batches)
+
+
 def test_the_admin_sees_and_changes_topics(bootstrap: str, topic: str) -> None:
     with semel.Admin(bootstrap) as admin:
         admin.create_topic(topic, 2, {"retention.ms": "86400000"})

@@ -56,6 +56,7 @@ MAYBE_APPENDED: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,  # also from a leader that lost its office while replicas caught up
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )

@@ -5,6 +5,10 @@ Invariants (each has a test of its name):
 - ``sequences_are_dense``: within one grant the sequences given on a partition are 0, 1, 2 … without a gap.
 - ``order_is_kept``: a batch that failed goes back to its place by sequence; nothing is sent on the partition
   while an answer for a later batch is outstanding, and those behind wait for those in front.
+- ``first_goes_alone``: until the log has taken a batch of this grant, or taken one within the last minute, one
+  batch is in flight. Apache Kafka takes any first sequence from a producer that it does not know
+  (``ProducerAppendInfo.checkSequence``), so a second batch would be stored without the first, should that
+  one meet a leader that is not ready yet.
 - ``one_grant_at_a_time``: a partition moves to a new grant only when no batch of the old one is unsettled,
   or when those that are unsettled are proven not to be stored.
 
@@ -14,11 +18,15 @@ Kafka's counterparts are ``RecordAccumulator`` and ``TransactionManager.TopicPar
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from semel.core.client.batch import ProducerBatch
 from semel.errors import ErrorCode
 from semel.sequence import advance
 from semel.types import ProducerGrant, TopicPartition
+
+
+KNOWN_FOR_MS: Final = 60_000  # logs remember a producer for a day, unless told otherwise
 
 
 class PartitionPipe:
@@ -30,6 +38,7 @@ class PartitionPipe:
         "gap_at",
         "grant",
         "in_flight",
+        "known_until_ms",
         "next_order",
         "next_sequence",
         "recovering",
@@ -44,6 +53,7 @@ class PartitionPipe:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # in sequence order
         self.grant: ProducerGrant | None = None
+        self.known_until_ms = 0  # until then the log surely knows the grant, and refuses a gap
         self.next_sequence = 0
         self.next_order = 0
         self.recovering = False  # a batch failed: let the answers behind it come in before sending again
@@ -72,7 +82,7 @@ class PartitionPipe:
             return True
         if self.in_flight or any(batch.attempts for batch in self.waiting):
             return False
-        self.grant, self.next_sequence = grant, 0
+        self.grant, self.next_sequence, self.known_until_ms = grant, 0, 0
         return True
 
     def head(self, now_ms: int, in_flight_max: int) -> ProducerBatch | None:
@@ -88,6 +98,8 @@ class PartitionPipe:
             if self.in_flight:
                 return None
             self.recovering = False
+        if self.in_flight and self.grant is not None and now_ms >= self.known_until_ms:
+            return None
         batch = self.waiting[0]
         return batch if batch.not_before_ms <= now_ms else None
 
@@ -103,6 +115,11 @@ class PartitionPipe:
         batch.attempts += 1
         self.in_flight.append(batch)
         return batch
+
+    def taken_by_log(self, batch: ProducerBatch, now_ms: int) -> None:
+        """The log holds ``batch``, so that it knows the grant."""
+        if batch.grant == self.grant:
+            self.known_until_ms = now_ms + KNOWN_FOR_MS
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch that failed to its place in the line: by the order of first attempts."""

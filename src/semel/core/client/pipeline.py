@@ -298,7 +298,7 @@ class Pipeline:
             case Next.ACCEPT:
                 known = code is ErrorCode.NONE and answer.base_offset >= 0
                 base_offset = answer.base_offset if known else None
-                self._stored(pipe, batch, base_offset, answer.log_append_time_ms, effects)
+                self._stored(pipe, batch, base_offset, answer.log_append_time_ms, now_ms, effects)
             case Next.RETRY:
                 self._retry(batch, now_ms, elsewhere=False)
             case Next.RETRY_ELSEWHERE:
@@ -342,7 +342,7 @@ class Pipeline:
         last = last_of(batch.base_sequence, batch.record_count)
         if stored_to >= 0 and distance(stored_to, last) >= 0:
             pipe.in_flight.append(pipe.waiting.popleft())
-            self._stored(pipe, batch, None, -1, effects)
+            self._stored(pipe, batch, None, -1, now_ms, effects)
         elif advance(stored_to, 1) == batch.base_sequence:
             batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
         else:
@@ -361,8 +361,10 @@ class Pipeline:
         batch: ProducerBatch,
         base_offset: int | None,
         log_append_time_ms: int,
+        now_ms: int,
         effects: Effects,
     ) -> None:
+        pipe.taken_by_log(batch, now_ms)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
         if pipe.gap_at is not None:
             # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
