@@ -4,6 +4,9 @@ Requests of a partition leave in sequence order. After the first answer that is 
 sent: all that is in flight is awaited, and what is not surely stored is sent again in its order, one request
 at a time. So a batch that came after a lost one, and was refused as out of order, is no error of its own; a
 second refusal is.
+
+A partition's first batch is awaited before the next leaves: Apache Kafka takes any first sequence from a
+producer that it does not know, and would store the second batch without the first.
 """
 
 from __future__ import annotations
@@ -35,13 +38,14 @@ class Flight:
         self._take = take
         self._open: deque[tuple[Batches, Future[dict[TopicPartition, Produced]]]] = deque()
         self._open_bytes = 0
-        self._knows_leaders = False
+        self._begun: set[TopicPartition] = set()  # their leaders are known, and know this producer
 
     def send(self, batches: Batches) -> None:
         """At most one batch a partition; waits while too many are in flight."""
-        if not self._knows_leaders:  # the first request finds the leaders: those behind it keep their order
+        if not self._begun.issuperset(batches):
+            self.land()
             self._resend(batches)
-            self._knows_leaders = True
+            self._begun.update(batches)
             return
         size_bytes = sum(map(len, batches.values()))
         while self._open and (
@@ -64,7 +68,7 @@ class Flight:
         again = [doubtful]
         while self._open:
             again.append(self._settle_first())
-        self._knows_leaders = False
+        self._begun.clear()
         for batches in again:
             self._resend(batches)
 
