@@ -25,7 +25,6 @@ from semel.errors import ErrorCode
 from semel.sequence import advance
 from semel.types import ProducerGrant, TopicPartition
 
-
 KNOWN_FOR_MS: Final = 60_000  # logs remember a producer for a day, unless told otherwise
 
 
