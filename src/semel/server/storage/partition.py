@@ -14,7 +14,6 @@ One thread appends and reads (the event loop); others may be in :meth:`Partition
 from __future__ import annotations
 
 import errno
-import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,13 +21,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-import crc32c
-
 from semel.core.log import leader_epochs as epochs_of
 from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
-from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, RECOVERY_POINT, folder_of
+from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
@@ -42,17 +39,11 @@ from semel.core.producer_state.verdict import (
     explain,
     judge_marker,
 )
-from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.record.batch import BatchHeader, assign_offsets, decode_records
+from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader, assign_offsets
 from semel.record.control import decode_marker
 from semel.server.storage.append_group import AppendGroup
-from semel.server.storage.filesystem import (
-    File,
-    read_file,
-    replace_file,
-    write_file,
-    write_whole,
-)
+from semel.server.storage.filesystem import read_file, replace_file, write_file
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.opening import OpenedLog, open_log, remove_segment_files
@@ -66,17 +57,17 @@ from semel.server.storage.outcome import (
     TimestampOffset,
 )
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
-from semel.server.storage.segment import BatchPlace, Segment, TornWrite
+from semel.server.storage.recovery_point import RecoveryPoint
+from semel.server.storage.segment import Segment, TornWrite
 from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
+from semel.server.storage.time_search import first_at_or_after
 from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
-_RECOVERY_POINT: Final = struct.Struct(">qI")  # offset, CRC-32C of it
 # No partition of this server can be opened then, and none must be taken for damaged.
 _NOT_ITS_FAULT: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 )
 _WARM_SEGMENTS_MAX: Final = 8  # whose files are held open: the growing one, and full ones not yet synced
-_SEARCHED_BYTES_MAX: Final = 16 << 20  # of one batch, decompressed, in a search by time
 
 
 class _Synced(NamedTuple):
@@ -120,13 +111,14 @@ class Partition:
         epochs: LeaderEpochs = ()
         self._snapshot_offset = 0  # up to where the newest snapshot on the disk speaks
         try:
+            self._recovery_point = RecoveryPoint(file_system, self._folder)
             opened = open_log(
                 files,
                 self._folder,
                 self._snapshots,
                 config,
                 log_start_offset=log_start_offset,
-                recovery_point=max(self._load_recovery_point(), log_start_offset),
+                recovery_point=max(self._recovery_point.load(), log_start_offset),
                 clean=clean,
                 now_ms=now_ms,
             )
@@ -164,7 +156,7 @@ class Partition:
             self._epochs = epochs_of.cut_end(self._epochs, self.log_end_offset)
             self.leader_epoch += 1
         self._begin_epoch()
-        self._save_recovery_point()
+        self._recovery_point.save(self._synced.offset)
 
     # What is known
 
@@ -366,7 +358,7 @@ class Partition:
                 if self._snapshot_due is snapshot:
                     self._snapshot_due = None
         self._synced = _Synced(target, position)
-        self._save_recovery_point()
+        self._recovery_point.save(self._synced.offset)
 
     def close(self, *, now_ms: int) -> bool:
         """Sync and leave everything so that the next start need not scan; whether that worked."""
@@ -378,7 +370,7 @@ class Partition:
                 self._go_offline(f"closing failed: {error}")
             self._snapshot_due = EncodedSnapshot.of(self._producers)
             self.sync()
-            self._save_recovery_point(durable=True)
+            self._recovery_point.save(self._synced.offset, durable=True)
         clean = self._offline_reason is None
         self._go_offline("closed")
         self._let_go()
@@ -426,28 +418,13 @@ class Partition:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record below the high watermark that is at least as new."""
-        for segment in self._segments:
-            for place in segment.at_or_after(timestamp_ms, self.log_start_offset):
-                if place.base_offset >= self.high_watermark:
-                    return None
-                found = self._first_record(segment, place, timestamp_ms)
-                if found is not None:
-                    return found
-        return None
-
-    def _first_record(self, segment: Segment, place: BatchPlace, timestamp_ms: int) -> TimestampOffset | None:
-        batch = segment.file.pread(place.size_bytes, place.position)
-        try:
-            records = decode_records(batch, decompressed_bytes_max=_SEARCHED_BYTES_MAX)
-        except CorruptRecordBatch:  # the producer's doing, or too large: its start is early enough
-            offset, newest_ms = max(place.base_offset, self.log_start_offset), place.max_timestamp_ms
-            return TimestampOffset(offset, newest_ms, self._leader_epoch_at(offset))
-        for record in records:
-            if record.timestamp_ms >= timestamp_ms and record.offset >= self.log_start_offset:
-                return TimestampOffset(
-                    record.offset, record.timestamp_ms, self._leader_epoch_at(record.offset)
-                )
-        return None
+        found = first_at_or_after(
+            self._segments,
+            timestamp_ms,
+            log_start_offset=self.log_start_offset,
+            end_offset=self.high_watermark,
+        )
+        return None if found is None else TimestampOffset(*found, self._leader_epoch_at(found.offset))
 
     def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:
         """The end of the largest known leader epoch at or below the asked one."""
@@ -604,22 +581,6 @@ class Partition:
     def _load_epochs(self) -> LeaderEpochs:
         content = read_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT)
         return () if content is None else epochs_of.decode_checkpoint(content) or ()
-
-    def _load_recovery_point(self) -> int:
-        self._recovery_file: File = self._file_system.open(self._folder / RECOVERY_POINT, create=True)
-        content = self._recovery_file.pread(_RECOVERY_POINT.size, 0)
-        if len(content) < _RECOVERY_POINT.size:
-            return 0
-        offset, crc = _RECOVERY_POINT.unpack(content)
-        return int(offset) if crc32c.crc32c(content[:8]) == crc else 0
-
-    def _save_recovery_point(self, *, durable: bool = False) -> None:
-        """A lower bound of what is synced; a stale or lost one costs a longer scan, so errors are nothing."""
-        offset = self._synced.offset.to_bytes(8, "big")
-        with suppress(OSError):
-            write_whole(self._recovery_file, offset + crc32c.crc32c(offset).to_bytes(4, "big"), 0)
-            if durable:
-                self._recovery_file.fdatasync()
 
     def _go_offline(self, reason: str) -> None:
         if self._offline_reason is None:
