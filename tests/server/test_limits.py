@@ -1,21 +1,33 @@
 from __future__ import annotations
 
+import logging
 import resource
 import subprocess
 import sys
+
+import pytest
 
 from semel.config import ServerSettings
 from semel.server.limits import fitted
 
 
-def test_bounds_that_fit_stay() -> None:
+def test_bounds_that_fit_stay_and_are_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
     settings = ServerSettings(partitions_max=100, connections_max=50)
-    assert fitted(settings, 100_000) is settings
+    with caplog.at_level(logging.INFO, "semel.server.limits"):
+        assert fitted(settings, 100_000) is settings
+    assert caplog.messages == []
 
 
 def test_no_more_partitions_and_connections_than_open_files() -> None:
     cut = fitted(ServerSettings(), 1024)
     assert (cut.partitions_max, cut.connections_max) == (128, 256)
+
+
+def test_only_what_was_cut_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "semel.server.limits"):
+        cut = fitted(ServerSettings(partitions_max=200, connections_max=50), 1024)
+    assert (cut.partitions_max, cut.connections_max) == (128, 50)
+    assert caplog.messages == ["only 1024 open files are allowed: max.partitions is 128 instead of 200"]
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:

@@ -41,14 +41,18 @@ def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
     """
     partitions_max = min(settings.partitions_max, open_files_max // 2 // _FILES_PER_PARTITION)
     connections_max = min(settings.connections_max, open_files_max // 4)
-    if (partitions_max, connections_max) == (settings.partitions_max, settings.connections_max):
+    cut = [
+        f"{name} is {fits} instead of {wanted}"
+        for name, fits, wanted in (
+            ("max.partitions", partitions_max, settings.partitions_max),
+            ("max.connections", connections_max, settings.connections_max),
+        )
+        if fits < wanted
+    ]
+    if not cut:
+        log.debug("%d open files are allowed, enough for all bounds", open_files_max)
         return settings
-    log.info(
-        "%d open files are allowed: at most %d partitions and %d connections",
-        open_files_max,
-        partitions_max,
-        connections_max,
-    )
+    log.info("only %d open files are allowed: %s", open_files_max, ", ".join(cut))
     return replace(settings, partitions_max=partitions_max, connections_max=connections_max)
 
 
