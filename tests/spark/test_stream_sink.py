@@ -32,6 +32,18 @@ def test_two_source_partitions_to_three_in_several_micro_batches_and_again(log, 
     assert log.values(sink) == numbers(0, 60)
 
 
+def test_a_straight_copy_of_all_the_sources_columns_and_its_replay(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in", 2), log.topic("out", 2)
+    log.write(source, numbers(0, 10))
+    log.write(source, numbers(10, 15), partition=1)
+    frame = stream(source, includeHeaders="true")
+    run_to_end(frame, sink, tmp_path / "ck", "s-copy")
+    for entry in (tmp_path / "ck" / "commits").glob("*"):
+        entry.unlink()
+    run_to_end(frame, sink, tmp_path / "ck", "s-copy")
+    assert log.values(sink) == numbers(0, 15)
+
+
 def test_killed_between_the_decision_and_sparks_commit_entry(log, stream, run_to_end, tmp_path):
     source, sink = log.topic("in"), log.topic("out")
     log.write(source, numbers(0, 10))

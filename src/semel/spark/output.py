@@ -6,6 +6,7 @@ that the run's BEGIN has saved: every attempt of every run puts a row into the s
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +28,8 @@ _TYPES: Final = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
+# The source gives these too, so that a frame can go from source to sink as it is: they say where a row was.
+_UNUSED: Final = {"offset": ("bigint",), "timestamptype": ("int",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,16 @@ def check_columns(schema: Any, *, has_topic: bool) -> None:
         raise ConfigError(f"the sink needs a column 'value'; the frame has {', '.join(found) or 'none'}")
     if "topic" not in found and not has_topic:
         raise ConfigError("the sink needs to know where to: give the option topic, or a column 'topic'")
+    known = _TYPES | _UNUSED
     for name, type_name in found.items():
-        if name not in _TYPES:
-            raise ConfigError(f"column {name!r} means nothing to the sink: it takes {', '.join(_TYPES)}")
-        if type_name.split("<")[0] not in _TYPES[name]:
-            raise ConfigError(f"column {name!r} is {type_name}, and has to be {' or '.join(_TYPES[name])}")
+        if name not in known:
+            near = difflib.get_close_matches(name, _TYPES, n=1)
+            raise ConfigError(
+                f"column {name!r} means nothing to the sink"
+                + (f"; did you mean {near[0]}?" if near else f": it takes {', '.join(_TYPES)}")
+            )
+        if type_name.split("<")[0] not in known[name]:
+            raise ConfigError(f"column {name!r} is {type_name}, and has to be {' or '.join(known[name])}")
 
 
 def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:

@@ -1,0 +1,85 @@
+"""The sink's columns, and where rows go, without a JVM."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from semel.errors import ConfigError
+from semel.record.batch import Record, decode_records, encode_batch
+from semel.record.columnar import decode_table, encode_columns
+from semel.spark.output import check_columns, rows_of, spread
+from semel.spark.source import columns_of
+
+HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+TYPES: dict[str, DataType] = {
+    found.simpleString(): found
+    for found in (
+        BinaryType(),
+        StringType(),
+        IntegerType(),
+        LongType(),
+        TimestampType(),
+        ArrayType(HEADER),
+    )
+}
+
+
+def schema_of(**columns: str) -> StructType:
+    return StructType([StructField(name, TYPES[type_name]) for name, type_name in columns.items()])
+
+
+@pytest.mark.parametrize("include_headers", ["false", "true"])
+def test_all_of_the_sources_columns_may_come_to_the_sink(include_headers: str) -> None:
+    columns = columns_of({"includeHeaders": include_headers})
+    for has_topic in (False, True):
+        check_columns(schema_of(**columns), has_topic=has_topic)
+
+
+@pytest.mark.parametrize(
+    "columns, says",
+    [
+        ({"key": "binary"}, "needs a column 'value'"),
+        ({"value": "binary"}, "give the option topic, or a column"),
+        ({"value": "binary", "topic": "string", "tmestamp": "timestamp"}, "did you mean timestamp"),
+        ({"value": "binary", "topic": "string", "price": "int"}, "'price' means nothing to the sink"),
+        ({"value": "int", "topic": "string"}, "string or binary"),
+        ({"value": "binary", "topic": "string", "partition": "bigint"}, "has to be int"),
+        # Only the source's own: a column of that name which somebody else made was meant for something.
+        ({"value": "binary", "topic": "string", "offset": "string"}, "'offset' is string"),
+    ],
+)
+def test_a_frame_that_cannot_be_written_is_an_error_that_says_so(columns: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        check_columns(schema_of(**columns), has_topic=False)
+
+
+def test_a_straight_copy_keeps_key_value_headers_partition_and_time() -> None:
+    rows = [Record(at, 1_000 + at, b"k%d" % at, b"v%d" % at, (("h", b"%d" % at),)) for at in range(4)]
+    table = decode_table([encode_batch(rows)], topic="in", partition=2, include_headers=True)
+    (batch,) = table.combine_chunks().to_batches()
+    ((topic, incoming),) = rows_of(batch, 0).by_topic("out")
+    assert topic == "out"  # the option wins over the column, as in Spark's Kafka connector
+    ((partition, copied),) = spread(incoming, "w", partition_count=3)
+    assert partition == 2
+    (encoded,) = encode_columns(copied.keys, copied.values, copied.timestamps, headers=copied.headers)
+    assert decode_records(encoded) == rows
+    ((topic, _),) = rows_of(batch, 0).by_topic(None)
+    assert topic == "in"
+
+
+def test_a_partition_that_the_output_lacks_is_an_error() -> None:
+    table = decode_table([encode_batch([Record(0, 0, None, b"v")])], topic="in", partition=2)
+    (batch,) = table.combine_chunks().to_batches()
+    with pytest.raises(ConfigError, match="names 2, and the topic has 2"):
+        dict(spread(rows_of(batch, 0), "w", partition_count=2))
