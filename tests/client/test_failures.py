@@ -165,6 +165,44 @@ def test_close_twice_and_after_it_nothing_is_taken(semel_server: semel.LocalLog)
     assert values_of(semel_server.bootstrap, "out") == [b"0"]
 
 
+@pytest.mark.parametrize("name", ["", "..", "a b", "ü", "x" * 250])
+def test_a_name_that_no_topic_can_have_is_not_stored_at_once(name: str) -> None:
+    """Even without a log: nobody has to be asked."""
+    with semel.Producer("127.0.0.1:1") as producer, pytest.raises(NotStored, match="nothing was sent: "):
+        producer.send(name, "1")
+
+
+def test_a_topic_that_the_log_refuses_is_not_stored_and_says_why(semel_server: semel.LocalLog) -> None:
+    with semel.Producer(semel_server.bootstrap) as producer:
+        with pytest.raises(NotStored, match="is the server's own"):
+            producer.send("__semel_metadata", "1").result(10)
+        assert producer.send("out", "1").result(10).offset == 0
+
+
+def test_a_program_whose_log_is_not_there_ends_soon_and_knows_why() -> None:
+    began_s = time.monotonic()
+    with (
+        pytest.raises(
+            NotStored, match=r"nothing was sent to topic 'out': .*127\.0\.0\.1:1: Connection refused"
+        ),
+        semel.Producer("127.0.0.1:1") as producer,
+    ):
+        producer.send("out", "1").result(5)
+    assert time.monotonic() - began_s < 15  # request_timeout_ms is 30 s
+
+
+def test_an_error_ends_the_with_block_without_a_long_wait_for_rows(semel_server: semel.LocalLog) -> None:
+    producer = semel.Producer(semel_server.bootstrap)
+    producer.send("out", "0").result(10)
+    semel_server.crash()
+    began_s = time.monotonic()
+    with pytest.raises(TimeoutError), producer:
+        producer.send("out", "1").result(0.2)
+    assert time.monotonic() - began_s < 5
+    with pytest.raises(NotStored, match="closed"):
+        producer.send("out", "2")
+
+
 def test_memory_is_bounded_while_the_log_is_away(semel_server: semel.LocalLog) -> None:
     producer = semel.Producer(semel_server.bootstrap, buffer_bytes=50_000, max_block_ms=100)
     producer.send("out", "0").result(10)

@@ -80,9 +80,7 @@ def produce(
     fixed_key = None if key is None else key.encode()
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
     settings = client_settings(overrides, {item.name: item.default for item in fields(ProducerSettings)})
-    with open_cluster(
-        bootstrap
-    ) as cluster:  # the producer itself would wait for server and topic, two minutes
+    with open_cluster(bootstrap) as cluster:  # refused before any input is read
         cluster.topic(topic, allow_auto_topic_creation=True)
     outcome = _Outcome()
     with (

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from semel.client.delivery import Delivery
-from semel.client.sending import Headers, ProducerSettings, Sender
+from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, ProducerSettings, Sender
 from semel.client.tables import TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
@@ -32,7 +32,7 @@ class AsyncProducer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self._close(5.0 if kind is not None else None, is_complete=kind is None)
+        await self._close(CLOSE_AFTER_ERROR_S if kind is not None else None, is_complete=kind is None)
 
     async def start(self) -> None:
         """Bind to the running loop; with an identity: fence, ask, count, save."""

@@ -90,6 +90,11 @@ class Brokers:
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def were_reached(self) -> bool:
+        """Whether any has ever answered."""
+        return self._served is not None
+
     def serves(self, api_key: ApiKey) -> bool:
         """Whether the brokers said that they serve this API in our version (once any was connected to)."""
         low, high = (self._served or {}).get(api_key, (1, 0))

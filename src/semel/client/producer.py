@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
-from semel.client.sending import Headers, ProducerSettings, Sender
+from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, ProducerSettings, Sender
 from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import NotStored
@@ -68,8 +68,7 @@ class Producer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # After an error, do not wait long for rows that may be the reason for it.
-        self._close(5.0 if kind is not None else None, is_complete=kind is None)
+        self._close(CLOSE_AFTER_ERROR_S if kind is not None else None, is_complete=kind is None)
 
     @property
     def position(self) -> Position:
@@ -101,8 +100,10 @@ class Producer:
     ) -> Delivery:
         """Buffer one row; ``.result()`` of the answer waits until it is stored.
 
-        Blocks up to ``max_block_ms`` while the buffer is full, then raises NotStored. ``position`` says where
-        in the input the row is: all sends for one position come before the first for the next.
+        Blocks up to ``max_block_ms`` while the buffer is full, and at a topic's first row up to
+        ``request_timeout_ms`` to learn of it (5 s if no broker was ever reached), then raises NotStored.
+        ``position`` says where in the input the row is: all sends for one position come before the first for
+        the next.
         """
         sender = self._sender
         row = sender.row_of(value, key, timestamp_ms, headers)

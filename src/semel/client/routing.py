@@ -36,10 +36,15 @@ class Routing:
         client_id: str = "semel",
         request_timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
+        first_contact_timeout_ms: int | None = None,
         security_protocol: str = "PLAINTEXT",
     ) -> None:
         check_security(security_protocol)
         self.request_timeout_ms = request_timeout_ms
+        # An address that never answered is more likely wrong than about to come back.
+        self._first_contact_timeout_ms = min(
+            first_contact_timeout_ms or request_timeout_ms, request_timeout_ms
+        )
         self.brokers = Brokers(
             bootstrap,
             client_id=client_id,
@@ -179,14 +184,19 @@ class Routing:
         return await self.retried(once)
 
     async def retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeat a read until it is answered, refused for good, or ``request_timeout_ms`` is over."""
+        """Repeat a read until it is answered, refused for good, or ``request_timeout_ms`` is over.
+
+        Before the first contact with any broker, ``first_contact_timeout_ms``.
+        """
         loop = asyncio.get_running_loop()
-        give_up_s = loop.time() + self.request_timeout_ms / 1000
+        began_s = loop.time()
         while True:
             try:
                 return await ask()
             except (Again, ConnectionLost):
-                if loop.time() >= give_up_s or self.brokers.is_closed:
+                was_reached = self.brokers.were_reached
+                patience_ms = self.request_timeout_ms if was_reached else self._first_contact_timeout_ms
+                if loop.time() >= began_s + patience_ms / 1000 or self.brokers.is_closed:
                     raise
             await self.pause(_RETRY_PAUSE_MS)
 

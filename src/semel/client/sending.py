@@ -22,7 +22,8 @@ from semel.core.client.fate import Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position, SavedIdentity
-from semel.errors import ConfigError, InputDiffers, NotStored, SemelError
+from semel.core.log.names import topic_name_error
+from semel.errors import BrokerError, ConfigError, ConnectionLost, InputDiffers, NotStored, SemelError
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row")
 Headers = Sequence[tuple[str, bytes | None]]
+FIRST_CONTACT_TIMEOUT_MS: Final = 5_000
+CLOSE_AFTER_ERROR_S: Final = 1.0  # the rows that are left may be the reason for the error
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
 TIMESTAMP_MS_MAX: Final = 2**63 // 1_000 - 1  # as microseconds, which tables hold, still 64 bits
 
@@ -113,6 +116,8 @@ class Sender:
             bootstrap,
             client_id=settings.client_id,
             request_timeout_ms=settings.request_timeout_ms,
+            # One that resumes may have been started together with the log.
+            first_contact_timeout_ms=FIRST_CONTACT_TIMEOUT_MS if settings.store() is None else None,
             security_protocol=settings.security_protocol,
         )
         self.engine = ProducerEngine(
@@ -139,7 +144,20 @@ class Sender:
         self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
 
     async def learn_topic(self, topic: str) -> None:
-        """Before a topic's first row: its partition count; saved at once when there is an identity."""
+        """Before a topic's first row: its partition count; saved at once when there is an identity.
+
+        ``NotStored`` when there can be no such topic, or nobody who knows of it can be reached.
+        """
+        if not isinstance(topic, str):
+            raise ConfigError(f"a topic's name is a str, not {type(topic).__name__}")
+        if (wrong := topic_name_error(topic)) is not None:
+            raise NotStored(f"nothing was sent: {wrong}")
+        try:
+            await self._learn_topic(topic)
+        except (BrokerError, ConnectionLost) as error:
+            raise NotStored(f"nothing was sent to topic {topic!r}: {error}") from error
+
+    async def _learn_topic(self, topic: str) -> None:
         progress = self.progress
         if progress is None:
             found = await self.cluster.topic(topic, allow_auto_topic_creation=True)
