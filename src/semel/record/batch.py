@@ -27,7 +27,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, Unpack
 
 from crc32c import crc32c
 
@@ -259,18 +259,24 @@ def assign_offsets(
     _UINT32.pack_into(batch, _CRC_AT, crc32c(checked))
 
 
+class BatchChoices(TypedDict, total=False):
+    """What whoever writes a batch may choose; :func:`assemble_batch` has the defaults."""
+
+    producer_id: int
+    producer_epoch: int
+    compression: Compression
+    compression_level: int | None
+    partition_leader_epoch: int
+    transactional: bool
+
+
 def encode_batch(
     records: Sequence[RecordLike],
     *,
     base_offset: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
-    compression: Compression = Compression.NONE,
-    compression_level: int | None = None,
-    partition_leader_epoch: int = NO_LEADER_EPOCH,
-    transactional: bool = False,
     control: bool = False,
+    **choices: Unpack[BatchChoices],
 ) -> bytearray:
     """One batch of these records, at offsets ``base_offset``, + 1, + 2 … whatever the records say."""
     if not records:
@@ -283,14 +289,9 @@ def encode_batch(
         base_timestamp=base_timestamp,
         max_timestamp=max(record.timestamp_ms for record in records),
         base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        compression=compression,
-        compression_level=compression_level,
-        partition_leader_epoch=partition_leader_epoch,
-        transactional=transactional,
         control=control,
+        **choices,
     )
 
 

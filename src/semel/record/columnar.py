@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +23,18 @@ import pyarrow.compute as pc
 from semel.errors import CorruptRecordBatch
 from semel.record.batch import (
     HEADER_BYTES,
+    BatchChoices,
     BatchHeader,
     TimestampType,
     assemble_batch,
     payload_of,
     scan_batches,
 )
-from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer, Compression
+from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer
 from semel.record.index import BLOCK_RECORDS_MAX, Bytes, HeaderFields, Int64s, fields_of, walk, walk_together
 from semel.record.partitioner import murmur2
 from semel.sequence import advance
-from semel.types import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from semel.types import NO_SEQUENCE
 
 _ARENA_BYTES: Final = 8 * 1024 * 1024
 _BATCHES_WALKED_TOGETHER_MIN: Final = 24  # below this a numpy step costs more than the records that it takes
@@ -287,15 +288,10 @@ def encode_columns(
     timestamps_ms: int | Int64s | pa.Array | pa.ChunkedArray,
     headers: pa.Array | pa.ChunkedArray | None = None,
     *,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
-    compression: Compression = Compression.NONE,
-    compression_level: int | None = None,
-    partition_leader_epoch: int = NO_LEADER_EPOCH,
-    transactional: bool = False,
     batch_bytes_max: int = BATCH_BYTES_MAX,
     batch_rows_max: int = BATCH_ROWS_MAX,
+    **choices: Unpack[BatchChoices],
 ) -> list[bytearray]:
     """All rows in order, as batches of at most ``batch_rows_max`` rows and ``batch_bytes_max`` bytes.
 
@@ -324,13 +320,8 @@ def encode_columns(
                 last_offset_delta=end - start - 1,
                 base_timestamp=int(window[0]),
                 max_timestamp=int(window.max()),
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
                 base_sequence=base_sequence,
-                compression=compression,
-                compression_level=compression_level,
-                partition_leader_epoch=partition_leader_epoch,
-                transactional=transactional,
+                **choices,
             )
         )
         if base_sequence != NO_SEQUENCE:
