@@ -106,6 +106,15 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(semel_server: semel.Local
         semel.LocalLog(tmp_path / "data", listen=semel_server.bootstrap)
 
 
+def started(program: str, data_dir: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(data_dir)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
 PARENT = """
 import os, sys, semel
 log = semel.LocalLog(sys.argv[1])
@@ -116,12 +125,7 @@ sys.stdin.readline()
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_server_outlives_the_process_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(tmp_path / "data")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as parent:
+    with started(PARENT, tmp_path / "data") as parent:
         assert parent.stdout is not None
         server = int(parent.stdout.readline())
         assert is_running(server)
@@ -144,12 +148,7 @@ sys.stdin.readline()
 
 
 def test_a_forked_child_that_lives_on_does_not_keep_the_server(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", FORKING_PARENT, str(tmp_path / "data")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as parent:
+    with started(FORKING_PARENT, tmp_path / "data") as parent:
         assert parent.stdout is not None
         server, child = map(int, parent.stdout.readline().split())
         try:
