@@ -7,6 +7,7 @@ python tools/make_reference.py --check    # exit 1 if the page is not what the c
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,6 +30,11 @@ def _table_of(module_docstring: str) -> str:
     return "\n".join(line.strip() for line in module_docstring.splitlines() if line.startswith("|"))
 
 
+def _plain(docstring: str) -> str:
+    """In one line, and with Sphinx's roles as plain code."""
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", " ".join(docstring.split()))
+
+
 def _exceptions() -> list[tuple[str, str, str]]:
     found = [
         (name, value)
@@ -36,7 +42,7 @@ def _exceptions() -> list[tuple[str, str, str]]:
         if inspect.isclass(value) and issubclass(value, errors.SemelError) and value is not errors.SemelError
     ]
     return [
-        (f"`{name}`", f"`{value.__bases__[0].__name__}`", " ".join((value.__doc__ or "").split()))
+        (f"`{name}`", f"`{value.__bases__[0].__name__}`", _plain(value.__doc__ or ""))
         for name, value in found
     ]
 
@@ -54,7 +60,10 @@ def reference() -> str:
             "Kafka's error codes that semel sends or understands:",
             _table(
                 ["code", "name", "the same request may succeed later"],
-                ((int(code), code.name, "yes" if code.retriable else "no") for code in errors.ErrorCode),
+                (
+                    (int(code), code.name, "yes" if code.retriable else "no")
+                    for code in sorted(errors.ErrorCode)
+                ),
             ),
             "## APIs\nWhat the server serves; what is not here is not advertised (`semel.wire.api`).",
             _table(

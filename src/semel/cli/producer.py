@@ -48,7 +48,9 @@ def list_producers(
 
 @app.command("describe")
 def describe(
-    producer_id: Annotated[int, typer.Argument(min=0, metavar="PRODUCER-ID", show_default=False)],
+    producer_id: Annotated[
+        int, typer.Argument(min=0, metavar="PRODUCER-ID", help="Its id, as listed.", show_default=False)
+    ],
     topics: TopicFilter = None,
     output_format: OutputFormat = Format.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,

@@ -19,7 +19,9 @@ app = typer.Typer(help="The exactly-once sinks of Spark queries.", no_args_is_he
 _COLUMNS = ["sink_id", "sink_epoch", "owner", "query_id", "batch_id", "row_count", "topics"]
 _END_COLUMNS = ["of", "topic", "partition", "end_offset"]
 
-SinkId = Annotated[str, typer.Argument(metavar="SINK-ID", show_default=False)]
+SinkId = Annotated[
+    str, typer.Argument(metavar="SINK-ID", help="The sinkId of the query.", show_default=False)
+]
 
 
 @app.command("list")
