@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -76,6 +77,12 @@ def test_a_straight_copy_keeps_key_value_headers_partition_and_time() -> None:
     assert decode_records(encoded) == rows
     ((topic, _),) = rows_of(batch, 0).by_topic(None)
     assert topic == "in"
+
+
+def test_a_row_without_a_time_is_an_error_that_names_the_column() -> None:
+    times = pa.array([0, None], pa.timestamp("us", "UTC"))
+    with pytest.raises(ConfigError, match="column timestamp is null in a row"):
+        rows_of(pa.record_batch({"value": [b"a", b"b"], "timestamp": times}), 0)
 
 
 def test_a_partition_that_the_output_lacks_is_an_error() -> None:

@@ -109,12 +109,12 @@ def check_columns(schema: Any, *, has_topic: bool) -> None:
 def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:
     """The rows of one of Spark's batches; ``first_row`` is the number of the first among the writer's."""
     columns = {name.lower(): batch.column(index) for index, name in enumerate(batch.schema.names)}
-    rows = Rows(
-        _binary(columns.get("key")),
-        _binary(columns["value"]),
-        columns.get("headers"),
-        columns.get("timestamp"),
-    )
+    timestamps = columns.get("timestamp")
+    if timestamps is not None and timestamps.null_count:
+        raise ConfigError(
+            "column timestamp is null in a row; without that column rows have the time of writing"
+        )
+    rows = Rows(_binary(columns.get("key")), _binary(columns["value"]), columns.get("headers"), timestamps)
     numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
     return Incoming(rows, numbers, columns.get("partition"), columns.get("topic"))
 
