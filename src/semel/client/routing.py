@@ -49,7 +49,7 @@ class Routing:
             bootstrap,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
-            connect_timeout_ms=connect_timeout_ms,
+            connect_timeout_ms=min(connect_timeout_ms, first_contact_timeout_ms or connect_timeout_ms),
         )
         self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
