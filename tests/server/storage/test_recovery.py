@@ -222,7 +222,7 @@ def test_who_wrote_what_was_trimmed_is_still_known(
     assert after.log_end_offset == 3
 
 
-@pytest.mark.parametrize("loss", ["folder", "unreadable"])
+@pytest.mark.parametrize("loss", ["folder", "unreadable", "unwritable"])
 def test_a_partition_that_cannot_be_opened_leaves_the_others_alone(
     loss: str, open_storage, crashed, make_batch
 ) -> None:
@@ -234,11 +234,14 @@ def test_a_partition_that_cannot_be_opened_leaves_the_others_alone(
     log = folder / "t-0" / f"{0:020d}.log"
     if loss == "folder":
         shutil.rmtree(folder / "t-0")
+    elif loss == "unwritable":  # after a cut a new leader epoch is begun, and cannot be kept
+        log.write_bytes(b"torn")
+        (folder / "t-0" / "leader-epoch-checkpoint.tmp").mkdir()
     else:  # reading a folder as a file fails as a bad disk does, and also for whoever may read everything
         log.unlink()
         log.mkdir()
     after = open_storage(folder)
-    assert "it cannot be opened" in str(after.partition("t", 0).offline_reason)
+    assert str(after.partition("t", 0).offline_reason).startswith("t-0: OFFLINE, cannot be opened: ")
     refused = after.partition("t", 0).append(*make_batch(0), NOW_MS)
     assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
     assert after.partition("t", 1).append(*make_batch(1), NOW_MS).base_offset == 1

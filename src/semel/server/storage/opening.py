@@ -26,6 +26,7 @@ from semel.record.control import decode_marker
 from semel.server.storage.filesystem import FileSystem, write_whole
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import OpenFiles
+from semel.server.storage.outcome import Unopened
 from semel.server.storage.segment import Segment
 from semel.server.storage.snapshots import SnapshotFiles
 
@@ -34,19 +35,18 @@ _SCAN_CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """A partition's files, sound or damaged."""
+    """A partition's files, and what can be said of them."""
 
     segments: tuple[Segment, ...]
     producers: ProducerState
-    verdict: Sound | Cut | Damaged
+    verdict: Sound | Cut | Damaged | Unopened
     cut_bytes: int  # taken off the end
     scanned_bytes: int
 
     @classmethod
-    def unreadable(cls, log_start_offset: int, error: OSError) -> OpenedLog:
-        """The disk does not give the files; the partition is offline, the others are not."""
-        verdict = Damaged(log_start_offset, f"it cannot be opened: {error}")
-        return cls((), ProducerState(end_offset=log_start_offset), verdict, 0, 0)
+    def unopened(cls, log_start_offset: int, error: OSError) -> OpenedLog:
+        """The disk failed: the partition is offline, the others are not."""
+        return cls((), ProducerState(end_offset=log_start_offset), Unopened(str(error)), 0, 0)
 
 
 def open_log(

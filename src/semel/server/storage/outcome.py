@@ -69,11 +69,18 @@ class TimestampOffset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Unopened:
+    """The disk failed while the partition was opened. That says nothing of its records; the next start asks again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What opening one partition found and did; ``str()`` is the one line that is told."""
 
     partition: TopicPartition
-    verdict: Sound | Cut | Damaged
+    verdict: Sound | Cut | Damaged | Unopened
     log_start_offset: int
     log_end_offset: int
     cut_bytes: int
@@ -88,3 +95,5 @@ class RecoveryReport:
                 return f"{where}; cut {self.cut_bytes} bytes at offset {offset}: {reason}"
             case Damaged(offset, reason):
                 return f"{self.partition}: OFFLINE, damaged at offset {offset}: {reason}"
+            case Unopened(reason):
+                return f"{self.partition}: OFFLINE, cannot be opened: {reason}"

@@ -17,6 +17,7 @@ import errno
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -55,6 +56,7 @@ from semel.server.storage.outcome import (
     RecoveryReport,
     Slice,
     TimestampOffset,
+    Unopened,
 )
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.recovery_point import RecoveryPoint
@@ -127,7 +129,7 @@ class Partition:
         except OSError as error:
             if error.errno in _NOT_ITS_FAULT:
                 raise
-            opened = OpenedLog.unreadable(log_start_offset, error)
+            opened = OpenedLog.unopened(log_start_offset, error)
         self._segments: tuple[Segment, ...] = opened.segments
         self._cold_segments = max(0, len(opened.segments) - 1)  # the oldest ones; their files come and go
         self._bases = [segment.base_offset for segment in opened.segments]
@@ -148,14 +150,21 @@ class Partition:
             opened.cut_bytes,
             opened.scanned_bytes,
         )
-        if isinstance(opened.verdict, Damaged):
-            self._offline_reason = str(self.recovery)
+        if isinstance(opened.verdict, Damaged | Unopened):
+            self._go_offline(str(self.recovery))
             return
         if isinstance(opened.verdict, Cut):
             # Whoever read what was cut must be able to see that these offsets are written anew (KIP-320).
             self._epochs = epochs_of.cut_end(self._epochs, self.log_end_offset)
             self.leader_epoch += 1
-        self._begin_epoch()
+        try:
+            self._begin_epoch()
+        except OSError as error:
+            if error.errno in _NOT_ITS_FAULT:
+                raise
+            self.recovery = replace(self.recovery, verdict=Unopened(str(error)))
+            self._go_offline(str(self.recovery))
+            return
         self._recovery_point.save(self._synced.offset)
 
     # What is known
