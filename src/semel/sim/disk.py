@@ -84,8 +84,11 @@ class Disk:
         self.counts: Final = counts
         self.mix: Final = mix
         self.full_writes = 0  # how many writes, or new files, still find the disk full
+        self.failed: Final[set[Path]] = set()  # files and folders for which this process met an error
 
     def mount(self) -> Mount:
+        """For a new process."""
+        self.failed.clear()
         return Mount(self)
 
     def power_cut(self) -> None:
@@ -98,7 +101,14 @@ class Disk:
             self.full_writes -= 1
             self.counts.bit(Fault.DISK_FULL)
             self.trace.note("disk", f"full: {path}")
+            self.failed.add(path)
             raise OSError(errno.ENOSPC, "no space left on device")
+
+    def sync_failed(self, what: str, path: Path) -> OSError:
+        """The error of a sync of ``path``, to be raised."""
+        self.trace.note("disk", f"EIO on fsync of {what}")
+        self.failed.add(path)
+        return OSError(errno.EIO, "input/output error")
 
     def rot(self, path: Path, position: int, bit: int) -> None:
         """One bit of what is on the platter changes, and nobody is told."""
@@ -213,8 +223,7 @@ class Mount:
         folder, disk = self._folder(path), self._disk
         self.step("fsync of a folder")
         if disk.counts.bites(Fault.FOLDER_SYNC_FAILED, disk.random, disk.mix().folder_sync_failed):
-            disk.trace.note("disk", f"EIO on fsync of folder {path}")
-            raise OSError(errno.EIO, "input/output error")
+            raise disk.sync_failed(f"folder {path}", path)
         folder.sync()
 
     def lock(self, path: Path) -> SimulatedFile:
@@ -292,8 +301,7 @@ class SimulatedFile:
         fails = disk.counts.bites(Fault.SYNC_FAILED, disk.random, disk.mix().sync_failed)
         self._inode.sync(self._mount.meanwhile, fails=fails)
         if fails:
-            disk.trace.note("disk", f"EIO on fsync of {self._path}")
-            raise OSError(errno.EIO, "input/output error")
+            raise disk.sync_failed(str(self._path), self._path)
 
 
 def _parts(path: Path) -> tuple[str, ...]:

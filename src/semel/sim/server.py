@@ -147,13 +147,13 @@ class SimulatedServer:
         try:
             storage = self._open_storage(mount)
             mount.end_inside_step(-1)
-            self._witness.recovered(storage)
+            self._witness.recovered(storage, self._disk.failed)
         except ProcessEnd as end:
             self._counts.bit(Fault.CRASH_IN_RECOVERY)
             self._ended(end)
             return
         except StorageError as error:
-            self._witness.not_recovered(str(error))
+            self._witness.not_recovered(str(error), disk_failed=bool(self._disk.failed))
             mount.alive = False
             self._restart_later()
             return

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+UNOPENED: Final = "start: partition not opened, the disk failed"
+
 EXPECTED: Final = (
+    UNOPENED,
     "append: Append",
     "append: Duplicate",
     "append: OutOfOrderSequence",

@@ -6,10 +6,12 @@ no file any more, and still decides whether a batch is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
+from semel.core.log.names import folder_of
 from semel.core.producer_state.verdict import APPEND
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
@@ -21,6 +23,7 @@ from semel.sim.faults import Counts
 from semel.sim.history import History, LoggedBatch, Logs
 from semel.sim.reference import PartitionLedger
 from semel.sim.trace import Trace
+from semel.sim.verdicts import UNOPENED
 from semel.types import TopicPartition
 from semel.wire.frames import Buffer
 
@@ -94,15 +97,21 @@ class Witness:
 
     # -- whole logs -------------------------------------------------------------------------------------
 
-    def recovered(self, storage: Storage) -> None:
-        """A process has opened its files; nobody has been served yet."""
+    def recovered(self, storage: Storage, failed: Collection[Path]) -> None:
+        """A process has opened its files, with errors at those that ``failed``; nobody has been served yet."""
         logs: dict[TopicPartition, list[LoggedBatch]] = {}
         for tp, partition in self._partitions(storage):
             self._trace.note("server", str(partition.recovery))
             if self._history.is_rotten:
                 continue
+            folder = storage.data_dir / folder_of(tp)
+            disk_failed = any(path.is_relative_to(folder) for path in failed)
             for checker in self._checkers:
-                checker.opened(partition.recovery)
+                checker.opened(partition.recovery, disk_failed=disk_failed)
+            if not partition.is_online:  # nothing is known of its log, and nobody is told anything of it
+                self._counts.verdict(UNOPENED)
+                self._observe(partition)
+                continue
             logs[tp] = batches = self._read_sound(partition)
             headers = [batch.header for batch in batches]
             ledger = self._ledgers[tp].recovered(headers, partition.log_end_offset)
@@ -124,12 +133,12 @@ class Witness:
         if not self._history.promises_end:
             self._judge(logs)
 
-    def not_recovered(self, reason: str) -> None:
+    def not_recovered(self, reason: str, *, disk_failed: bool) -> None:
         """A process could not open its files."""
         self._trace.note("server", f"does not start: {reason}")
         if not self._history.is_rotten:
             for checker in self._checkers:
-                checker.not_opened(reason)
+                checker.not_opened(reason, disk_failed=disk_failed)
 
     def show_logs(self, storage: Storage) -> Logs:
         """All logs as they lie there now."""
@@ -142,7 +151,7 @@ class Witness:
             return whole_log(partition)
         except CorruptRecordBatch as error:
             for checker in self._checkers:
-                checker.not_opened(f"{partition.name}: {error}")
+                checker.not_opened(f"{partition.name}: {error}", disk_failed=False)
             raise
 
     def _judge(self, logs: Logs) -> None:

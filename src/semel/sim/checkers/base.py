@@ -44,11 +44,14 @@ class Checker:
     def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
         """A fence was acknowledged."""
 
-    def opened(self, report: RecoveryReport) -> None:
-        """A server has opened a partition of a disk on which nothing has rotted."""
+    def opened(self, report: RecoveryReport, *, disk_failed: bool) -> None:
+        """A server has opened, or not, a partition of a disk on which nothing has rotted.
 
-    def not_opened(self, reason: str) -> None:
-        """A server could not open such a disk."""
+        ``disk_failed``: the disk gave an error for one of the partition's files.
+        """
+
+    def not_opened(self, reason: str, *, disk_failed: bool) -> None:
+        """A server could not open such a disk; ``disk_failed``: which gave it an error."""
 
     def recovered(self, tp: TopicPartition, producers: ProducersSeen, ledger: PartitionLedger) -> None:
         """A server came up with ``producers``; ``ledger`` was made from all that is or was in its log."""

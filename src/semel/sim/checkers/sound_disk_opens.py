@@ -1,7 +1,8 @@
 """``sound_disk_opens``: a disk that lost nothing but what was not synced opens again, all of it.
 
 A server that finds damage refuses the partition. Where nothing has rotted, it has told itself of something as
-synced that was not, or cannot read what it wrote.
+synced that was not, or cannot read what it wrote. An error that the disk gave while it was read excuses a
+partition that is not opened, for this start; it does not excuse one that is called damaged.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from semel.core.log.recovery import Damaged
-from semel.server.storage.outcome import RecoveryReport
+from semel.server.storage.outcome import RecoveryReport, Unopened
 from semel.sim.checkers.base import Checker
 
 
@@ -18,10 +19,11 @@ class SoundDiskOpens(Checker):
 
     name: ClassVar[str] = "sound_disk_opens"
 
-    def opened(self, report: RecoveryReport) -> None:
-        if isinstance(report.verdict, Damaged):
+    def opened(self, report: RecoveryReport, *, disk_failed: bool) -> None:
+        excused = disk_failed and isinstance(report.verdict, Unopened)
+        if isinstance(report.verdict, Damaged | Unopened) and not excused:
             raise self.violated(str(report))
 
-    def not_opened(self, reason: str) -> None:
-        if "input/output" not in reason and "no space" not in reason:
+    def not_opened(self, reason: str, *, disk_failed: bool) -> None:
+        if not disk_failed:
             raise self.violated(reason)
