@@ -54,8 +54,17 @@ def test_what_failed_once_holds_now() -> None:
     assert [path.name for path in SCENARIOS if run_scenario(path)] == []
 
 
+def test_no_time_is_spent_on_shrinking_where_none_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with PLANT.planted():
+        failure = first_failure()
+        shrunk = Shrinker(failure, run_watched, seconds_max=0).shrink()
+        assert (shrunk.result, shrunk.runs) == (failure, 0)
+        assert main(["--no-shrink", "--seeds", "1", "--seed", str(failure.seed)]) == 1
+    assert "fewest faults" not in capsys.readouterr().out
+
+
 def test_a_run_goes_on_from_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     progress = tmp_path / "progress.json"
-    assert main(["--seeds", "2", "--resume", str(progress)]) == 0
-    assert main(["--seeds", "3", "--resume", str(progress)]) == 0
+    assert main(["--no-shrink", "--seeds", "2", "--resume", str(progress)]) == 0
+    assert main(["--no-shrink", "--seeds", "3", "--resume", str(progress)]) == 0
     assert "3 seeds, " in capsys.readouterr().out

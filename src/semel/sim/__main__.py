@@ -29,9 +29,12 @@ def run(
     on_result: Callable[[SeedResult], None] | None = None,
     *,
     progress_file: Path | None = None,
-    scenarios: Path | None = None,
+    scenarios: Path | None = Path(),
 ) -> int:
-    """Run, print the report, return the exit code: 0 all clean, 1 a seed failed or something never occurred."""
+    """Run, print the report, return the exit code: 0 all clean, 1 a seed failed or something never occurred.
+
+    The first failure is shrunk into the folder ``scenarios``, which takes minutes; ``None``: it is not.
+    """
     report = _load(progress_file, first_seed) if progress_file is not None else SwarmReport()
     began_s, seeds_before = time.monotonic(), report.seeds
 
@@ -48,8 +51,9 @@ def run(
     sys.stdout.writelines(f"{line}\n" for line in report.lines())
     seconds = time.monotonic() - began_s
     _say(f"{(report.seeds - seeds_before) * 60 / max(seconds, 0.01):.0f} seeds a minute")
-    for failure in report.failures:
-        _shrink(failure, scenarios or Path())
+    if scenarios is not None:
+        for failure in report.failures:
+            _shrink(failure, scenarios)
     return 0 if report.is_clean else 1
 
 
@@ -119,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--scenarios", default=".", metavar="DIR", help="where a shrunk failure is written (.)"
     )
+    parser.add_argument("--no-shrink", action="store_true", help="do not: it takes minutes")
     parser.add_argument("--scenario", metavar="FILE", help="tell one shrunk failure again")
     parser.add_argument("--prove", action="store_true", help=f"find every planted bug, and write {PAGE}")
     given = parser.parse_args(arguments)
@@ -135,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.seed,
         given.workers,
         progress_file=Path(given.resume) if given.resume else None,
-        scenarios=Path(given.scenarios),
+        scenarios=None if given.no_shrink else Path(given.scenarios),
     )
 
 

@@ -7,6 +7,7 @@ after it, so a smaller telling is a history of its own; only that the same invar
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,6 +16,7 @@ from semel.sim.faults import Occasion
 from semel.sim.simulation import SeedResult, Telling
 
 RUNS_MAX: Final = 150
+SECONDS_MAX: Final = 120.0  # one that hangs takes long, each time
 
 Run = Callable[[int, Telling], SeedResult]
 
@@ -33,13 +35,20 @@ class Shrunk:
 
 
 class Shrinker:
-    """Shrinks one failing seed within a bound of runs."""
+    """Shrinks one failing seed within a bound of runs and of time."""
 
-    def __init__(self, failure: SeedResult, run: Run, runs_max: int = RUNS_MAX) -> None:
+    def __init__(
+        self,
+        failure: SeedResult,
+        run: Run,
+        runs_max: int = RUNS_MAX,
+        seconds_max: float = SECONDS_MAX,
+    ) -> None:
         self._failure = failure
         self._run = run
         self._runs_left = runs_max
         self._runs_max = runs_max
+        self._deadline_s = time.monotonic() + seconds_max
 
     def shrink(self) -> Shrunk:
         whole = Telling()
@@ -57,8 +66,12 @@ class Shrinker:
             telling = replace(telling, kept=frozenset(occasion.number for occasion in best.occasions))
         return Shrunk(telling, best.result, self._runs_max - self._runs_left)
 
+    @property
+    def _is_over(self) -> bool:
+        return self._runs_left <= 0 or time.monotonic() >= self._deadline_s
+
     def _fails(self, telling: Telling) -> SeedResult | None:
-        if self._runs_left <= 0:
+        if self._is_over:
             return None
         self._runs_left -= 1
         result = self._run(self._failure.seed, telling)
@@ -80,7 +93,7 @@ class Shrinker:
         """ddmin: leave out ever smaller chunks."""
         kept = sorted(occasion.number for occasion in best.occasions)
         chunks = 2
-        while kept and self._runs_left > 0:
+        while kept and not self._is_over:
             size = max(1, len(kept) // chunks)
             for start in range(0, len(kept), size):
                 fewer = kept[:start] + kept[start + size :]
