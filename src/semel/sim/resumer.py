@@ -71,6 +71,7 @@ class Source:
         self.tps: Final = tps
         self.file: Final = SavedFile()
         self.lives = 0
+        self.newest_epoch = -1  # of the copies that have resumed; the one that started last may not be it
         self.is_done = False
         self._stride = stride
 
@@ -110,6 +111,7 @@ class SimulatedResumer:
         self.process = Process(scheduler)
         source.lives += 1
         self._life = source.lives
+        self._epoch = -1
         self._random = random
         self._trace = trace
         self._counts = counts
@@ -141,13 +143,18 @@ class SimulatedResumer:
     def is_newest(self) -> bool:
         return self._life == self.source.lives
 
+    @property
+    def _may_promise(self) -> bool:
+        """No other copy has resumed since, so what this one is told of a row is the last word."""
+        return self._epoch == self.source.newest_epoch
+
     def die(self, why: str) -> None:
         """Without a word; a newer copy may be told what this one was not."""
         if not self.process.alive:
             return
         self.process.alive = False
         self._session.die()
-        if self.is_newest:
+        if self._may_promise:
             for records in self._shell.open.values():
                 for record in records:
                     if record.promise is Promise.OPEN:
@@ -176,14 +183,14 @@ class SimulatedResumer:
                 raise error
             self.die(f"cannot resume: {type(error).__name__}: {error}")
             return
-        saved = self.source.file.read()
-        assert saved is not None
         self._progress = progress
         self._next_row = 0 if progress.saved.position is None else int(progress.saved.position) + 1
-        grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
+        grant = ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)
+        self._epoch = grant.producer_epoch
+        self.source.newest_epoch = max(self.source.newest_epoch, grant.producer_epoch)
         totals = {tp.partition: item.stored for tp, item in progress.saved.partitions.items()}
         self._trace.note(self.name, f"resumes as {grant} from row {self._next_row}, stored {totals}")
-        self._shell.handle(Granted(ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)))
+        self._shell.handle(Granted(grant))
         self.process.after(1, self._hand_rows)
 
     def _give_up(self, error: CannotKnow) -> None:
@@ -241,7 +248,7 @@ class SimulatedResumer:
             for place, record in enumerate(rows):
                 record.promise = Promise.STORED
                 record.record_offset = None if fate.base_offset is None else fate.base_offset + place
-        elif self.is_newest:
+        elif self._may_promise:
             refused = isinstance(fate, Refused) or (isinstance(fate, Fenced) and not fate.maybe_stored)
             for record in rows:
                 record.promise = Promise.REFUSED if refused else Promise.UNKNOWN
