@@ -28,14 +28,17 @@ from semel.core.producer_state.entry import BatchSpan, ProducerEntry
 from semel.core.producer_state.state import ProducerState
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
+from semel.server.handlers import offsets, producers
 from semel.server.storage import log_starts, opening, partition, snapshots
 from semel.server.storage.filesystem import write_whole
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.opening import OpenedLog
 from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.partition import Partition
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
 from semel.sim.disk import SimulatedFile
+from semel.types import NO_LEADER_EPOCH
 
 
 class Patches:
@@ -164,6 +167,32 @@ def damage_is_cut(patch: Patches) -> None:
         return original(bad, at_offset=at_offset, recovery_point=0)
 
     original = patch.set(opening, "decide_cut", lenient)
+
+
+@plant("a partition that the disk did not give is called damaged", "here", OPENS)
+def failed_opening_is_damage(patch: Patches) -> None:
+    def damaged(cls: Any, log_start_offset: int, error: OSError) -> OpenedLog:
+        opened: OpenedLog = original.__func__(cls, log_start_offset, error)
+        return replace(opened, verdict=recovery.Damaged(log_start_offset, str(error)))
+
+    original = patch.set(OpenedLog, "unopened", classmethod(damaged))
+
+
+@plant(
+    "a partition that the disk did not give answers as an empty one",
+    "Ganesan FAST17",
+    MARKS,
+    ONCE,
+    STORED,
+    RESUMED,
+)
+def offline_partition_answers(patch: Patches) -> None:
+    def finds(broker: Any, topic: str, number: int, asked_epoch: int = NO_LEADER_EPOCH) -> Any:
+        found = broker.storage.partition(topic, number)
+        return original(broker, topic, number, asked_epoch) if found is None or found.is_online else found
+
+    original = patch.set(offsets, "find_partition", finds)
+    patch.set(producers, "find_partition", finds)
 
 
 @plant("records above the high watermark are served", "KAFKA-9835", DENSE, ONE_VALUE)
