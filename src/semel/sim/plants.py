@@ -418,7 +418,14 @@ def failed_batches_change_places(patch: Patches) -> None:
     patch.set(PartitionPipe, "put_back", puts_last)
 
 
-@plant("a resumed copy does not fence the older ones", "SPARK-4879", RESUMED, ONCE, STORED)
+@plant(
+    "a resumed copy does not fence the older ones",
+    "SPARK-4879",
+    RESUMED,
+    ONCE,
+    STORED,
+    "refused_is_not_stored",
+)
 def resume_without_fence(patch: Patches) -> None:
     async def lets_be(*_: Any) -> None:
         return None
