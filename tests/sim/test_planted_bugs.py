@@ -1,4 +1,7 @@
-"""The proof of the proof: each planted bug is found within 200 seeds, by a checker that should find it."""
+"""The proof of the proof: each planted bug is found within 200 seeds, by a checker that should find it.
+
+The page says at which seed each was found last. That one is tried first: most are found there again, at once.
+"""
 
 from pathlib import Path
 
@@ -14,7 +17,12 @@ PLANTS_MIN = 25
 
 @pytest.fixture(scope="module")
 def findings() -> dict[str, Finding]:
-    return {finding.plant: finding for finding in prove(workers=2)}
+    likely_seeds = {row[1].strip(" `"): int(row[3].split(":")[0].removeprefix(" seed ")) for row in rows()}
+    return {finding.plant: finding for finding in prove(workers=2, likely_seeds=likely_seeds)}
+
+
+def rows() -> list[list[str]]:
+    return [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
 
 
 @pytest.mark.slow
@@ -37,9 +45,8 @@ def test_a_plant_is_taken_out_again() -> None:
 
 
 def test_the_page_names_every_plant_as_the_code_does() -> None:
-    rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    written = ["|".join([*row[:3], " ? ", *row[4:]]) for row in rows]
+    written = ["|".join([*row[:3], " ? ", *row[4:]]) for row in rows()]
     assert written == [row_without_finding(plant) for plant in PLANTS.values()], (
         "run: python -m semel.sim --prove --workers 2"
     )
-    assert not any("not found" in row[3] for row in rows)
+    assert not any("not found" in row[3] for row in rows())
