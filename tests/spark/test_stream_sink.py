@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from semel.types import TopicPartition
-
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
