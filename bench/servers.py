@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.peers.apache_kafka import ApacheKafka
@@ -69,8 +69,22 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def create(self, topic: str, partitions: int) -> None:
+        """A topic whose leaders are ready.
+
+        A producer that comes earlier may lose its first batch on Apache Kafka: the leader refuses it, takes the
+        second, and calls the first out of order from then on. Java's tries that again without an end.
+        """
         admin = self._admin()  # its requests are dropped with it
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_CLIENT_TIMEOUT_S)
+        give_up_s = time.monotonic() + _CLIENT_TIMEOUT_S
+        while True:
+            try:
+                self.end_offsets(topic, partitions)  # only a leader answers
+                return
+            except KafkaException:
+                if time.monotonic() > give_up_s:
+                    raise
+                time.sleep(0.02)
 
     def delete(self, topic: str) -> None:
         admin = self._admin()
