@@ -155,3 +155,16 @@ def run_to_end(log):
         return writer.options(**options).trigger(availableNow=True).start()
 
     return run
+
+
+@pytest.fixture
+def own_caches(monkeypatch):
+    """What a test leaves in the process's caches is gone with it."""
+    from semel.spark import connections, sink_log, stream_sink
+
+    monkeypatch.setattr(connections, "_CLUSTERS", {})
+    monkeypatch.setattr(stream_sink, "_RUNS", {})
+    monkeypatch.setattr(sink_log, "_HISTORIES", {})
+    yield
+    for cluster in connections._CLUSTERS.values():
+        cluster.close()

@@ -19,7 +19,7 @@ from semel.core.sink.journal import SINKS_TOPIC, Decision
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.task import TaskReport, may_write
 from semel.errors import SemelError, SinkFenced
-from semel.spark import connections, sink_log, stream_sink
+from semel.spark import connections, stream_sink
 from semel.spark.commit import Attempted, decide_batch
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.refusing import allow
@@ -28,7 +28,7 @@ from semel.spark.stream_sink import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
 CHANGES = ("produce", "begin_produce", "init_producer_id", "write_fence")
 REQUESTS = 22  # that change something, in the three micro-batches below
@@ -133,17 +133,6 @@ def work(topics):
         ],
         [(SourceRange(first, 20, 24, idle_ends=((second, 9),)), rows(40, 44, topics[1]))],
     ]
-
-
-@pytest.fixture(autouse=True)
-def own_caches(monkeypatch):
-    """What a test leaves in the process's caches is gone with it."""
-    monkeypatch.setattr(connections, "_CLUSTERS", {})
-    monkeypatch.setattr(stream_sink, "_RUNS", {})
-    monkeypatch.setattr(sink_log, "_HISTORIES", {})
-    yield
-    for cluster in connections._CLUSTERS.values():
-        cluster.close()
 
 
 def run_all(driver: Driver, work, first: int = 0) -> None:

@@ -18,7 +18,6 @@ from semel.client.blocking import Cluster
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.task import TaskReport, may_write
 from semel.errors import SinkFenced
-from semel.spark import connections, sink_log, stream_sink
 from semel.spark.commit import Attempted, decide_batch
 from semel.spark.options import Connection, SinkOptions, source_options
 from semel.spark.refusing import allow
@@ -27,7 +26,7 @@ from semel.spark.stream_sink import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 SOURCE = TopicPartition("in", 0)
 
 
@@ -35,16 +34,6 @@ SOURCE = TopicPartition("in", 0)
 def kafka_log(apache_kafka, log_of):
     with Cluster(apache_kafka.bootstrap) as cluster:
         yield log_of(apache_kafka.bootstrap, cluster)
-
-
-@pytest.fixture(autouse=True)
-def own_caches(monkeypatch):
-    monkeypatch.setattr(connections, "_CLUSTERS", {})
-    monkeypatch.setattr(stream_sink, "_RUNS", {})
-    monkeypatch.setattr(sink_log, "_HISTORIES", {})
-    yield
-    for cluster in connections._CLUSTERS.values():
-        cluster.close()
 
 
 @pytest.fixture
