@@ -158,6 +158,23 @@ def run_to_end(log):
 
 
 @pytest.fixture
+def failing_once():
+    """``mapInArrow(failing_once(marker), …)``: a task fails behind its first batch unless the file is there."""
+
+    def work_of(marker):
+        def once(batches):
+            for batch in batches:
+                yield batch
+                if not marker.exists():
+                    marker.touch()
+                    raise RuntimeError("once, on purpose")
+
+        return once
+
+    return work_of
+
+
+@pytest.fixture
 def own_caches(monkeypatch):
     """What a test leaves in the process's caches is gone with it."""
     from semel.spark import connections, sink_log, stream_sink

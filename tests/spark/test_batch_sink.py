@@ -39,19 +39,12 @@ def test_rows_of_a_plan_with_a_shuffle(log, spark, write):
     assert all(record.key == record.value for record in log.read(topic))
 
 
-def test_a_task_that_fails_half_way_is_tried_again(log, spark, write, tmp_path):
+def test_a_task_that_fails_half_way_is_tried_again(log, spark, write, tmp_path, failing_once):
     topic, marker = log.topic("out"), tmp_path / "failed"
-
-    def once(batches):
-        for batch in batches:
-            yield batch
-            if not marker.exists():
-                marker.touch()
-                raise RuntimeError("once, on purpose")
 
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "20")
     try:
-        write(numbers(spark, 100, 1).mapInArrow(once, "key string, value string"), topic)
+        write(numbers(spark, 100, 1).mapInArrow(failing_once(marker), "key string, value string"), topic)
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert marker.exists()

@@ -81,21 +81,14 @@ def test_a_lost_checkpoint_goes_on_at_the_decided_ends(log, stream, run_to_end, 
     assert log.values(sink) == numbers(0, 12)
 
 
-def test_a_failed_task_is_tried_again(log, spark, stream, run_to_end, tmp_path):
+def test_a_failed_task_is_tried_again(log, spark, stream, run_to_end, tmp_path, failing_once):
     source, sink = log.topic("in"), log.topic("out", 2)
     log.write(source, numbers(0, 500))
     marker = tmp_path / "failed"
 
-    def once(batches):
-        for batch in batches:
-            yield batch
-            if not marker.exists():
-                marker.touch()
-                raise RuntimeError("once, on purpose")
-
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
     try:
-        frame = stream(source).select("value").mapInArrow(once, "value binary")
+        frame = stream(source).select("value").mapInArrow(failing_once(marker), "value binary")
         run_to_end(frame, sink, tmp_path / "ck", "s-retry")
         assert marker.exists()
         assert log.values(sink) == numbers(0, 500)
