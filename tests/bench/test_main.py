@@ -46,6 +46,12 @@ def test_another_machine_does_not_go_on_either(kept: Results) -> None:
     assert not found.measurements
 
 
+def test_a_commit_in_between_does_not_begin_it_anew(kept: Results) -> None:
+    found, names = begin(FULL, {**HERE, "semel": "0.1, commit 2"}, kept)
+    assert found is kept
+    assert "ceiling" not in names
+
+
 def test_only_measures_that_section_and_keeps_the_others(kept: Results) -> None:
     found, names = begin(QUICK, {"processor": "Slide rule"}, kept, only=["fetch", "ceiling"])
     assert found is kept
