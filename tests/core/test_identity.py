@@ -86,6 +86,15 @@ def test_a_name_keeps_its_id_and_its_epoch_rises() -> None:
     assert code(server.init("x" * 2000)) is ErrorCode.INVALID_REQUEST
 
 
+def test_the_id_of_a_name_is_not_resumed_by_its_number() -> None:
+    """Else the name and the number would both be granted (id, 1), and the two copies not tell each other apart."""
+    server = Server()
+    server.init("sink")
+    assert code(server.init(None, 0, 0)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert code(server.restart().init(None, 0, 0)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert server.init("sink") == ProducerGrant(0, 1)
+
+
 def test_used_up_epochs_end_in_a_fresh_id() -> None:
     server = Server()
     server.init("sink")
@@ -99,6 +108,7 @@ def test_used_up_epochs_end_in_a_fresh_id() -> None:
         assert fresh.producer_id > 1
         assert fresh.producer_epoch == 0
     assert code(server.init(None, 1, PRODUCER_EPOCH_MAX - 1)) is ErrorCode.PRODUCER_FENCED
+    assert code(server.init(None, 0, 0)) is ErrorCode.PRODUCER_FENCED, "the name had these epochs"
 
 
 @given(

@@ -5,7 +5,8 @@ Invariants:
   used: a crash wastes the rest of a block and reuses none (KIP-98; the proposal's "global sequence").
 - Of one id, every epoch is granted to one caller only. After a grant of epoch n+1 nothing is granted for n:
   of two copies of one saved identity the first to ask goes on, the other is ``PRODUCER_FENCED``.
-- A named identity (Kafka's transactional id) keeps its producer id, and its epoch rises with every grant.
+- A named identity (Kafka's transactional id) keeps its producer id, and its epoch rises with every grant; by
+  its number alone nobody resumes it.
   When the epochs of an id are used up, the identity goes on with a fresh id at epoch 0.
 
 In Kafka an id without a transactional id cannot be resumed (``InitProducerId`` ignores it); here it can.
@@ -93,6 +94,7 @@ class Identities:
     def __init__(self) -> None:
         self._next_id = 0
         self._named: dict[str, Identity] = {}
+        self._names: dict[int, str] = {}  # by the id that each has now
         self._resumed_epochs: dict[int, int] = {}  # ids without a name whose epoch is above 0
 
     def __iter__(self) -> Iterator[Identity]:
@@ -125,10 +127,11 @@ class Identities:
         elif record.key.startswith(_NAMED_PREFIX):
             name = record.key[len(_NAMED_PREFIX) :].decode()
             if record.value is None:
-                self._named.pop(name, None)
+                self._put_named(name, None)
             else:
                 fields = json.loads(record.value)
-                self._named[name] = Identity(name, fields["id"], fields["epoch"], fields["granted_ms"])
+                identity = Identity(name, fields["id"], fields["epoch"], fields["granted_ms"])
+                self._put_named(name, identity)
         elif record.key.startswith(_RESUMED_PREFIX):
             producer_id = int(record.key[len(_RESUMED_PREFIX) :])
             if record.value is None:
@@ -145,6 +148,14 @@ class Identities:
             yield _identity_record(identity)
         for producer_id, producer_epoch in sorted(self._resumed_epochs.items()):
             yield _resumed_record(producer_id, producer_epoch)
+
+    def _put_named(self, name: str, identity: Identity | None) -> None:
+        before = self._named.pop(name, None)
+        if before is not None:
+            del self._names[before.producer_id]
+        if identity is not None:
+            self._named[name] = identity
+            self._names[identity.producer_id] = name
 
     def _init_named(self, request: InitProducer, name: str, now_ms: int) -> Decision[Response]:
         if not 0 < len(name.encode()) <= IDENTITY_NAME_BYTES_MAX:
@@ -166,13 +177,22 @@ class Identities:
                 f"producer id {known.producer_id}, epoch {known.producer_epoch}",
             )
         if known.producer_epoch >= PRODUCER_EPOCH_MAX - 1:
-            return _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
+            sealed = _resumed_record(
+                known.producer_id, PRODUCER_EPOCH_MAX
+            )  # nobody goes on with it by number
+            granted = _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
+            return Decision((sealed, *granted.records), granted.response)
         return _grant(replace(known, producer_epoch=known.producer_epoch + 1, granted_ms=now_ms))
 
     def _resume(self, request: InitProducer) -> Decision[Response]:
         producer_id, producer_epoch = request.producer_id, request.producer_epoch
         if not 0 <= producer_id < self._next_id:
             return _refuse(ErrorCode.UNKNOWN_PRODUCER_ID, f"producer id {producer_id} was never given out")
+        if producer_id in self._names:
+            reason = (
+                f"producer id {producer_id} belongs to identity {self._names[producer_id]!r}: ask by its name"
+            )
+            return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
         current = self._resumed_epochs.get(producer_id, 0)
         if producer_epoch < current:
             return _refuse(
