@@ -180,6 +180,7 @@ def test_a_topic_that_the_log_refuses_is_not_stored_and_says_why(semel_server: s
         assert producer.send("out", "1").result(10).offset == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", ["Connection refused", "no connection within 5000 ms"])
 def test_a_program_whose_log_is_not_there_ends_soon_and_knows_why(says: str) -> None:
     with socket.socket() as listener:

@@ -38,6 +38,7 @@ def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
     assert len(hashes) == 1
 
 
+@pytest.mark.slow
 def test_traces_and_report_do_not_depend_on_the_number_of_processes() -> None:
     traces: dict[int, list[str]] = {1: [], 2: []}
     reports = [
