@@ -6,6 +6,9 @@ STAMP := $(VENV)/.ready
 
 .PHONY: setup check test demo bench lint format types contracts unit lock clean
 
+# Each with its output in one piece (make before 4.0 mixes it).
+ALL_AT_ONCE := --no-print-directory --jobs --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
 setup: $(STAMP)
 
 $(STAMP): locks/dev.txt pyproject.toml
@@ -15,7 +18,8 @@ $(STAMP): locks/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-check: setup lint types contracts unit
+check: setup
+	@$(MAKE) $(ALL_AT_ONCE) lint types contracts unit
 
 lint:
 	$(BIN)/ruff check
@@ -32,10 +36,11 @@ contracts:
 	$(BIN)/lint-imports
 
 unit:
-	$(BIN)/python -m pytest -q -m "not slow and not kafka and not kcat and not spark and not loops"
+	$(BIN)/python -m pytest -q -n auto -m "not slow and not alone and not kcat"
 
-test: setup lint types contracts
-	$(BIN)/python -m pytest
+test: setup
+	@$(MAKE) $(ALL_AT_ONCE) lint types contracts
+	$(BIN)/python tools/run_tests.py
 
 demo: setup
 	$(BIN)/semel demo

@@ -7,19 +7,13 @@ because there ``tools/ci_install.sh`` has run first.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:  # plain `pytest` leaves out what `python -m pytest` puts in
-    sys.path.insert(0, str(ROOT))
-
-from tests.peers.apache_kafka import ApacheKafka, JavaTool  # noqa: E402
-from tests.peers.parts import (  # noqa: E402
+from tests.peers.apache_kafka import ApacheKafka, JavaTool
+from tests.peers.parts import (
     Missing,
     find_java,
     find_kafka_jars,
@@ -30,6 +24,16 @@ from tests.peers.parts import (  # noqa: E402
 # No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
 hypothesis.settings.register_profile("semel", deadline=None)
 hypothesis.settings.load_profile("semel")
+
+# A JVM takes every core, and its peers give up on what a busy machine answers late.
+_ALONE = ("kafka", "loops", "spark")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m alone` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.get_closest_marker(mark) for mark in _ALONE):
+            item.add_marker("alone")
 
 
 class _PartMissing(pytest.skip.Exception):

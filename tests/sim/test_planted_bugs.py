@@ -25,6 +25,7 @@ def rows() -> list[list[str]]:
     return [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # the first of them waits for all
 @pytest.mark.parametrize("name", PLANTS)

@@ -14,6 +14,7 @@ from semel.sim.swarm import SwarmReport, run_seeds
 SEEDS = 300
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_every_invariant_holds_over_seeds_that_meet_every_fault() -> None:

@@ -1,0 +1,53 @@
+"""Both halves run, and one line at the end counts them together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "run_tests.py"
+
+SMALL = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_passes(number): pass
+
+@pytest.mark.parametrize("number", range(2))
+def test_lacks_a_part(number): pytest.skip("no kcat on the PATH")
+"""
+ALONE = """
+import pytest
+
+@pytest.mark.alone
+def test_fills_the_machine(): pass
+"""
+FAILS = "def test_fails(): assert False\n"
+
+
+def run(folder: Path, *options: str, **files: str) -> tuple[int, list[str]]:
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = alone\n")
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    command = [sys.executable, str(SCRIPT), "-p", "no:cacheprovider", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_what_could_not_run_is_told_once_above_the_count(tmp_path: Path) -> None:
+    exit_code, lines = run(tmp_path, small=SMALL, alone=ALONE)
+    assert exit_code == 0
+    assert lines[-2:] == ["no kcat on the PATH (2 tests)", "4 passed, 0 failed, 2 skipped"]
+
+
+def test_a_failure_of_the_first_half_is_told_after_the_second(tmp_path: Path) -> None:
+    exit_code, lines = run(tmp_path, small=FAILS, alone=ALONE)
+    assert exit_code == 1
+    assert lines[-2:] == ["FAILED test_small::test_fails", "1 passed, 1 failed, 0 skipped"]
+
+
+def test_a_half_that_never_began_is_a_failure(tmp_path: Path) -> None:
+    exit_code, lines = run(tmp_path, "--no-such-option")
+    assert exit_code != 0
+    assert lines[-2:] == ["FAILED -m alone: pytest ended with exit code 4", "0 passed, 2 failed, 0 skipped"]
