@@ -97,8 +97,9 @@ def test_every_row_once(forwards, semel_server_factory, spark, tmp_path, log_of)
         source, sink = log.topic("in", 2), log.topic("out", 2)
         log.write(source, ROWS[:300])
         log.write(source, ROWS[300:], partition=1)
-        with driver_process(proxy.address, source, sink, str(tmp_path / "ck"), "0"):
-            assert proxy.caught.wait(200), "there was no DECISION"
+        with driver_process(proxy.address, source, sink, str(tmp_path / "ck"), "0") as driver:
+            while not proxy.caught.wait(0.2):
+                assert driver.poll() is None, "the driver ended without a DECISION"
         proxy.open()
         assert log.values(sink) == ROWS
         assert not list((tmp_path / "ck" / "commits").glob("[0-9]*"))
