@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "tools" / "run_tests.py"
 
 SMALL = """
@@ -35,12 +37,14 @@ def run(folder: Path, *options: str, **files: str) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_what_could_not_run_is_told_once_above_the_count(tmp_path: Path) -> None:
     exit_code, lines = run(tmp_path, small=SMALL, alone=ALONE)
     assert exit_code == 0
     assert lines[-2:] == ["no kcat on the PATH (2 tests)", "4 passed, 0 failed, 2 skipped"]
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_first_half_is_told_after_the_second(tmp_path: Path) -> None:
     exit_code, lines = run(tmp_path, small=FAILS, alone=ALONE)
     assert exit_code == 1
