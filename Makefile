@@ -35,8 +35,8 @@ types:
 contracts:
 	$(BIN)/lint-imports
 
-unit:
-	$(BIN)/python -m pytest -q -n auto -m "not slow and not alone and not kcat"
+unit: # on four processes: they wait, for servers and for what gives up, as long as they work
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal -m "not slow and not alone and not kcat"
 
 test: setup
 	@$(MAKE) $(ALL_AT_ONCE) lint types contracts

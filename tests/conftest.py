@@ -26,7 +26,7 @@ hypothesis.settings.register_profile("semel", deadline=None)
 hypothesis.settings.load_profile("semel")
 
 # A JVM takes every core, and its peers give up on what a busy machine answers late.
-_ALONE = ("kafka", "loops", "spark")
+_ALONE = ("kafka", "spark")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m alone` chooses
