@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+import time
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -158,6 +160,31 @@ def test_a_large_batch_passes_and_a_client_that_does_not_read_is_held(
         assert resident < 300_000_000, resident
         for _ in range(100):
             assert len(frame_reader(connection)) > 4_000_000
+
+
+def test_who_leaves_in_the_middle_of_an_answer_leaves_nothing_behind(
+    start_server: Any, frame_reader: FrameReader
+) -> None:
+    server = start_server("-X", "message.max.bytes=5000000")
+    with server.connect() as connection:
+        make_topic(connection, frame_reader)
+        connection.sendall(request(ApiKey.PRODUCE, 9, 1, produce_body(b"x" * 4_000_000)))
+        results, _ = produce.decode_response(9, frame_reader(connection)[5:])
+        assert results[0].error_code == 0
+        question = fetch.FetchRequest(0, 1, 10**7, 0, [fetch.FetchPartition("t", 0, 0, 10**7)])
+        asked = request(ApiKey.FETCH, 11, 2, bytes(fetch.encode_request(11, question)))
+        open_files = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        for _ in range(20):
+            with server.connect() as leaving:
+                leaving.sendall(asked * 3)
+                assert leaving.recv(1000)
+        give_up_s = time.monotonic() + 30
+        while len(os.listdir(f"/proc/{server.process.pid}/fd")) > open_files:
+            assert time.monotonic() < give_up_s
+            ask_versions(connection, frame_reader)
+        connection.sendall(asked)
+        assert len(frame_reader(connection)) > 4_000_000
+    assert "Traceback" not in server.log
 
 
 def memory_bytes(process_id: int) -> int:

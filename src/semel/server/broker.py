@@ -15,17 +15,19 @@ from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, Refused, 
 from semel.errors import ErrorCode, StorageError
 from semel.server.counters import Counters
 from semel.server.handlers import HANDLERS
+from semel.server.handlers.plain_fetch import handle as handle_plain_fetch
 from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
 from semel.server.outcome import Answer, Call, Disconnect, Handled, Outcome
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
-from semel.wire import api_versions, plain_produce
+from semel.wire import api_versions, plain_fetch, plain_produce
 from semel.wire.api import SERVED, ApiKey
 from semel.wire.frames import Buffer, decode_request_header
 
 # By number, as it comes off the wire; an API that is advertised but has no handler fails right here.
 _SERVED: Final = {int(api_key): (served, HANDLERS[api_key]) for api_key, served in SERVED.items()}
 _PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
 
 
 class Broker:
@@ -63,6 +65,12 @@ class Broker:
             outcome: Outcome = handle_plain_produce(self, arrived, now_ms)
             form, correlation_id, _ = arrived[0]
             return Handled(outcome, len(arrived), _PRODUCE, form.version, correlation_id)
+        asked = plain_fetch.decode(frames[0])
+        if asked is not None:
+            fetch_form, correlation_id, partitions = asked
+            found = handle_plain_fetch(self, fetch_form, correlation_id, partitions, answer_bytes_max)
+            if found is not None:
+                return Handled(found, 1, _FETCH, fetch_form.version, correlation_id)
         header, body_at = decode_request_header(frames[0])
         api_key, version, correlation_id, client_id = header
         call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max)

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from semel.config import Address
-from semel.server.outcome import AfterSync, Answer, Disconnect, Handled, WhenReadable, framed
+from semel.server.outcome import AfterSync, Answer, AnswerInFiles, Disconnect, Handled, WhenReadable, framed
+from semel.server.outlet import Outlet
 from semel.server.parked import ParkedFetch
 from semel.wire.api import ApiKey
 from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, MalformedMessage
@@ -33,7 +34,6 @@ WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
 _REQUEST_BYTES_MIN: Final = 8  # API key, version, correlation id
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _GRACE_S: Final = 1.0  # before a slow frame is called slow
-_JOIN_BYTES_MAX: Final = 64 * 1024  # below this, copying parts together is cheaper than a vectored write
 
 
 class _Owed:
@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         "_good",
         "_listener",
         "_open_requests",
+        "_outlet",
         "_owed",
         "_parked",
         "_partial",
@@ -101,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
         self._transport = transport  # type: ignore[assignment]
+        self._outlet = Outlet(self._transport)
         peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         if not peer or not own:  # it closed before it was accepted
             self._transport.abort()
@@ -117,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
+        self._outlet.let_go()
         for parked in self._parked:
             self._listener.parked.drop(parked)
         self._parked.clear()
@@ -332,6 +335,8 @@ class Connection(asyncio.BufferedProtocol):
             case Answer():
                 self._owe(handled.requests).parts = framed(outcome, handled)
                 self._answer_bytes += outcome.size_bytes
+            case AnswerInFiles():
+                self._answer_from_files(outcome, handled)
             case AfterSync(partitions, finish, answer):
                 if finish is None:
                     self._listener.durability.request(partitions, None)
@@ -365,6 +370,20 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- answers
 
+    def _answer_from_files(self, answer: AnswerInFiles, handled: Handled) -> None:
+        """Send it now or read it now: what waits in line must not hold files open."""
+        self._flush()
+        if self._transport.is_closing():
+            return
+        try:
+            if self._owed:
+                self._carry_out(handled._replace(outcome=answer.read()))
+            else:
+                self._outlet.send(answer.parts)
+        except OSError as error:
+            log.warning("records for %s cannot be read: %s", self.peer_host, error)
+            self.close("records cannot be read")
+
     def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
         owed.parts = parts
         self._answer_bytes += sum(map(len, parts))
@@ -390,10 +409,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._answer_bytes = 0
         if ready and not self._transport.is_closing():
-            if len(ready) > 1 and sum(map(len, ready)) > _JOIN_BYTES_MAX:
-                self._transport.writelines(ready)
-            else:
-                self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+            self._outlet.write(ready)
         if self._closing and not owed and not self._transport.is_closing():
             self._transport.close()
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from semel.config import Address
 from semel.server.durability import Syncable
+from semel.server.storage.outcome import Slice
 from semel.types import TopicPartition
 from semel.wire.frames import INT32, Buffer, encode_response_header
 
@@ -36,6 +37,19 @@ class Answer(NamedTuple):
     @property
     def size_bytes(self) -> int:
         return sum(map(len, self.parts))
+
+
+class AnswerInFiles(NamedTuple):
+    """A whole answer, header and length included, with records that nobody has read yet.
+
+    It holds their files open, so it goes out at once, or it is read: ``OSError`` if that fails.
+    """
+
+    parts: Sequence[Buffer | Slice]
+
+    def read(self) -> Answer:
+        parts = [part.read_whole() if isinstance(part, Slice) else part for part in self.parts]
+        return Answer(parts, is_framed=True)
 
 
 class AfterSync(NamedTuple):
@@ -68,7 +82,7 @@ class Disconnect:
     reason: str
 
 
-Outcome: TypeAlias = Answer | AfterSync | WhenReadable | Disconnect
+Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | Disconnect
 
 
 class Handled(NamedTuple):

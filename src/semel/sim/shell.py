@@ -17,7 +17,7 @@ from typing import Final
 from semel.config import Address
 from semel.server.broker import Broker
 from semel.server.durability import Syncable
-from semel.server.outcome import AfterSync, Answer, Disconnect, Handled, WhenReadable, framed
+from semel.server.outcome import AfterSync, Answer, AnswerInFiles, Disconnect, Handled, WhenReadable, framed
 from semel.sim.disk import Mount
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.network import Link
@@ -161,6 +161,8 @@ class ServerShell:
         match outcome:
             case Answer():
                 answer_with(outcome)
+            case AnswerInFiles():
+                answer_with(outcome.read())
             case AfterSync(partitions, finish) if finish is not None:
                 self._sync_soon(partitions, lambda: answer_with(finish()))
             case WhenReadable():

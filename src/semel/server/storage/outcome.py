@@ -47,8 +47,18 @@ class Slice:
     position: int
     length: int
 
+    def __len__(self) -> int:
+        return self.length
+
     def read(self) -> bytes:
         return self.file.pread(self.length, self.position)
+
+    def read_whole(self, skip_bytes: int = 0) -> bytes:
+        """Without its first ``skip_bytes``; ``OSError`` when not all of it is there."""
+        data = self.file.pread(self.length - skip_bytes, self.position + skip_bytes)
+        if len(data) < self.length - skip_bytes:
+            raise OSError(f"the file ends within {self.length} bytes from {self.position}")
+        return data
 
 
 @dataclass(frozen=True, slots=True)

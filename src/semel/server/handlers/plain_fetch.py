@@ -1,0 +1,75 @@
+"""Fetch requests of the plain form that can be answered at once, with records left in their files.
+
+Invariant: the answer is, byte for byte, what :mod:`semel.server.handlers.fetch` would say. Whatever is refused,
+damaged, or has to wait is left to that: None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from semel.server.outcome import Answer, AnswerInFiles
+from semel.server.storage.outcome import OffsetOutOfRange, Slice
+from semel.server.storage.partition import Partition
+from semel.types import NO_LEADER_EPOCH
+from semel.wire.api import ApiKey
+from semel.wire.plain_fetch import Asked, Found, PlainForm
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+_FETCH: Final = int(ApiKey.FETCH)
+_IN_FILE_BYTES_MIN: Final = 128 * 1024  # below this, two copies cost less than two more system calls
+
+
+def handle(
+    broker: Broker,
+    form: PlainForm,
+    correlation_id: int,
+    asked: Sequence[Asked],
+    answer_bytes_max: Callable[[], int],
+) -> Answer | AnswerInFiles | None:
+    """Answer it, or leave it to the general handler."""
+    storage = broker.storage
+    topic = form.topic
+    if not isinstance(topic, str):
+        known = storage.topics.by_id(topic)
+        if known is None:
+            return None
+        topic = known.name
+    bytes_max = min(form.max_bytes, broker.settings.fetch_max_bytes, answer_bytes_max())
+    pieces: list[tuple[int, Partition, Slice]] = []
+    size_bytes = 0
+    try:
+        for number, leader_epoch, offset, partition_max_bytes in asked:
+            partition = storage.partition(topic, number)
+            if partition is None or not partition.is_online:
+                return None
+            if leader_epoch not in (NO_LEADER_EPOCH, partition.leader_epoch):
+                return None
+            limit_bytes = max(min(partition_max_bytes, bytes_max - size_bytes), 0)
+            piece = partition.read(offset, limit_bytes, at_least_one=not size_bytes)
+            if isinstance(piece, OffsetOutOfRange):
+                return None
+            size_bytes += piece.length
+            pieces.append((number, partition, piece))
+        if form.max_wait_ms > 0 and size_bytes < min(form.min_bytes, bytes_max):
+            return None
+        found = [
+            Found(
+                number,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
+                piece if piece.length >= _IN_FILE_BYTES_MIN else piece.read() if piece.length else b"",
+            )
+            for number, partition, piece in pieces
+        ]
+    except OSError:
+        return None
+    broker.counters.requests[_FETCH, form.version] += 1
+    broker.counters.fetched_bytes += size_bytes
+    parts = form.encode_answer(correlation_id, found)
+    in_memory = [part for part in parts if not isinstance(part, Slice)]
+    return AnswerInFiles(parts) if len(in_memory) < len(parts) else Answer(in_memory, is_framed=True)
