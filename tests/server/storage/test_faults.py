@@ -217,7 +217,13 @@ def test_a_topic_that_cannot_be_made_is_not_there(storage, disk, open_storage, c
 def test_an_identity_is_granted_only_when_its_block_is_durable(storage, disk) -> None:
     disk.sync_fails = True
     granted = storage.init_producer(now_ms=NOW_MS)
-    assert granted.error_message is not None
+    log = storage.metadata_log.partition
+    log.sync()
+    assert log.high_watermark < granted.sync_offset, "so it is not answered"
+    again = storage.init_producer(now_ms=NOW_MS)
+    assert log.high_watermark < again.sync_offset
+    named = storage.init_producer("identity", now_ms=NOW_MS)
+    assert named.error_message is not None
 
 
 def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, open_storage) -> None:

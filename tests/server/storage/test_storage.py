@@ -295,3 +295,14 @@ def test_every_new_id_comes_from_the_source_that_was_given(tmp_path: Path) -> No
     storage.delete_topic("events", now_ms=0)
     assert len(given) == 3  # the name that the removed folder has until it is empty
     storage.close(now_ms=0)
+
+
+def test_identities_are_durable_also_where_the_page_cache_is_trusted(open_storage) -> None:
+    """A power cut may take records there, but never give a producer id to two writers."""
+    storage = open_storage(durable=False)
+    for name in (None, "identity"):
+        granted = storage.init_producer(name, now_ms=NOW_MS)
+        log = storage.metadata_log.partition
+        assert log.high_watermark < granted.sync_offset, "it is answered after the sync"
+        log.sync()
+        assert log.synced_offset == log.high_watermark >= granted.sync_offset

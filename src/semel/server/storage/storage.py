@@ -162,10 +162,10 @@ class Storage:
     ) -> Submitted[identity.Response]:
         """Grant the right to write (InitProducerId)."""
         if self._free_ids.first_id == self._free_ids.end_id:
-            try:  # durable before the first id is used, also where the page cache is trusted
-                self._free_ids = self._metadata.submit_durably(self.identities.claim(), now_ms)
-            except StorageError as error:
-                return Submitted(_NO_IDS, 0, str(error))
+            claimed = self._metadata.submit(self.identities.claim(), now_ms)  # durable before any grant is
+            if claimed.error_message is not None:
+                return Submitted(_NO_IDS, 0, claimed.error_message)
+            self._free_ids = claimed.response
         fresh_id = self._free_ids.first_id
         self._free_ids = IdBlock(fresh_id + 1, self._free_ids.end_id)
         request = InitProducer(fresh_id, name, producer_id, producer_epoch)
@@ -328,7 +328,8 @@ class Storage:
             self.data_dir,
             name,
             config,
-            durable=self.settings.durable,
+            # Who may write is decided once, also where the page cache is trusted with what is written.
+            durable=self.settings.durable or name.topic == METADATA_TOPIC,
             clean=self.was_clean,
             now_ms=now_ms,
             log_starts=self._log_starts,
