@@ -12,6 +12,7 @@ import pytest
 
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.durability import GroupCommit
+from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFile, OsFileSystem
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
@@ -66,7 +67,7 @@ def disk() -> Disk:
 @pytest.fixture
 def partitions(tmp_path: Path, disk: Disk) -> Iterator[list[Partition]]:
     storage = Storage.open(tmp_path / "data", disk, now_ms=NOW_MS)
-    storage.create_topic("t", 6, now_ms=NOW_MS)
+    at_once(storage.create_topic("t", 6, now_ms=NOW_MS))
     disk.begun.clear()
     found = [storage.partition("t", number) for number in range(6)]
     yield [partition for partition in found if partition is not None]

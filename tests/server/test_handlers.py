@@ -13,7 +13,8 @@ from semel.config import Address, ServerSettings
 from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome, WhenReadable
+from semel.server.outcome import AfterSync, Answer, Call, Disconnect, InTurn, Outcome, WhenReadable
+from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import File, OsFile, OsFileSystem
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -60,7 +61,7 @@ def disk() -> Disk:
 def broker(tmp_path: Path, disk: Disk) -> Iterator[Broker]:
     storage = Storage.open(tmp_path / "data", disk, StorageSettings(), now_ms=NOW_MS)
     broker = Broker(ServerSettings(), storage)
-    broker.create_topic("t", 1, {}, NOW_MS)
+    at_once(broker.create_topic("t", 1, {}, NOW_MS))
     yield broker
     storage.close(now_ms=NOW_MS)
 
@@ -71,7 +72,9 @@ def ask(broker: Broker, api_key: ApiKey, version: int, body: Buffer) -> Outcome:
 
 
 def carried_out(outcome: Outcome) -> bytes:
-    """The answer's bytes, with whatever sync it needs done first."""
+    """The answer's bytes, with whatever change or sync it needs done first."""
+    if isinstance(outcome, InTurn):
+        outcome = at_once(outcome.begin())
     if isinstance(outcome, AfterSync):
         for partition in outcome.partitions:
             partition.sync()
@@ -257,7 +260,7 @@ def create(broker: Broker, *topics: tuple[str, int]) -> list[int]:
 def test_one_request_makes_and_deletes_only_so_many_partitions(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are made on the event loop; the client comes again, and others are served in between."""
+    """Changes go one at a time; the client comes again, and those of others are served in between."""
     monkeypatch.setattr("semel.server.handlers.room.PARTITIONS_MAX", 20)
     later = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert create(broker, ("a", 21)) == [ErrorCode.POLICY_VIOLATION]

@@ -15,6 +15,7 @@ from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch, validate_batch
 from semel.server.broker import Broker
 from semel.server.outcome import Answer, AnswerInFiles, Call, Handled, WhenReadable, framed
+from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
@@ -57,7 +58,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     folder = tmp_path_factory.mktemp("data")
     storage = Storage.open(folder, None, StorageSettings(durable=True), now_ms=NOW_MS)
     broker = Broker(ServerSettings(), storage)
-    broker.create_topic("t", 3, {"segment.bytes": "400000"}, NOW_MS)
+    at_once(broker.create_topic("t", 3, {"segment.bytes": "400000"}, NOW_MS))
     for number in (0, 1):
         partition = storage.find(TopicPartition("t", number))
         assert partition is not None
@@ -67,7 +68,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
             if number or place < SYNCED:
                 partition.sync()
         if number:
-            assert not partition.delete_records(3)
+            assert not at_once(partition.delete_records(3))
     yield broker
     storage.close(now_ms=NOW_MS)
 

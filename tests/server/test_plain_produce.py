@@ -15,6 +15,7 @@ from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Handled, framed
+from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
@@ -83,8 +84,10 @@ class Server:
             self.folder / "data", None, StorageSettings(durable=durable), now_ms=NOW_MS
         )
         self.broker = Broker(ServerSettings(), self.storage)
-        self.broker.create_topic("t", 2, {}, NOW_MS)
-        self.broker.create_topic("u", 1, {"segment.bytes": "1024", "max.message.bytes": "150"}, NOW_MS)
+        at_once(self.broker.create_topic("t", 2, {}, NOW_MS))
+        at_once(
+            self.broker.create_topic("u", 1, {"segment.bytes": "1024", "max.message.bytes": "150"}, NOW_MS)
+        )
 
     def answers_of(self, handled: Handled) -> bytes | str:
         outcome = handled.outcome

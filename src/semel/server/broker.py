@@ -18,6 +18,7 @@ from semel.server.handlers import HANDLERS
 from semel.server.handlers.plain_fetch import handle as handle_plain_fetch
 from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
 from semel.server.outcome import Answer, Call, Disconnect, Handled, Outcome
+from semel.server.storage.aside import Change
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
 from semel.wire import api_versions, plain_fetch, plain_produce
@@ -105,7 +106,7 @@ class Broker:
 
     # Changes of topics: the storage's decisions, with failures of the disk as refusals.
 
-    def create_topic(
+    async def create_topic(
         self,
         name: str,
         partition_count: int,
@@ -118,33 +119,33 @@ class Broker:
         if validate_only:
             request = CreateTopic(name, partition_count, settings, UUID(int=0))
             return storage.topics.decide(request, now_ms).response
-        return _tried(lambda: storage.create_topic(name, partition_count, settings, now_ms=now_ms))
+        return await _tried(storage.create_topic(name, partition_count, settings, now_ms=now_ms))
 
-    def delete_topic(self, name: str, now_ms: int) -> Topic | Refused:
-        result = _tried(lambda: self.storage.delete_topic(name, now_ms=now_ms))
+    async def delete_topic(self, name: str, now_ms: int) -> Topic | Refused:
+        result = await _tried(self.storage.delete_topic(name, now_ms=now_ms))
         if isinstance(result, Topic):  # who waits there must hear that it is gone
             self.note_readable(*(TopicPartition(name, n) for n in range(result.partition_count)))
         return result
 
-    def add_partitions(
+    async def add_partitions(
         self, name: str, partition_count: int, now_ms: int, *, validate_only: bool = False
     ) -> Topic | Refused:
         storage = self.storage
         if validate_only:
             return storage.topics.decide(AddPartitions(name, partition_count), now_ms).response
-        return _tried(lambda: storage.add_partitions(name, partition_count, now_ms=now_ms))
+        return await _tried(storage.add_partitions(name, partition_count, now_ms=now_ms))
 
-    def alter_config(
+    async def alter_config(
         self, name: str, changes: Mapping[str, str | None], now_ms: int, *, validate_only: bool = False
     ) -> Topic | Refused:
         storage = self.storage
         if validate_only:
             return storage.topics.decide(AlterConfig(name, changes), now_ms).response
-        return _tried(lambda: storage.alter_topic_config(name, changes, now_ms=now_ms))
+        return await _tried(storage.alter_topic_config(name, changes, now_ms=now_ms))
 
 
-def _tried(change: Callable[[], Topic | Refused]) -> Topic | Refused:
+async def _tried(change: Change[Topic | Refused]) -> Topic | Refused:
     try:
-        return change()
+        return await change
     except (StorageError, OSError) as error:
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -18,7 +18,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from semel.config import Address
-from semel.server.outcome import AfterSync, Answer, AnswerInFiles, Disconnect, Handled, WhenReadable, framed
+from semel.server.outcome import (
+    AfterSync,
+    Answer,
+    AnswerInFiles,
+    Disconnect,
+    Handled,
+    InTurn,
+    WhenReadable,
+    framed,
+)
 from semel.server.outlet import Outlet
 from semel.server.parked import ParkedFetch
 from semel.wire.api import ApiKey
@@ -359,6 +368,16 @@ class Connection(asyncio.BufferedProtocol):
 
                 parked = self._listener.parked.park(outcome, complete)
                 self._parked.add(parked)
+            case InTurn(begin):
+                owed = self._owe(handled.requests)
+
+                def changed(answer: Answer | None) -> None:
+                    if answer is None:
+                        self.close("internal error")
+                    else:
+                        self._answer_later(owed, framed(answer, handled))
+
+                self._listener.changes.request(begin, changed)
             case Disconnect(reason):
                 self.close(reason)
 

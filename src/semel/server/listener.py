@@ -1,4 +1,4 @@
-"""The listening socket and what all connections share: bounds, scratch buffer, disk line, parked fetches.
+"""The listening socket and what all connections share: bounds, scratch buffer, lines, parked fetches.
 
 Invariants: connections are bounded in all and per address; an idle connection, or one whose frame does not
 arrive in time, is closed by a sweep that costs nothing per request. While others wait for room, so is one
@@ -17,6 +17,7 @@ from typing import Final
 from semel.config import Address, ServerSettings
 from semel.server.broker import Broker
 from semel.server.budget import Budget
+from semel.server.changes import Changes
 from semel.server.connection import Connection
 from semel.server.durability import GroupCommit
 from semel.server.frame_pool import FramePool
@@ -43,6 +44,7 @@ class Listener:
         self.budget: Final = Budget(settings.queued_max_request_bytes, self._on_release)
         self.parked: Final = ParkedFetches(loop)
         self.durability: Final = GroupCommit(loop, self.parked.wake, broker.counters.observe_sync_seconds)
+        self.changes: Final = Changes(loop)
         self.held_up: Final[set[Connection]] = set()  # wait for the budget
         self.connections: Final[set[Connection]] = set()
         self._per_address: Counter[str] = Counter()
@@ -84,6 +86,7 @@ class Listener:
                 await self._none_left.wait()
         for connection in list(self.connections):
             connection.close("the server stops")
+        await self.changes.close()
         await self.durability.drain()
         self.durability.close()
 
@@ -152,8 +155,8 @@ class Listener:
         while True:
             await asyncio.sleep(self.settings.log_retention_check_interval_ms / 1000)
             try:
-                for _ in self.broker.storage.upkeep(self.wall_clock_ms()):
-                    await asyncio.sleep(0)  # requests go first
+                for begin in self.broker.storage.upkeep(self.wall_clock_ms()):
+                    await self.changes.carry_out(begin)
                 # Where the page cache is trusted nothing else syncs, and a restart would scan all of it.
                 self.durability.request([one for one in self.broker.storage if one.needs_sync], None)
             except Exception:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from semel.config import Address
 from semel.server.durability import Syncable
+from semel.server.storage.aside import Change
 from semel.server.storage.outcome import Slice
 from semel.types import TopicPartition
 from semel.wire.frames import INT32, Buffer, encode_response_header
@@ -76,13 +77,20 @@ class WhenReadable:
 
 
 @dataclass(frozen=True, slots=True)
+class InTurn:
+    """Begin this change when all those before it have ended, and carry it out: it ends in the answer."""
+
+    begin: Callable[[], Change[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnect:
     """Close the connection: the protocol leaves no other way to say what went wrong."""
 
     reason: str
 
 
-Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | Disconnect
+Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | InTurn | Disconnect
 
 
 class Handled(NamedTuple):

@@ -30,7 +30,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
 from semel.server.handlers import offsets, producers
 from semel.server.storage import log_starts, opening, partition, snapshots
-from semel.server.storage.filesystem import write_whole
+from semel.server.storage.filesystem import write_file
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.opening import OpenedLog
 from semel.server.storage.outcome import AppendOutcome
@@ -149,6 +149,14 @@ def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
         log._folder_dirty = False
 
     original = patch.set(Partition, "roll", rolls)
+
+    def replaces(file_system: Any, path: Any, content: bytes) -> None:
+        draft = path.with_name(path.name + ".tmp")
+        write_file(file_system, draft, content).fdatasync()
+        file_system.rename(draft, path)
+
+    # The snapshot of the roll would sync the folder, too.
+    patch.set(snapshots, "replace_file", replaces)
 
 
 @plant("what recovery has read is believed to be on disk", "Rebello ATC20", OPENS, STORED, MARKS, ONE_VALUE)
@@ -363,7 +371,10 @@ def grant_before_sync(patch: Patches) -> None:
 
 @plant("deleted segments take their producers with them", "KAFKA-7190", REPLAYED, OPENS)
 def trim_forgets_producers(patch: Patches) -> None:
-    patch.set(Partition, "_outlive", lambda *_: None)
+    async def lets_go(*_: Any) -> None:
+        return None
+
+    patch.set(Partition, "_outlive", lets_go)
     patch.set(SnapshotFiles, "write", lambda *_: None)
 
 
@@ -371,9 +382,7 @@ def trim_forgets_producers(patch: Patches) -> None:
 def log_start_not_durable(patch: Patches) -> None:
     def replaces(file_system: Any, path: Any, content: bytes) -> None:
         draft = path.with_name(path.name + ".tmp")
-        file = file_system.open(draft, create=True)
-        file.truncate(0)
-        write_whole(file, content, 0)
+        write_file(file_system, draft, content)
         file_system.rename(draft, path)
 
     patch.set(log_starts, "replace_file", replaces)

@@ -17,6 +17,7 @@ from semel.core.log.config import LogConfig
 from semel.errors import StorageError
 from semel.record.batch import Record, assign_offsets, encode_batch
 from semel.server.broker import Broker
+from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.sim.disk import Disk, Killed, Mount, PowerCut, ProcessEnd
@@ -117,7 +118,7 @@ class SimulatedServer:
     def prepare(self) -> None:
         """Before the faults begin: the data folder, and the topic with all its partitions."""
         storage = self._open_storage(self._disk.mount())
-        storage.create_topic(self.tps[0].topic, len(self.tps), now_ms=self.clock.now_ms())
+        at_once(storage.create_topic(self.tps[0].topic, len(self.tps), now_ms=self.clock.now_ms()))
         storage.close(now_ms=self.clock.now_ms())
         for tp in self.tps:
             self._write_past_of_veteran(tp)

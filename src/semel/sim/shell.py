@@ -1,8 +1,9 @@
-"""The server's shell in simulated time: what connection, group commit and parked fetches do with asyncio.
+"""The server's shell in simulated time: what connection, group commit, changes and parked fetches do with asyncio.
 
 Invariants, those of the real shell: answers leave a connection in the order of its requests; a request waits
-for a sync that STARTED after its append; a parked fetch is answered exactly once. While a sync runs the event
-loop goes on: what arrives meanwhile is handled INSIDE the disk's fsync, as by the other thread it is.
+for a sync that STARTED after its append; changes go one at a time; a parked fetch is answered exactly once.
+While a thread works on files the event loop goes on: what arrives meanwhile is handled INSIDE the disk's fsync,
+as by the other thread it is.
 """
 
 from __future__ import annotations
@@ -12,28 +13,33 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from random import Random
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from semel.config import Address
 from semel.server.broker import Broker
 from semel.server.durability import Syncable
-from semel.server.outcome import AfterSync, Answer, AnswerInFiles, Disconnect, Handled, WhenReadable, framed
+from semel.server.outcome import (
+    AfterSync,
+    Answer,
+    AnswerInFiles,
+    Disconnect,
+    Handled,
+    InTurn,
+    WhenReadable,
+    framed,
+)
+from semel.server.storage.aside import Aside, Change
 from semel.sim.disk import Mount
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.network import Link
 from semel.sim.scheduler import Event
 from semel.types import TopicPartition
-from semel.wire.api import ApiKey
-from semel.wire.frames import INT16, INT32, LENGTH_BYTES, MalformedMessage
+from semel.wire.frames import INT32, LENGTH_BYTES, MalformedMessage
 
+T = TypeVar("T")
 ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
 SYNC_MS_MAX: Final = 4
-_API_KEY_AT: Final = slice(LENGTH_BYTES, LENGTH_BYTES + INT16.size)
-_NEVER_SYNC: Final = frozenset(
-    INT16.pack(api_key)
-    for api_key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.WRITE_TXN_MARKERS)
-)
 SLOW_SYNC_MS: Final = (500, 20_000)
 
 
@@ -89,7 +95,9 @@ class ServerShell:
         self._dirty: dict[TopicPartition, Syncable] = {}
         self._waiting: list[Callable[[], None]] = []
         self._syncing = False
-        self._in_sync_thread = False
+        self._changes: deque[Callable[[], None]] = deque()  # each begins one
+        self._changing = False
+        self._in_other_thread = False
         self._held_back: deque[tuple[Link, bytes]] = deque()  # to be handled inside the next fsync
         self._parked: list[_Parked] = []
         mount.meanwhile = self._meanwhile
@@ -102,7 +110,7 @@ class ServerShell:
 
     def bytes_arrived(self, link: Link, data: bytes) -> None:
         connection = self._connections.setdefault(link, _Connection())
-        if self._syncing and (self._held_back or self._random.random() < 0.5):
+        if (self._syncing or self._changing) and (self._held_back or self._random.random() < 0.5):
             self._held_back.append((link, data))
             return
         self._feed(link, connection, data)
@@ -137,7 +145,8 @@ class ServerShell:
 
     def maintain(self) -> None:
         """What the server's housekeeping task does every few minutes."""
-        self._broker.storage.maintain(self._clock())
+        for begin in self._broker.storage.upkeep(self._clock()):
+            self._change_in_turn(begin, lambda _: None)
 
     # -- outcomes ---------------------------------------------------------------------------------------
 
@@ -165,6 +174,8 @@ class ServerShell:
                 answer_with(outcome.read())
             case AfterSync(partitions, finish) if finish is not None:
                 self._sync_soon(partitions, lambda: answer_with(finish()))
+            case InTurn(begin):
+                self._change_in_turn(begin, answer_with)
             case WhenReadable():
                 parked = _Parked(outcome, answer_with)
                 self._parked.append(parked)
@@ -198,10 +209,10 @@ class ServerShell:
         return self._random.randint(1, SYNC_MS_MAX)
 
     def _round(self, dirty: dict[TopicPartition, Syncable], waiting: list[Callable[[], None]]) -> None:
-        self._in_sync_thread = True
+        self._in_other_thread = True
         for partition in dirty.values():
             partition.sync()
-        self._in_sync_thread = False
+        self._in_other_thread = False
         self._after_sync(list(dirty))
         for done in waiting:
             done()
@@ -217,18 +228,11 @@ class ServerShell:
             self._start_round()
 
     def _meanwhile(self) -> None:
-        """What the event loop does while its sync thread waits for the disk.
-
-        It stops before a request that syncs by itself: in life that one waits for the thread.
-        """
-        if not self._in_sync_thread:
-            return  # the event loop itself waits for this sync
-        requests = 0
-        for _, data in self._held_back:
-            if data[_API_KEY_AT] not in _NEVER_SYNC:
-                break
-            requests += 1
-        self._take_held_back(requests)
+        """What the event loop does while another thread waits for the disk."""
+        if self._in_other_thread:  # else the event loop itself waits for this sync
+            self._in_other_thread = False
+            self._take_held_back(len(self._held_back))
+            self._in_other_thread = True
 
     def _take_held_back(self, requests: int) -> None:
         """What came on one connection meanwhile comes in one read."""
@@ -238,6 +242,35 @@ class ServerShell:
             connection = self._connections.get(link)
             if connection is not None:
                 self._feed(link, connection, data)
+
+    # -- changes ----------------------------------------------------------------------------------------
+
+    def _change_in_turn(self, begin: Callable[[], Change[T]], done: Callable[[T], None]) -> None:
+        self._changes.append(lambda: self._go_on(begin(), done))
+        if not self._changing:
+            self._changing = True
+            self._changes.popleft()()
+
+    def _go_on(self, change: Change[T], done: Callable[[T], None]) -> None:
+        """Run a change up to its next work aside; after the last, the next change."""
+        try:
+            work = change.send(None)
+        except StopIteration as ended:
+            done(ended.value)
+            if self._changes:
+                self._changes.popleft()()
+            else:
+                self._changing = False
+        else:
+            self._later(self._sync_ms(), lambda: self._work_aside(work, change, done))
+
+    def _work_aside(self, work: Aside[Any], change: Change[T], done: Callable[[T], None]) -> None:
+        self._in_other_thread = True
+        work.run()
+        self._in_other_thread = False
+        while self._held_back:
+            self._take_held_back(1)
+        self._go_on(change, done)
 
     # -- parked fetches ---------------------------------------------------------------------------------
 

@@ -183,14 +183,14 @@ class Witness:
             self._judged(tp, header, outcome._replace(verdict=APPEND) if appended else outcome)
             return outcome
 
-        def delete_records_observed(before_offset: int) -> ErrorCode:
-            code = delete_records(before_offset)
+        async def delete_records_observed(before_offset: int) -> ErrorCode:
+            code = await delete_records(before_offset)
             self._counts.verdict(f"trim: {code.name}")
             self.log_start(tp, partition.log_start_offset)
             return code
 
-        def apply_retention_observed(now_ms: int) -> int:
-            removed = apply_retention(now_ms)
+        async def apply_retention_observed(now_ms: int) -> int:
+            removed = await apply_retention(now_ms)
             if removed:
                 self._counts.verdict("retention: segments removed")
             self.log_start(tp, partition.log_start_offset)

@@ -13,6 +13,7 @@ from semel.core.producer_state.verdict import Duplicate
 from semel.errors import ErrorCode, StorageError
 from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
+from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFile, OsFileSystem
 from semel.server.storage.outcome import Incoming
 
@@ -73,7 +74,7 @@ def disk() -> FaultyDisk:
 @pytest.fixture
 def storage(open_storage, disk):
     storage = open_storage(file_system=disk, segment_bytes=4096)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     return storage
 
 
@@ -207,7 +208,7 @@ def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_bat
 def test_a_topic_that_cannot_be_made_is_not_there(storage, disk, open_storage, crashed) -> None:
     disk.sync_fails = True
     with pytest.raises(StorageError, match="sync failed"):
-        storage.create_topic("u", now_ms=NOW_MS)
+        at_once(storage.create_topic("u", now_ms=NOW_MS))
     assert storage.topics.get("u") is None
     disk.sync_fails = False
     after = open_storage(crashed(storage, "restarted"))

@@ -18,13 +18,14 @@ import sys
 from pathlib import Path
 from semel.core.log.config import LogConfig
 from semel.record.batch import Record, decode_header, encode_batch
+from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 
 settings = StorageSettings(default_config=LogConfig(segment_bytes=20_000, index_interval_bytes=500))
 storage = Storage.open(Path(sys.argv[1]), None, settings, now_ms=1)
 if storage.topics.get("t") is None:
-    storage.create_topic("t", now_ms=1)
+    at_once(storage.create_topic("t", now_ms=1))
 partition = storage.partition("t", 0)
 while True:
     sequence = partition.log_end_offset

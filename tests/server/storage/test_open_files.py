@@ -10,6 +10,7 @@ import pytest
 from semel.core.log.config import LogConfig
 from semel.errors import ErrorCode
 from semel.record.batch import decode_records, scan_batches
+from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 
@@ -32,7 +33,7 @@ def open_files(storage: Storage) -> int:
 @pytest.mark.parametrize("durable", [True, False])
 def test_many_segments_need_few_open_files(tmp_path: Path, make_batch, durable: bool) -> None:
     storage = open_it(tmp_path / "data", durable=durable)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     for n in range(200):
         outcome = partition.append(*make_batch(n, value_bytes=300), NOW_MS)
@@ -58,7 +59,7 @@ def test_many_segments_need_few_open_files(tmp_path: Path, make_batch, durable: 
     partition = storage.partition("t", 0)
     assert open_files(storage) <= few
     assert [offset_at(n) for n in range(200)] == list(range(200))
-    assert partition.delete_records(150) is ErrorCode.NONE
+    assert at_once(partition.delete_records(150)) is ErrorCode.NONE
     assert partition.append(*make_batch(200), NOW_MS).base_offset == 200
     partition.sync()
     assert [offset_at(n) for n in range(150, 201)] == list(range(150, 201))
@@ -66,7 +67,7 @@ def test_many_segments_need_few_open_files(tmp_path: Path, make_batch, durable: 
 
 def test_a_piece_that_is_being_read_stays_open_whatever_happens(tmp_path: Path, make_batch) -> None:
     storage = open_it(tmp_path / "data")
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     for n in range(60):
         partition.append(*make_batch(n, value_bytes=300), NOW_MS)
@@ -76,5 +77,5 @@ def test_a_piece_that_is_being_read_stays_open_whatever_happens(tmp_path: Path, 
     for n in range(10, 50):
         partition.read(n, 1).read()
     assert piece.read() == before
-    storage.delete_topic("t", now_ms=NOW_MS)
+    at_once(storage.delete_topic("t", now_ms=NOW_MS))
     assert piece.read() == before

@@ -13,6 +13,7 @@ from semel.record.batch import (
     scan_batches,
 )
 from semel.record.control import encode_abort_marker
+from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Incoming, OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 
@@ -22,7 +23,7 @@ NOW_MS = 1_000_000
 @pytest.fixture
 def partition(open_storage) -> Partition:
     storage = open_storage(segment_bytes=2000, index_interval_bytes=200, retention_ms=-1)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     return storage.partition("t", 0)
 
 
@@ -46,7 +47,7 @@ def test_readers_see_only_what_is_synced(partition, make_batch) -> None:
 
 def test_in_page_cache_mode_readers_see_all(open_storage, make_batch) -> None:
     storage = open_storage(durable=False)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     partition.append(*make_batch(0, 3), NOW_MS)
     assert offsets(partition, 0) == [0, 1, 2]
@@ -129,7 +130,7 @@ def test_the_first_record_at_or_after_a_time(partition, make_batch) -> None:
 
 def test_the_log_can_stamp_its_own_time(open_storage, make_batch) -> None:
     storage = open_storage()
-    storage.create_topic("t", settings={"message.timestamp.type": "LogAppendTime"}, now_ms=NOW_MS)
+    at_once(storage.create_topic("t", settings={"message.timestamp.type": "LogAppendTime"}, now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     outcome = partition.append(*make_batch(timestamp_ms=5), NOW_MS)
     assert outcome.log_append_time_ms == NOW_MS
@@ -139,7 +140,7 @@ def test_the_log_can_stamp_its_own_time(open_storage, make_batch) -> None:
 
 def test_too_large_a_batch_is_refused(open_storage, make_batch) -> None:
     storage = open_storage(max_message_bytes=200)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     outcome = storage.partition("t", 0).append(*make_batch(value_bytes=300), NOW_MS)
     assert outcome.error_code is ErrorCode.MESSAGE_TOO_LARGE
     assert "max.message.bytes" in outcome.error_message
@@ -172,37 +173,37 @@ def test_trimming_moves_the_start_and_frees_segments(partition, make_batch) -> N
         partition.append(*make_batch(), NOW_MS)
     partition.sync()
     before = partition.segment_base_offsets
-    assert partition.delete_records(before[2] + 1) is ErrorCode.NONE
+    assert at_once(partition.delete_records(before[2] + 1)) is ErrorCode.NONE
     assert partition.log_start_offset == before[2] + 1
     assert partition.segment_base_offsets == before[2:]
     assert isinstance(partition.read(before[2], 100), OffsetOutOfRange)
-    assert partition.delete_records(101) is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert partition.delete_records(-1) is ErrorCode.NONE
+    assert at_once(partition.delete_records(101)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert at_once(partition.delete_records(-1)) is ErrorCode.NONE
     assert partition.log_start_offset == 100
 
 
 def test_a_reader_keeps_what_retention_removes(open_storage, make_batch) -> None:
     storage = open_storage(segment_bytes=1024, retention_ms=100)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     for _ in range(30):
         partition.append(*make_batch(), NOW_MS)
     partition.sync()
     piece = partition.read(0, 1 << 20)
     content = piece.read()
-    assert partition.apply_retention(NOW_MS + 200) > 1
+    assert at_once(partition.apply_retention(NOW_MS + 200)) > 1
     assert partition.log_start_offset == 30, "also the segment that was being written"
     assert piece.read() == content
 
 
 def test_after_retention_the_producers_are_still_known(open_storage, make_batch) -> None:
     storage = open_storage(segment_bytes=1024, retention_ms=100)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     for n in range(30):
         partition.append(*make_batch(n), NOW_MS)
     partition.sync()
-    partition.apply_retention(NOW_MS + 200)
+    at_once(partition.apply_retention(NOW_MS + 200))
     assert partition.append(*make_batch(29), NOW_MS).verdict == Duplicate(29)
 
 
@@ -213,7 +214,7 @@ def test_a_search_by_time_goes_on_behind_a_batch_that_was_trimmed_in_its_middle(
         partition.append(memoryview(batch), [decode_header(batch)], NOW_MS)
     partition.sync()
     assert partition.offset_for_timestamp(4000).offset == 0
-    partition.delete_records(1)
+    at_once(partition.delete_records(1))
     assert partition.offset_for_timestamp(4000)[:2] == (3, 6000)
 
 

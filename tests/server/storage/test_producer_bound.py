@@ -9,6 +9,7 @@ import pytest
 from semel.errors import ErrorCode
 from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
+from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Incoming
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -21,7 +22,7 @@ REFUSED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     storage = Storage.open(tmp_path / "data", None, SETTINGS, now_ms=NOW_MS)
-    storage.create_topic("t", 2, now_ms=NOW_MS)
+    at_once(storage.create_topic("t", 2, now_ms=NOW_MS))
     return storage
 
 
@@ -54,5 +55,5 @@ def test_the_bound_holds_within_one_group_and_over_a_restart(storage, make_batch
     storage.close(now_ms=NOW_MS)
     after = Storage.open(storage.data_dir, None, SETTINGS, now_ms=NOW_MS)
     assert after.producer_count == 3
-    after.delete_topic("t", now_ms=NOW_MS)
+    at_once(after.delete_topic("t", now_ms=NOW_MS))
     assert after.producer_count == 0

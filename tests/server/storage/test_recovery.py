@@ -10,6 +10,7 @@ import pytest
 from semel.core.log.recovery import Cut, Damaged, Sound
 from semel.errors import ErrorCode
 from semel.record.batch import decode_records, scan_batches
+from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 
@@ -34,7 +35,7 @@ def fill(open_storage, make_batch):
 
     def fill_it(synced: int, written: int, **config: int):
         storage = open_storage("live", **config)
-        storage.create_topic("t", now_ms=NOW_MS)
+        at_once(storage.create_topic("t", now_ms=NOW_MS))
         partition = storage.partition("t", 0)
         for n in range(synced):
             partition.append(*make_batch(n), NOW_MS)
@@ -129,7 +130,7 @@ def test_a_damaged_partition_refuses_and_leaves_the_others_alone(
     fill, open_storage, crashed, make_batch
 ) -> None:
     live = fill(3, 0)
-    live.create_topic("other", now_ms=NOW_MS)
+    at_once(live.create_topic("other", now_ms=NOW_MS))
     folder = crashed(live, "crashed")
     (folder / "t-0" / LOG).write_bytes(b"")
     after = open_storage(folder)
@@ -198,7 +199,7 @@ def test_a_second_crash_during_recovery_changes_nothing(fill, open_storage, cras
 
 def test_a_trimmed_start_survives(fill, open_storage, crashed) -> None:
     live = fill(10, 0)
-    live.partition("t", 0).delete_records(4)
+    at_once(live.partition("t", 0).delete_records(4))
     partition = open_storage(crashed(live, "crashed")).partition("t", 0)
     assert partition.log_start_offset == 4
     assert values(partition) == list(range(4, 10))
@@ -215,7 +216,7 @@ def test_who_wrote_what_was_trimmed_is_still_known(
         live.partition("t", 0).roll(NOW_MS)
     if "crash" in before_it:
         live = open_storage(crashed(live, "first"))
-    live.partition("t", 0).delete_records(3)
+    at_once(live.partition("t", 0).delete_records(3))
     after = open_storage(crashed(live, "crashed")).partition("t", 0)
     assert after.producers() == live.partition("t", 0).producers()
     assert after.append(*make_batch(2), NOW_MS).base_offset == 2
@@ -227,7 +228,7 @@ def test_a_partition_that_cannot_be_opened_leaves_the_others_alone(
     loss: str, open_storage, crashed, make_batch
 ) -> None:
     live = open_storage()
-    live.create_topic("t", 2, now_ms=NOW_MS)
+    at_once(live.create_topic("t", 2, now_ms=NOW_MS))
     live.partition("t", 1).append(*make_batch(0), NOW_MS)
     live.partition("t", 1).sync()
     folder = crashed(live, "crashed")

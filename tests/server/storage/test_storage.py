@@ -10,6 +10,7 @@ from semel.core.identity import BLOCK_IDS
 from semel.core.identity import Refused as IdentityRefused
 from semel.core.topics import DeleteTopic, Refused, Topic
 from semel.errors import ErrorCode, StorageError
+from semel.server.storage.aside import at_once
 from semel.types import ProducerGrant, TopicPartition
 
 NOW_MS = 1_000_000
@@ -21,12 +22,12 @@ def names(storage) -> list[str]:
 
 def test_topics_survive_a_crash(open_storage, crashed) -> None:
     live = open_storage()
-    made = live.create_topic("t", 2, {"retention.ms": "1000"}, now_ms=NOW_MS)
+    made = at_once(live.create_topic("t", 2, {"retention.ms": "1000"}, now_ms=NOW_MS))
     assert isinstance(made, Topic)
-    live.add_partitions("t", 3, now_ms=NOW_MS)
-    live.alter_topic_config("t", {"segment.bytes": "2048"}, now_ms=NOW_MS)
-    live.create_topic("gone", now_ms=NOW_MS)
-    live.delete_topic("gone", now_ms=NOW_MS)
+    at_once(live.add_partitions("t", 3, now_ms=NOW_MS))
+    at_once(live.alter_topic_config("t", {"segment.bytes": "2048"}, now_ms=NOW_MS))
+    at_once(live.create_topic("gone", now_ms=NOW_MS))
+    at_once(live.delete_topic("gone", now_ms=NOW_MS))
     after = open_storage(crashed(live, "crashed"))
     topic = after.topics.get("t")
     assert (topic.topic_id, topic.partition_count) == (made.topic_id, 3)
@@ -39,16 +40,16 @@ def test_topics_survive_a_crash(open_storage, crashed) -> None:
 
 def test_a_topic_made_anew_is_empty_and_another_one(open_storage, make_batch, crashed) -> None:
     storage = open_storage()
-    first = storage.create_topic("t", now_ms=NOW_MS)
+    first = at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     partition.append(*make_batch(0), NOW_MS)
     partition.sync()
-    partition.delete_records(1)
-    storage.delete_topic("t", now_ms=NOW_MS)
+    at_once(partition.delete_records(1))
+    at_once(storage.delete_topic("t", now_ms=NOW_MS))
     assert storage.partition("t", 0) is None
     assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.KAFKA_STORAGE_ERROR
     partition.sync()
-    second = storage.create_topic("t", now_ms=NOW_MS)
+    second = at_once(storage.create_topic("t", now_ms=NOW_MS))
     assert second.topic_id != first.topic_id
     fresh = storage.partition("t", 0)
     assert (fresh.log_start_offset, fresh.log_end_offset, fresh.producers()) == (0, 0, [])
@@ -74,17 +75,17 @@ def test_what_a_crash_left_of_a_topic_that_was_never_made_goes(open_storage) -> 
 
 def test_refusals_name_their_reason(open_storage) -> None:
     storage = open_storage()
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     cases = [
-        (storage.create_topic("t", now_ms=NOW_MS), ErrorCode.TOPIC_ALREADY_EXISTS),
-        (storage.create_topic("a/b", now_ms=NOW_MS), ErrorCode.INVALID_TOPIC),
-        (storage.create_topic("__consumer_offsets", now_ms=NOW_MS), ErrorCode.INVALID_TOPIC),
-        (storage.create_topic("u", 0, now_ms=NOW_MS), ErrorCode.INVALID_PARTITIONS),
-        (storage.create_topic("u", 1, {"no.such": "1"}, now_ms=NOW_MS), ErrorCode.INVALID_CONFIG),
-        (storage.delete_topic("u", now_ms=NOW_MS), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (storage.delete_topic("__semel_metadata", now_ms=NOW_MS), ErrorCode.INVALID_TOPIC),
-        (storage.add_partitions("t", 1, now_ms=NOW_MS), ErrorCode.INVALID_PARTITIONS),
-        (storage.alter_topic_config("t", {"cleanup.policy": "compact"}, now_ms=NOW_MS), 40),
+        (at_once(storage.create_topic("t", now_ms=NOW_MS)), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (at_once(storage.create_topic("a/b", now_ms=NOW_MS)), ErrorCode.INVALID_TOPIC),
+        (at_once(storage.create_topic("__consumer_offsets", now_ms=NOW_MS)), ErrorCode.INVALID_TOPIC),
+        (at_once(storage.create_topic("u", 0, now_ms=NOW_MS)), ErrorCode.INVALID_PARTITIONS),
+        (at_once(storage.create_topic("u", 1, {"no.such": "1"}, now_ms=NOW_MS)), ErrorCode.INVALID_CONFIG),
+        (at_once(storage.delete_topic("u", now_ms=NOW_MS)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (at_once(storage.delete_topic("__semel_metadata", now_ms=NOW_MS)), ErrorCode.INVALID_TOPIC),
+        (at_once(storage.add_partitions("t", 1, now_ms=NOW_MS)), ErrorCode.INVALID_PARTITIONS),
+        (at_once(storage.alter_topic_config("t", {"cleanup.policy": "compact"}, now_ms=NOW_MS)), 40),
     ]
     for refused, code in cases:
         assert isinstance(refused, Refused)
@@ -146,7 +147,7 @@ def test_of_two_copies_of_an_identity_the_first_to_ask_goes_on(open_storage, cra
 
 def test_committed_offsets_survive_and_go_with_their_topic(open_storage, crashed) -> None:
     storage = open_storage()
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     name = TopicPartition("t", 0)
     committed = storage.commit_offsets(CommitOffsets("g", [(name, 5, 0, "note")]), now_ms=NOW_MS)
     assert committed.response == {name: ErrorCode.NONE}
@@ -154,14 +155,14 @@ def test_committed_offsets_survive_and_go_with_their_topic(open_storage, crashed
     storage.group_log.partition.sync()
     after = open_storage(crashed(storage, "crashed"))
     assert after.groups.get("g", name).committed_offset == 5
-    after.delete_topic("t", now_ms=NOW_MS)
+    at_once(after.delete_topic("t", now_ms=NOW_MS))
     assert after.groups.get("g", name) is None
 
 
 def test_the_state_logs_stay_small(open_storage, crashed, monkeypatch) -> None:
     monkeypatch.setattr("semel.server.storage.state_log.COMPACT_BYTES_MIN", 20_000)
     storage = open_storage()
-    storage.create_topic("t", topic_id=UUID(int=77), now_ms=NOW_MS)
+    at_once(storage.create_topic("t", topic_id=UUID(int=77), now_ms=NOW_MS))
     name = TopicPartition("t", 0)
     for n in range(400):
         storage.commit_offsets(CommitOffsets("g", [(name, n, 0, "")]), now_ms=NOW_MS)
@@ -184,10 +185,10 @@ def test_there_is_a_bound_on_topics_and_partitions(tmp_path: Path) -> None:
 
     settings = StorageSettings(topics_max=4, partitions_max=6)
     storage = Storage.open(tmp_path / "data", None, settings, now_ms=NOW_MS)
-    assert storage.create_topic("a", 5, now_ms=NOW_MS).error_code is ErrorCode.POLICY_VIOLATION
-    storage.create_topic("a", 2, now_ms=NOW_MS)
-    storage.create_topic("b", 1, now_ms=NOW_MS)
-    assert storage.create_topic("c", 1, now_ms=NOW_MS).error_code is ErrorCode.POLICY_VIOLATION
+    assert at_once(storage.create_topic("a", 5, now_ms=NOW_MS)).error_code is ErrorCode.POLICY_VIOLATION
+    at_once(storage.create_topic("a", 2, now_ms=NOW_MS))
+    at_once(storage.create_topic("b", 1, now_ms=NOW_MS))
+    assert at_once(storage.create_topic("c", 1, now_ms=NOW_MS)).error_code is ErrorCode.POLICY_VIOLATION
 
 
 def test_a_folder_that_only_looks_like_a_partition_is_left_alone(open_storage) -> None:
@@ -218,26 +219,26 @@ def test_a_topic_whose_partitions_cannot_be_opened_is_not_made(open_storage, mon
         return created(cls, *arguments, **named)
 
     monkeypatch.setattr(Segment, "create", classmethod(create))
-    refused = storage.create_topic("wide", 5, now_ms=NOW_MS)
+    refused = at_once(storage.create_topic("wide", 5, now_ms=NOW_MS))
     assert isinstance(refused, Refused)
     assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
     monkeypatch.undo()
     assert names(storage) == []
     assert storage.partition("wide", 0) is None
-    assert isinstance(storage.create_topic("wide", 5, now_ms=NOW_MS), Topic)
+    assert isinstance(at_once(storage.create_topic("wide", 5, now_ms=NOW_MS)), Topic)
     assert storage.partition("wide", 4) is not None
 
 
 def test_offsets_of_a_topic_that_was_deleted_by_a_crash_go_with_it(open_storage, crashed) -> None:
     """Else a new topic of that name would be read from where the old one was left."""
     storage = open_storage()
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     name = TopicPartition("t", 0)
     storage.commit_offsets(CommitOffsets("g", [(name, 5, 0, "")]), now_ms=NOW_MS)
     decision = storage.topics.decide(DeleteTopic("t"), NOW_MS)
-    storage.metadata_log.submit_durably(decision, NOW_MS)
+    at_once(storage.metadata_log.submit_durably(decision, NOW_MS))
     after = open_storage(crashed(storage, "crashed"))
-    after.create_topic("t", now_ms=NOW_MS)
+    at_once(after.create_topic("t", now_ms=NOW_MS))
     assert after.groups.get("g", name) is None
 
 
@@ -267,13 +268,13 @@ def test_a_folder_that_ignores_case_costs_no_topic_its_records(open_storage, mon
     from semel.server.storage.filesystem import OsFileSystem
 
     storage = open_storage()
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     monkeypatch.setattr(
         OsFileSystem,
         "exists",
         lambda self, path: path.name.lower() in {one.name.lower() for one in path.parent.iterdir()},
     )
-    refused = storage.create_topic("T", now_ms=NOW_MS)
+    refused = at_once(storage.create_topic("T", now_ms=NOW_MS))
     assert isinstance(refused, Refused)
     assert refused.error_code is ErrorCode.INVALID_TOPIC
     assert (storage.data_dir / "t-0").is_dir()
@@ -289,10 +290,10 @@ def test_every_new_id_comes_from_the_source_that_was_given(tmp_path: Path) -> No
         return given[-1]
 
     storage = Storage.open(tmp_path / "data", now_ms=0, new_uuid=new_uuid)
-    topic = storage.create_topic("events", now_ms=0)
+    topic = at_once(storage.create_topic("events", now_ms=0))
     assert isinstance(topic, Topic)
     assert (storage.cluster_id, topic.topic_id) == ("AAAAAAAAAAAAAAAAAAAAAQ", UUID(int=2))
-    storage.delete_topic("events", now_ms=0)
+    at_once(storage.delete_topic("events", now_ms=0))
     assert len(given) == 3  # the name that the removed folder has until it is empty
     storage.close(now_ms=0)
 

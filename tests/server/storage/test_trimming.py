@@ -9,6 +9,7 @@ import pytest
 
 from semel.core.producer_state.verdict import Duplicate
 from semel.errors import ErrorCode
+from semel.server.storage.aside import at_once
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.types import TopicPartition
 
@@ -18,7 +19,7 @@ NOW_MS = 1_000_000
 @pytest.fixture
 def storage(open_storage):
     storage = open_storage()
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     return storage
 
 
@@ -28,11 +29,11 @@ def test_who_wrote_what_was_trimmed_is_still_known_after_a_crash(
     open_storage, crashed, make_batch, durable: bool, then_roll: bool
 ) -> None:
     storage = open_storage(durable=durable)
-    storage.create_topic("t", now_ms=NOW_MS)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
     partition = storage.partition("t", 0)
     partition.append(*make_batch(0, 3), NOW_MS)
     partition.sync()
-    assert partition.delete_records(-1) is ErrorCode.NONE
+    assert at_once(partition.delete_records(-1)) is ErrorCode.NONE
     if then_roll:
         partition.roll(NOW_MS)
     for n in range(3):
@@ -40,7 +41,7 @@ def test_who_wrote_what_was_trimmed_is_still_known_after_a_crash(
         partition = storage.partition("t", 0)
         assert partition.log_start_offset == 3
         assert isinstance(partition.append(*make_batch(0, 3), NOW_MS).verdict, Duplicate)
-        partition.apply_retention(NOW_MS)
+        at_once(partition.apply_retention(NOW_MS))
 
 
 def test_batches_are_not_trimmed_before_a_snapshot_speaks_for_them(
@@ -58,13 +59,13 @@ def test_batches_are_not_trimmed_before_a_snapshot_speaks_for_them(
     partition.roll(NOW_MS)
     partition.append(*make_batch(count=1), NOW_MS)
     partition.sync()
-    assert partition.delete_records(4) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert at_once(partition.delete_records(4)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.segment_base_offsets == (0, 3)
     known = open_storage(crashed(storage, "crashed")).partition("t", 0).producers()
     assert known == partition.producers()
 
     monkeypatch.setattr(SnapshotFiles, "write", written)
-    partition.apply_retention(NOW_MS)
+    at_once(partition.apply_retention(NOW_MS))
     assert partition.segment_base_offsets == (3,)
     assert open_storage(crashed(storage, "again")).partition("t", 0).producers() == known
 
@@ -74,10 +75,10 @@ def test_the_start_of_a_deleted_topic_is_forgotten(storage, make_batch) -> None:
     partition = storage.partition("t", 0)
     partition.append(*make_batch(0, 3), NOW_MS)
     partition.sync()
-    partition.delete_records(2)
+    at_once(partition.delete_records(2))
     checkpoint = Path(storage.data_dir) / "log-start-offset-checkpoint"
     assert "t 0 2" in checkpoint.read_text()
-    storage.delete_topic("t", now_ms=NOW_MS)
+    at_once(storage.delete_topic("t", now_ms=NOW_MS))
     assert "t 0 2" not in checkpoint.read_text()
     assert TopicPartition("t", 0) not in {one.name for one in storage}
 
@@ -95,7 +96,7 @@ def test_the_epochs_of_what_was_trimmed_go_with_it(open_storage, crashed, make_b
     partition.sync()
     assert partition.epochs == ((0, 0), (1, 3))
     assert partition.end_offset_for_leader_epoch(0) == (0, 3)
-    partition.delete_records(5)
+    at_once(partition.delete_records(5))
     for _ in range(2):
         assert partition.epochs == ((1, 5),)
         assert partition.end_offset_for_leader_epoch(0) == (0, 5), "what a reader of epoch 0 had is gone"

@@ -11,6 +11,7 @@ from semel.config import Address, ServerSettings
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call
+from semel.server.storage.aside import at_once
 from semel.server.storage.storage import Storage
 from semel.sim.disk import Disk
 from semel.sim.faults import NO_FAULTS, Counts
@@ -23,7 +24,7 @@ from semel.wire.api import ApiKey
 def test_what_is_told_of_a_producer_is_synced_first() -> None:
     disk = Disk(Random(0), Trace(Scheduler()), Counts(), lambda: NO_FAULTS)
     storage = Storage.open(Path("/data"), disk.mount(), now_ms=0)
-    storage.create_topic("events", 1, now_ms=0)
+    at_once(storage.create_topic("events", 1, now_ms=0))
     partition = storage.partition("events", 0)
     assert partition is not None
     rows = [Record(0, 0, None, b"row")]

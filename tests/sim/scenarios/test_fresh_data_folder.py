@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from semel.record.batch import Record, decode_header, encode_batch
+from semel.server.storage.aside import at_once
 from semel.server.storage.storage import Storage
 from semel.sim.disk import Disk
 from semel.sim.faults import NO_FAULTS, Counts
@@ -22,7 +23,7 @@ def test_an_acknowledged_batch_survives_with_its_folder(seed: int) -> None:
     disk = Disk(Random(seed), Trace(Scheduler()), Counts(), lambda: NO_FAULTS)
     data_dir = Path("/var/lib/data")
     storage = Storage.open(data_dir, disk.mount(), now_ms=0)
-    storage.create_topic("events", 1, now_ms=0)
+    at_once(storage.create_topic("events", 1, now_ms=0))
     partition = storage.partition("events", 0)
     assert partition is not None
     batch = memoryview(encode_batch([Record(0, 0, None, b"row")]))

@@ -10,6 +10,7 @@ from random import Random
 
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, encode_batch
+from semel.server.storage.aside import at_once
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
 from semel.sim.disk import Disk, Mount
@@ -39,7 +40,7 @@ def append(partition: Partition) -> ErrorCode:
 def partitions(mount: Mount) -> tuple[Partition, Partition]:
     storage = Storage.open(DATA, mount, now_ms=0)
     if storage.partition("events", 0) is None:
-        storage.create_topic("events", 2, now_ms=0)
+        at_once(storage.create_topic("events", 2, now_ms=0))
     first, second = storage.partition("events", 0), storage.partition("events", 1)
     assert first is not None
     assert second is not None

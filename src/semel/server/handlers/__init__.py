@@ -21,7 +21,7 @@ from semel.server.handlers import (
     producers,
     topics,
 )
-from semel.server.handlers.schema import FieldsHandler, Handler, through_schema
+from semel.server.handlers.schema import FieldsHandler, Handler, in_turn, through_schema
 from semel.wire.api import ApiKey
 
 _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
@@ -30,14 +30,14 @@ _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
     ApiKey.OFFSET_COMMIT: committed_offsets.handle_commit,
     ApiKey.OFFSET_FETCH: committed_offsets.handle_fetch,
     ApiKey.FIND_COORDINATOR: coordinators.handle,
-    ApiKey.CREATE_TOPICS: topics.handle_create,
-    ApiKey.DELETE_TOPICS: topics.handle_delete,
-    ApiKey.DELETE_RECORDS: offsets.handle_delete_records,
+    ApiKey.CREATE_TOPICS: in_turn(topics.handle_create),
+    ApiKey.DELETE_TOPICS: in_turn(topics.handle_delete),
+    ApiKey.DELETE_RECORDS: in_turn(offsets.handle_delete_records),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.handle_leader_epochs,
     ApiKey.WRITE_TXN_MARKERS: producers.handle_markers,
     ApiKey.DESCRIBE_CONFIGS: configs.handle_describe,
-    ApiKey.CREATE_PARTITIONS: topics.handle_create_partitions,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.handle_alter,
+    ApiKey.CREATE_PARTITIONS: in_turn(topics.handle_create_partitions),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: in_turn(configs.handle_alter),
     ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: producers.handle_describe,
 }

@@ -90,10 +90,10 @@ def _broker_settings(broker: Broker) -> Mapping[str, str]:
     }
 
 
-def handle_alter(broker: Broker, call: Call, request: Any) -> Fields:
+async def handle_alter(broker: Broker, call: Call, request: Any) -> Fields:
     responses = []
     for item in once(request.resources, _key):
-        refused = _alter(broker, call, item, request.validate_only)
+        refused = await _alter(broker, call, item, request.validate_only)
         responses.append(
             {
                 "error_code": ErrorCode.NONE if refused is None else refused.error_code,
@@ -105,7 +105,7 @@ def handle_alter(broker: Broker, call: Call, request: Any) -> Fields:
     return {"responses": responses}
 
 
-def _alter(broker: Broker, call: Call, item: Any, validate_only: bool) -> Refused | None:
+async def _alter(broker: Broker, call: Call, item: Any, validate_only: bool) -> Refused | None:
     if item.resource_type != _TOPIC:
         return Refused(ErrorCode.INVALID_REQUEST, "only topics can be altered while the server runs")
     changes: dict[str, str | None] = {}
@@ -115,5 +115,5 @@ def _alter(broker: Broker, call: Call, item: Any, validate_only: bool) -> Refuse
         if config.name in changes:
             return Refused(ErrorCode.INVALID_REQUEST, f"{config.name} is given twice")
         changes[config.name] = config.value if config.config_operation == _SET else None
-    result = broker.alter_config(item.resource_name, changes, call.now_ms, validate_only=validate_only)
+    result = await broker.alter_config(item.resource_name, changes, call.now_ms, validate_only=validate_only)
     return result if isinstance(result, Refused) else None

@@ -6,14 +6,14 @@ on; ids are never created. Topic ids are stable from creation to deletion (KIP-5
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
 from semel.server.handlers.room import Room
-from semel.server.handlers.schema import once
+from semel.server.handlers.schema import FieldsInTurn, once
 from semel.server.outcome import Call
 from semel.wire.frames import MalformedMessage
 from semel.wire.messages import Fields, field_of
@@ -24,15 +24,27 @@ if TYPE_CHECKING:
 _BY_ID_FROM: Final = 12  # 10 and 11 carry ids, but their answers cannot leave out a name
 
 
-def handle(broker: Broker, call: Call, request: Any) -> Fields:
+def handle(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
     wanted = request.topics
     if wanted is None or (call.api_version == 0 and not wanted):
-        topics = [_describe(broker, topic) for topic in broker.storage.topics]
-    else:
-        may_create = broker.settings.auto_create_topics_enable and bool(
-            field_of(request, "allow_auto_topic_creation", True)
-        )
-        topics = _find_all(broker, call, wanted, may_create=may_create)
+        return _answer(broker, call, [_describe(broker, topic) for topic in broker.storage.topics])
+    if call.api_version < _BY_ID_FROM and any(item.name is None for item in wanted):
+        raise MalformedMessage(f"a topic without a name in version {call.api_version}")  # as Kafka refuses it
+    asked = list(once(wanted, lambda item: (item.name, field_of(item, "topic_id"))))
+    may_create = broker.settings.auto_create_topics_enable and bool(
+        field_of(request, "allow_auto_topic_creation", True)
+    )
+    if not may_create or not _missing_names(broker, asked):
+        return _answer(broker, call, [_find(broker, item, {}) for item in asked])
+
+    async def create_and_answer() -> Fields:
+        not_made = await _create_missing(broker, call, asked)
+        return _answer(broker, call, [_find(broker, item, not_made) for item in asked])
+
+    return FieldsInTurn(create_and_answer)
+
+
+def _answer(broker: Broker, call: Call, topics: Sequence[Fields]) -> Fields:
     address = broker.advertised(call)
     broker_id = broker.settings.broker_id
     return {
@@ -65,19 +77,29 @@ def handle_describe_cluster(broker: Broker, call: Call, request: Any) -> Fields:
     }
 
 
-def _find_all(broker: Broker, call: Call, wanted: Iterable[Any], *, may_create: bool) -> list[Fields]:
-    if call.api_version < _BY_ID_FROM and any(item.name is None for item in wanted):
-        raise MalformedMessage(f"a topic without a name in version {call.api_version}")  # as Kafka refuses it
-    room = Room() if may_create else None
-    return [
-        _find(broker, call, item.name, field_of(item, "topic_id"), room)
-        for item in once(wanted, lambda item: (item.name, field_of(item, "topic_id")))
-    ]
-
-
-def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, room: Room | None) -> Fields:
-    """The topic; made within ``room`` when there is none of that name, if there is room."""
+def _missing_names(broker: Broker, asked: Iterable[Any]) -> list[str]:
     topics = broker.storage.topics
+    return [item.name for item in asked if item.name is not None and topics.get(item.name) is None]
+
+
+async def _create_missing(broker: Broker, call: Call, asked: Iterable[Any]) -> dict[str, ErrorCode]:
+    """Make the topics that are not there, as far as there is room; why the others were not made."""
+    room, partition_count = Room(), broker.settings.num_partitions
+    not_made: dict[str, ErrorCode] = {}
+    for name in _missing_names(broker, asked):
+        if room.refusal(partition_count) is not None:
+            not_made[name] = ErrorCode.LEADER_NOT_AVAILABLE  # as of a topic in the making: ask again
+            continue
+        created = await broker.create_topic(name, partition_count, {}, call.now_ms)
+        if isinstance(created, Refused):
+            not_made[name] = created.error_code
+        else:
+            room.spend(partition_count)
+    return not_made
+
+
+def _find(broker: Broker, item: Any, not_made: Mapping[str, ErrorCode]) -> Fields:
+    topics, name, topic_id = broker.storage.topics, item.name, field_of(item, "topic_id")
     if name is None:
         by_id = None if topic_id is None else topics.by_id(topic_id)
         if by_id is None:
@@ -86,15 +108,7 @@ def _find(broker: Broker, call: Call, name: str | None, topic_id: UUID | None, r
     topic = topics.get(name)
     if topic is not None:
         return _describe(broker, topic)
-    if room is None:
-        return _missing(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if room.refusal(broker.settings.num_partitions) is not None:
-        return _missing(name, None, ErrorCode.LEADER_NOT_AVAILABLE)  # as of a topic in the making: ask again
-    created = broker.create_topic(name, broker.settings.num_partitions, {}, call.now_ms)
-    if isinstance(created, Refused):
-        return _missing(name, None, created.error_code)
-    room.spend(created.partition_count)
-    return _describe(broker, created)
+    return _missing(name, None, not_made.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 def _missing(name: str | None, topic_id: UUID | None, code: ErrorCode) -> Fields:

@@ -104,14 +104,20 @@ def _end_of_epoch(broker: Broker, topic: str, item: Any) -> Fields:
     }
 
 
-def handle_delete_records(broker: Broker, call: Call, request: Any) -> Fields:
-    return _topics(partitions_once(request.topics), lambda name, item: _delete(broker, name, item))
+async def handle_delete_records(broker: Broker, call: Call, request: Any) -> Fields:
+    asked = partitions_once(request.topics)
+    answers = {
+        (name, item.partition_index): await _delete(broker, name, item)
+        for name, items in asked
+        for item in items
+    }
+    return _topics(asked, lambda name, item: answers[name, item.partition_index])
 
 
-def _delete(broker: Broker, topic: str, item: Any) -> Fields:
+async def _delete(broker: Broker, topic: str, item: Any) -> Fields:
     found = find_partition(broker, topic, item.partition_index)
     if isinstance(found, Partition) and broker.is_internal(topic):
         found = ErrorCode.INVALID_TOPIC
-    code = found if isinstance(found, ErrorCode) else found.delete_records(item.offset)
+    code = found if isinstance(found, ErrorCode) else await found.delete_records(item.offset)
     start = found.log_start_offset if isinstance(found, Partition) and code is ErrorCode.NONE else -1
     return {"partition_index": item.partition_index, "low_watermark": start, "error_code": code}

@@ -1,4 +1,4 @@
-"""How much one request may make or delete: files are made on the event loop, and everybody else waits.
+"""How much one request may make or delete: changes go one at a time, and those of others wait meanwhile.
 
 What does not fit is refused with THROTTLING_QUOTA_EXCEEDED, as Kafka does with too many changes at once
 (KIP-599): the client asks again for the rest, and others are served in between.

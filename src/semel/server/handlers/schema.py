@@ -1,7 +1,8 @@
 """Handlers of the messages that go through kio: from fields to fields, in any version.
 
 Such a handler takes kio's request and gives the fields of the answer, or :class:`FieldsAfterSync` when the
-answer must wait for the disk; :func:`through_schema` puts the bytes around it.
+answer must wait for the disk, or :class:`FieldsInTurn` when it changes what there is; :func:`through_schema`
+puts the bytes around it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from semel.server.durability import Syncable
-from semel.server.outcome import AfterSync, Answer, Call, Outcome
+from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
+from semel.server.storage.aside import Change
 from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
@@ -29,8 +31,16 @@ class FieldsAfterSync:
     finish: Callable[[], Fields]
 
 
+@dataclass(frozen=True, slots=True)
+class FieldsInTurn:
+    """A change that ends in the answer's fields, to be begun when its turn has come."""
+
+    begin: Callable[[], Change[Fields]]
+
+
 Handler: TypeAlias = "Callable[[Broker, Call, Buffer], Outcome]"
-FieldsHandler: TypeAlias = "Callable[[Broker, Call, Any], Fields | FieldsAfterSync]"
+FieldsHandler: TypeAlias = "Callable[[Broker, Call, Any], Fields | FieldsAfterSync | FieldsInTurn]"
+ChangingHandler: TypeAlias = "Callable[[Broker, Call, Any], Change[Fields]]"
 
 
 T = TypeVar("T")
@@ -72,17 +82,30 @@ def partitions_once(
     return asked
 
 
+def in_turn(handle: ChangingHandler) -> FieldsHandler:
+    """A handler whose every request is a change."""
+    return lambda broker, call, request: FieldsInTurn(lambda: handle(broker, call, request))
+
+
 def through_schema(api_key: ApiKey, handle: FieldsHandler) -> Handler:
     """A handler of bytes from a handler of fields."""
 
     def handle_bytes(broker: Broker, call: Call, body: Buffer) -> Outcome:
         version = call.api_version
-        result = handle(broker, call, messages.decode_request(api_key, version, body))
-        if not isinstance(result, FieldsAfterSync):
-            return Answer((messages.encode_response(api_key, version, result),))
-        finish = result.finish
-        return AfterSync(
-            result.partitions, lambda: Answer((messages.encode_response(api_key, version, finish()),))
-        )
+
+        def answer(fields: Fields) -> Answer:
+            return Answer((messages.encode_response(api_key, version, fields),))
+
+        match handle(broker, call, messages.decode_request(api_key, version, body)):
+            case FieldsAfterSync(partitions, finish):
+                return AfterSync(partitions, lambda: answer(finish()))
+            case FieldsInTurn(begin):
+
+                async def change() -> Answer:
+                    return answer(await begin())
+
+                return InTurn(change)
+            case fields:
+                return answer(fields)
 
     return handle_bytes

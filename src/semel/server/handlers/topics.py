@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from semel.server.broker import Broker
 
 
-def handle_create(broker: Broker, call: Call, request: Any) -> Fields:
+async def handle_create(broker: Broker, call: Call, request: Any) -> Fields:
     room = Room()
-    return {"topics": [_create(broker, call, item, room, request.validate_only) for item in request.topics]}
+    validate_only = request.validate_only
+    return {"topics": [await _create(broker, call, item, room, validate_only) for item in request.topics]}
 
 
-def _create(broker: Broker, call: Call, item: Any, room: Room, validate_only: bool) -> Fields:
+async def _create(broker: Broker, call: Call, item: Any, room: Room, validate_only: bool) -> Fields:
     asked = len(item.assignments) or item.num_partitions
     partition_count = broker.settings.num_partitions if asked == -1 else asked
     refused = _refuse_replicas(item) or room.refusal(partition_count)
-    result: Topic | Refused = refused or broker.create_topic(
+    result: Topic | Refused = refused or await broker.create_topic(
         item.name,
         partition_count,
         {config.name: config.value for config in item.configs},
@@ -77,22 +78,22 @@ def _refuse_replicas(item: Any) -> Refused | None:
     return None
 
 
-def handle_delete(broker: Broker, call: Call, request: Any) -> Fields:
+async def handle_delete(broker: Broker, call: Call, request: Any) -> Fields:
     room = Room()
     asked = field_of(request, "topics")
     if asked is None:
-        return {"responses": [_delete(broker, call, room, name, None) for name in request.topic_names]}
-    return {"responses": [_delete(broker, call, room, item.name, item.topic_id) for item in asked]}
+        return {"responses": [await _delete(broker, call, room, name, None) for name in request.topic_names]}
+    return {"responses": [await _delete(broker, call, room, item.name, item.topic_id) for item in asked]}
 
 
-def _delete(broker: Broker, call: Call, room: Room, name: str | None, topic_id: Any) -> Fields:
+async def _delete(broker: Broker, call: Call, room: Room, name: str | None, topic_id: Any) -> Fields:
     topics = broker.storage.topics
     topic = topics.get(name) if name is not None else topics.by_id(topic_id)
     if topic is None:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         result: Topic | Refused = Refused(unknown, "there is no such topic")
     else:
-        result = room.refusal_to_delete() or broker.delete_topic(topic.name, call.now_ms)
+        result = room.refusal_to_delete() or await broker.delete_topic(topic.name, call.now_ms)
         if isinstance(result, Topic):
             room.spend(result.partition_count)
     refused = isinstance(result, Refused)
@@ -104,13 +105,13 @@ def _delete(broker: Broker, call: Call, room: Room, name: str | None, topic_id: 
     }
 
 
-def handle_create_partitions(broker: Broker, call: Call, request: Any) -> Fields:
+async def handle_create_partitions(broker: Broker, call: Call, request: Any) -> Fields:
     results = []
     room = Room()
     for item in once(request.topics, attrgetter("name")):
         known = broker.storage.topics.get(item.name)
         added = 0 if known is None else item.count - known.partition_count
-        result: Topic | Refused = room.refusal(added) or broker.add_partitions(
+        result: Topic | Refused = room.refusal(added) or await broker.add_partitions(
             item.name, item.count, call.now_ms, validate_only=request.validate_only
         )
         refused = result if isinstance(result, Refused) else None

@@ -4,13 +4,14 @@ A partition may have any number of segments, a process only so many open files; 
 its segments could not even start again. So a file is held open while its segment grows and until that is
 synced; from then on it is *cold*: of all cold files only the last used stay open.
 
-Only the thread that appends and reads may use cold files.
+Only the thread that appends and reads may use cold files; any thread may close what is out of its reach.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from pathlib import Path
+from threading import Lock
 
 from semel.server.storage.filesystem import File, FileSystem
 
@@ -59,17 +60,20 @@ class OpenFiles:
         self.file_system = file_system
         self._cold_files_max = cold_files_max
         self._cold: OrderedDict[HeldFile, None] = OrderedDict()  # the last used last
+        self._lock = Lock()
 
     def hold(self, path: Path, *, create: bool = False) -> HeldFile:
         return HeldFile(self, path, self.file_system.open(path, create=create))
 
     def used(self, held: HeldFile) -> None:
         """A cold file is open and was just used."""
-        self._cold[held] = None
-        self._cold.move_to_end(held)
-        if len(self._cold) > self._cold_files_max:
-            oldest, _ = self._cold.popitem(last=False)
-            oldest.let_go()
+        with self._lock:
+            self._cold[held] = None
+            self._cold.move_to_end(held)
+            if len(self._cold) > self._cold_files_max:
+                oldest, _ = self._cold.popitem(last=False)
+                oldest.let_go()
 
     def forget(self, held: HeldFile) -> None:
-        self._cold.pop(held, None)
+        with self._lock:
+            self._cold.pop(held, None)

@@ -8,13 +8,15 @@ Invariants:
 - A failed sync, or a write that could not be taken back, takes the partition offline until it is opened anew.
   It is never tried again: the pages of a failed sync look clean and are lost.
 
-One thread appends and reads (the event loop); others may be in :meth:`Partition.sync` at the same time.
+One thread appends and reads (the event loop); others may be in :meth:`Partition.sync` at the same time, and
+one may do the work that a trim puts aside (:mod:`semel.server.storage.aside`).
 """
 
 from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -44,6 +46,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets
 from semel.record.control import decode_marker
 from semel.server.storage.append_group import AppendGroup
+from semel.server.storage.aside import aside
 from semel.server.storage.filesystem import read_file, replace_file, write_file
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.open_files import OpenFiles
@@ -133,6 +136,7 @@ class Partition:
         self._segments: tuple[Segment, ...] = opened.segments
         self._cold_segments = max(0, len(opened.segments) - 1)  # the oldest ones; their files come and go
         self._bases = [segment.base_offset for segment in opened.segments]
+        self._going: deque[Segment] = deque()  # out of the log, but their files are still there
         self._producers: ProducerState = opened.producers
         self._share = BoundShare(producer_bound)
         self._share.update(len(self._producers))
@@ -382,25 +386,26 @@ class Partition:
             self._recovery_point.save(self._synced.offset, durable=True)
         clean = self._offline_reason is None
         self._go_offline("closed")
-        self._let_go()
+        self.let_go()
         return clean
 
     def abandon(self, reason: str) -> None:
-        """The partition is deleted: it answers nothing any more, and lets go of its files.
+        """The partition is deleted: it answers nothing any more, and :meth:`let_go` may follow."""
+        self._go_offline(reason)
+        self._share.update(0)
+
+    def let_go(self) -> None:
+        """Close the files of a partition that answers nothing any more; in any thread.
 
         A sync that is under way ends first: it writes into the folder by name, and the name may soon be that
         of another topic's partition.
         """
-        self._go_offline(reason)
-        self._share.update(0)
         with self._sync_lock:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        for segment in self._segments:
-            segment.close()
-        self._segments = ()
-        self._bases = []
+            for segment in (*self._going, *self._segments):
+                segment.close()
+            self._going.clear()
+            self._segments = ()
+            self._bases = []
 
     # Reading
 
@@ -441,7 +446,7 @@ class Partition:
 
     # Trimming
 
-    def delete_records(self, before_offset: int) -> ErrorCode:
+    async def delete_records(self, before_offset: int) -> ErrorCode:
         """Raise the log start to ``before_offset``, durably; -1 means the high watermark."""
         if self._offline_reason is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -449,12 +454,12 @@ class Partition:
         if not 0 <= target <= self.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         try:
-            self._raise_log_start(target)
+            await self._raise_log_start(target)
         except OSError:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
-    def apply_retention(self, now_ms: int) -> int:
+    async def apply_retention(self, now_ms: int) -> int:
         """Remove the segments that are too old or too many; how many went."""
         if self._offline_reason is not None:
             return 0
@@ -465,7 +470,7 @@ class Partition:
             facts = [segment.facts for segment in self._segments]
         count = count_expired(facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms)
         with suppress(OSError):  # it comes round again
-            self._raise_log_start(self._segments[count].base_offset)
+            await self._raise_log_start(self._segments[count].base_offset)
         return count
 
     def expire_producers(self, before_ms: int) -> int:
@@ -544,38 +549,44 @@ class Partition:
         found = [one.leader_epoch for one in self._epochs if one.start_offset <= offset]
         return found[-1] if found else self.leader_epoch
 
-    def _raise_log_start(self, target: int) -> None:
+    async def _raise_log_start(self, target: int) -> None:
         """The new start is durable before a file goes: a half-done removal must not look like a hole.
 
-        And what lies above it is durable before the new start is.
+        And what lies above it is durable before the new start is. Appends go on meanwhile, and readers never
+        find a segment whose files are going.
         """
         if target > self.log_start_offset:
             if target > self._synced.offset:
-                self.sync()
+                await aside(self.sync)
             if self._offline_reason is not None:
                 raise OSError(self._offline_reason)
-            self._log_starts.raise_to(self.name, target)
+            await aside(self._log_starts.raise_to, self.name, target)
             self.log_start_offset = target
             self._epochs = epochs_of.cut_start(self._epochs, target)  # the file follows with the next epoch
         gone = count_below([segment.facts for segment in self._segments], self.log_start_offset)
-        if not gone:
-            return
-        self._outlive(self._segments[gone].base_offset)
-        for segment in self._segments[:gone]:
-            remove_segment_files(self._file_system, self._folder, segment.base_offset)
-            segment.close()
-        self._cold_segments = max(0, self._cold_segments - gone)
-        self._segments = self._segments[gone:]
-        self._bases = self._bases[gone:]
-        self._folder_dirty = True
+        if gone:
+            await self._outlive(self._segments[gone].base_offset)
+            self._going += self._segments[:gone]
+            self._cold_segments = max(0, self._cold_segments - gone)
+            self._segments = self._segments[gone:]
+            self._bases = self._bases[gone:]
+        if self._going:
+            await aside(self._remove_going)
 
-    def _outlive(self, base_offset: int) -> None:
+    async def _outlive(self, base_offset: int) -> None:
         """What is known of the producers must not go with the batches below ``base_offset``."""
         if self._snapshot_offset < base_offset:
             self._snapshot_due = EncodedSnapshot.of(self._producers)
-            self.sync()
+            await aside(self.sync)
         if self._snapshot_offset < base_offset:
             raise OSError(self._offline_reason or "the producer snapshot could not be written")
+
+    def _remove_going(self) -> None:
+        """Remove the files of what is not read any more. ``OSError``: what is left comes round again."""
+        while self._going:
+            remove_segment_files(self._file_system, self._folder, self._going[0].base_offset)
+            self._folder_dirty = True
+            self._going.popleft().close()
 
     def _begin_epoch(self) -> None:
         epochs = epochs_of.assign(self._epochs, self.leader_epoch, self.log_end_offset)

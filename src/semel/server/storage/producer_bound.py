@@ -32,8 +32,9 @@ class BoundShare:
 
     def update(self, known: int) -> None:
         """The partition knows so many producers now."""
-        self._bound.known += known - self._known
-        self._known = known
+        if known != self._known:  # a new partition, opened by another thread, leaves the sum alone
+            self._bound.known += known - self._known
+            self._known = known
 
     @property
     def refusal(self) -> str:

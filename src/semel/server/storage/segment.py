@@ -158,7 +158,7 @@ class Segment:
             held.cool()
 
     def close(self) -> None:
-        """It is removed."""
+        """It is removed. In any thread; closing a large file that has no name any more takes its time."""
         for held in (self.held, self.index.held, self.time_index.held):
             held.close()
 

@@ -14,6 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from semel.core.decision import Decision, LogBacked, StateRecord
 from semel.errors import ErrorCode, StorageError
 from semel.record.batch import Record, decode_header, decode_records, encode_batch, scan_batches
+from semel.server.storage.aside import aside
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
 
@@ -63,18 +64,21 @@ class StateLog:
         # A decision without records also waits: it may rest on one that is not durable yet.
         return Submitted(decision.response, self.partition.log_end_offset, None)
 
-    def submit_durably(self, decision: Decision[ResponseT], now_ms: int) -> ResponseT:
-        """Write a decision's records, sync, and only then apply them; ``StorageError`` when that fails."""
+    async def submit_durably(self, decision: Decision[ResponseT], now_ms: int) -> ResponseT:
+        """Write a decision's records, sync, and only then apply them; ``StorageError`` when that fails.
+
+        What else is submitted meanwhile is applied before; it may not be about the same keys.
+        """
         error = self._append(decision.records, now_ms)
         if error is None and self.partition.needs_sync:
-            self.partition.sync()
+            await aside(self.partition.sync)
         if error is not None or not self.partition.is_online:
             raise StorageError(error or str(self.partition.offline_reason))
         for record in decision.records:
             self._apply(record)
         return decision.response
 
-    def compact_if_large(self, now_ms: int) -> bool:
+    async def compact_if_large(self, now_ms: int) -> bool:
         """Write the live records anew and drop the rest if the log has grown large; whether it was done."""
         partition = self.partition
         if partition.size_bytes < self._compact_above_bytes or not partition.is_online:
@@ -87,8 +91,8 @@ class StateLog:
         first_offset = partition.log_end_offset
         if self._append(live, now_ms) is not None:
             return False
-        partition.sync()
-        done = partition.delete_records(first_offset) is ErrorCode.NONE
+        await aside(partition.sync)
+        done = await partition.delete_records(first_offset) is ErrorCode.NONE
         self._compact_above_bytes = max(COMPACT_BYTES_MIN, 2 * partition.size_bytes)
         return done
 

@@ -5,19 +5,21 @@ Invariants:
 - The metadata log says which topics there are. A partition's folder is durable before its topic is in that
   log, and goes after its topic has gone from it: a folder without a topic holds nothing acknowledged.
 - The clean-shutdown marker is there only between a stop that synced everything and the next start.
+- Topics change one at a time: see :mod:`semel.server.storage.aside` for what that takes and gives.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
 from semel.core import identity
-from semel.core.decision import LogBacked
+from semel.core.decision import Decision, LogBacked
 from semel.core.group import Codes, CommitOffsets, ForgetTopic, Groups
 from semel.core.identity import IdBlock, Identities, InitProducer
 from semel.core.log.config import LogConfig
@@ -36,6 +38,7 @@ from semel.core.log.names import (
 )
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
 from semel.errors import ErrorCode, StorageError
+from semel.server.storage.aside import Change, aside, at_once
 from semel.server.storage.filesystem import (
     FileSystem,
     OsFileSystem,
@@ -175,9 +178,9 @@ class Storage:
         """Keep a group's offsets (OffsetCommit)."""
         return self._group_log.submit(self.groups.decide(request, now_ms), now_ms)
 
-    # Topics. Rare, so they write and sync before they return.
+    # Topics. Rare, so they write and sync before they return; what takes long of that is done aside.
 
-    def create_topic(
+    async def create_topic(
         self,
         name: str,
         partition_count: int = 1,
@@ -194,33 +197,26 @@ class Storage:
         topic = decision.response
         if isinstance(topic, Refused):
             return topic
-        opened = self._make_partitions(topic, 0, now_ms)
-        if isinstance(opened, Refused):
-            return opened
-        self._metadata.submit_durably(decision, now_ms)
-        self._partitions.update(opened)
-        return topic
+        return await self._grow(decision, topic, 0, now_ms)
 
-    def delete_topic(self, name: str, *, now_ms: int) -> Topic | Refused:
+    async def delete_topic(self, name: str, *, now_ms: int) -> Topic | Refused:
         """Remove a topic with all its records; durable when it returns."""
         decision = self.topics.decide(DeleteTopic(name), now_ms)
         topic = decision.response
         if isinstance(topic, Refused):
             return topic
-        self._metadata.submit_durably(decision, now_ms)
+        await self._metadata.submit_durably(decision, now_ms)
         names = [TopicPartition(name, number) for number in range(topic.partition_count)]
-        for one in names:  # before anything else can fail: nobody may append to what is gone
-            partition = self._partitions.pop(one, None)
-            if partition is not None:
-                partition.abandon("the topic was deleted")
+        gone = [self._partitions.pop(one) for one in names if one in self._partitions]
+        for partition in gone:  # before anything else can fail: nobody may append to what is gone
+            partition.abandon("the topic was deleted")
         with suppress(StorageError):  # else the next start does it
-            self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
+            await self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
         with suppress(OSError):  # likewise
-            self._log_starts.forget(names)
-            self._remove_folders(names)
+            await aside(self._remove_partitions, names, gone)
         return topic
 
-    def add_partitions(self, name: str, partition_count: int, *, now_ms: int) -> Topic | Refused:
+    async def add_partitions(self, name: str, partition_count: int, *, now_ms: int) -> Topic | Refused:
         """Grow a topic to ``partition_count`` partitions; durable when it returns."""
         before = self.topics.get(name)
         decision = self.topics.decide(AddPartitions(name, partition_count), now_ms)
@@ -228,14 +224,9 @@ class Storage:
         if isinstance(topic, Refused):
             return topic
         assert before is not None
-        opened = self._make_partitions(topic, before.partition_count, now_ms)
-        if isinstance(opened, Refused):
-            return opened
-        self._metadata.submit_durably(decision, now_ms)
-        self._partitions.update(opened)
-        return topic
+        return await self._grow(decision, topic, before.partition_count, now_ms)
 
-    def alter_topic_config(
+    async def alter_topic_config(
         self, name: str, changes: Mapping[str, str | None], *, now_ms: int
     ) -> Topic | Refused:
         """Change settings of a topic; ``None`` puts one back to its default. Durable when it returns."""
@@ -243,7 +234,7 @@ class Storage:
         topic = decision.response
         if isinstance(topic, Refused):
             return topic
-        self._metadata.submit_durably(decision, now_ms)
+        await self._metadata.submit_durably(decision, now_ms)
         for number in range(topic.partition_count):
             self._partitions[TopicPartition(name, number)].config = topic.config
         return topic
@@ -252,21 +243,23 @@ class Storage:
 
     def maintain(self, now_ms: int) -> None:
         """All of :meth:`upkeep` at once."""
-        for _ in self.upkeep(now_ms):
-            pass
+        for begin in self.upkeep(now_ms):
+            at_once(begin())
 
-    def upkeep(self, now_ms: int) -> Iterator[None]:
+    def upkeep(self, now_ms: int) -> Iterator[Callable[[], Change[object]]]:
         """Retention, forgotten producers, compact metadata: do it every few minutes.
 
-        In steps, between which anything may happen: with many partitions it takes its time.
+        In many changes, between which others may come: with many partitions it takes its time.
         """
         for partition in self:
-            partition.apply_retention(now_ms)
+            yield partial(self._keep_up, partition, now_ms)
+        yield partial(self._metadata.compact_if_large, now_ms)
+        yield partial(self._group_log.compact_if_large, now_ms)
+
+    async def _keep_up(self, partition: Partition, now_ms: int) -> None:
+        if self.find(partition.name) is partition:  # not deleted meanwhile
+            await partition.apply_retention(now_ms)
             partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms)
-            yield
-        self._metadata.compact_if_large(now_ms)
-        yield
-        self._group_log.compact_if_large(now_ms)
 
     def close(self, *, now_ms: int) -> bool:
         """Sync everything and let go of the folder; whether the next start need not scan."""
@@ -336,14 +329,10 @@ class Storage:
             producer_bound=self._producer_bound,
         )
 
-    def _make_partitions(
-        self, topic: Topic, first_number: int, now_ms: int
-    ) -> dict[TopicPartition, Partition] | Refused:
-        """A topic's partitions from ``first_number`` on, folders durable and files open.
-
-        Before the topic is in the metadata log: a partition that cannot be opened now could not be opened by
-        the next start either.
-        """
+    async def _grow(
+        self, decision: Decision[Topic | Refused], topic: Topic, first_number: int, now_ms: int
+    ) -> Topic | Refused:
+        """Make a topic's partitions from ``first_number`` on, and then let everybody know of them."""
         if len(self._partitions) + topic.partition_count - first_number > self.settings.partitions_max:
             limit = f"the server's bound of {self.settings.partitions_max} partitions"
             return Refused(ErrorCode.POLICY_VIOLATION, f"{topic.name!r} would pass {limit}")
@@ -352,6 +341,21 @@ class Storage:
         if collides is not None and names and self._file_system.exists(self.data_dir / folder_of(names[0])):
             reason = f"this disk cannot tell {topic.name!r} from topic {collides!r}"
             return Refused(ErrorCode.INVALID_TOPIC, reason)
+        made = await aside(self._make_partitions, topic, names, now_ms)
+        if isinstance(made, Refused):
+            return made
+        await self._metadata.submit_durably(decision, now_ms)
+        self._partitions.update(made)
+        return topic
+
+    def _make_partitions(
+        self, topic: Topic, names: Sequence[TopicPartition], now_ms: int
+    ) -> dict[TopicPartition, Partition] | Refused:
+        """Partitions of a topic, folders durable and files open; nobody else knows of them yet.
+
+        Before the topic is in the metadata log: a partition that cannot be opened now could not be opened by
+        the next start either.
+        """
         topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
         metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
         made: dict[TopicPartition, Partition] = {}
@@ -378,6 +382,13 @@ class Storage:
         folded = name.casefold()
         known = (one.name for one in self.topics)
         return next((one for one in known if one.casefold() == folded and one != name), None)
+
+    def _remove_partitions(self, names: Sequence[TopicPartition], gone: Iterable[Partition]) -> None:
+        """What is on the disk of partitions that nobody can ask for any more."""
+        for partition in gone:
+            partition.let_go()
+        self._log_starts.forget(names)
+        self._remove_folders(names)
 
     def _remove_folders(self, names: Iterable[TopicPartition]) -> None:
         """Take the partitions' folders out of sight, each in one step, then empty them.
