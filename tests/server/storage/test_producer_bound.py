@@ -57,3 +57,16 @@ def test_the_bound_holds_within_one_group_and_over_a_restart(storage, make_batch
     assert after.producer_count == 3
     at_once(after.delete_topic("t", now_ms=NOW_MS))
     assert after.producer_count == 0
+
+
+def test_upkeep_leaves_a_partition_alone_that_was_deleted_meanwhile(open_storage, make_batch) -> None:
+    """Else its producers would count against the bound until the next start."""
+    storage = open_storage()
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
+    storage.partition("t", 0).append(*make_batch(0), NOW_MS)
+    assert storage.producer_count == 1
+    changes = list(storage.upkeep(NOW_MS))
+    at_once(storage.delete_topic("t", now_ms=NOW_MS))
+    for begin in changes:
+        at_once(begin())
+    assert storage.producer_count == 0
