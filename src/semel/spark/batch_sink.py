@@ -31,6 +31,7 @@ from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of
 from semel.spark.takeover import begin_run, unnamed_run
 from semel.spark.task_write import TaskWrite
+from semel.spark.worker_heap import freeze_heap
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class SemelWriter(DataSourceArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         if self.plan is None:
             self.plan = plan_write(self.options)
+            freeze_heap()
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -96,6 +98,7 @@ class SemelWriter(DataSourceArrowWriter):
             self.plan.write_id,
         )
         report = attempt.run(batch for batch in iterator if batch.num_rows)
+        freeze_heap()
         return BatchMessage(Attempted(report, attempt.duplicates or context.attemptNumber() > 0))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -112,6 +115,7 @@ class SemelWriter(DataSourceArrowWriter):
                 carry=False,
                 txn_version=self.options.txn_version,
             )
+        freeze_heap()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing: rows that are in the log stay there; a named write meets them again when it is rerun."""

@@ -44,7 +44,7 @@ def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str
 
 
 def _unix_sockets(folder: str) -> dict[str, str]:
-    """Unix sockets between JVM and Python: a tiny micro-batch costs 155 ms instead of 210 ms with them.
+    """Unix sockets between JVM and Python: over TCP, small writes wait for acknowledgements that are delayed.
 
     Not in a folder whose name is too long for one: Spark would fail with "AF_UNIX path too long".
     """

@@ -33,6 +33,7 @@ from semel.spark.options import Position, SourceOptions
 from semel.spark.planning import ReadRange, limit, losses, split
 from semel.spark.reading import data_loss, read_range
 from semel.spark.sink_log import decided_ends
+from semel.spark.worker_heap import freeze_heap
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 Answer = TypeVar("Answer")
@@ -207,6 +208,7 @@ class RangeReading:
                 include_headers=self.options.include_headers,
             )
             yield from table.select(self.columns).to_batches()
+        freeze_heap()
 
 
 class SemelReader(RangeReading, DataSourceReader):

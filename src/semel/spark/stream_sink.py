@@ -29,6 +29,7 @@ from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of, planning_query
 from semel.spark.takeover import begin_run
 from semel.spark.task_write import TaskWrite
+from semel.spark.worker_heap import freeze_heap
 
 
 @dataclass
@@ -86,6 +87,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         if self.ticket is None:  # called twice for a micro-batch; the second time it is planned already
             self.ticket = plan_batch(self.options, self.checkpoint)
+            freeze_heap()
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -97,6 +99,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
             return TaskMessage(self.ticket, task.query_id, self._attempt(task, iterator))
         finally:
             drop_notes(task)
+            freeze_heap()
 
     def _attempt(self, task: TaskIdentity, iterator: Iterator[pa.RecordBatch]) -> Attempted | None:
         assert self.ticket is not None
@@ -131,6 +134,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         attempted = [message.attempted for message in told if message.attempted is not None]
         if attempted:
             decide_batch(self.options, told[0].ticket, attempted, told[0].query_id, batchId)
+        freeze_heap()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing: a decision may be in flight. The next run cleans up after its fence."""
