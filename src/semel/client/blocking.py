@@ -68,6 +68,10 @@ class Cluster:
         """Brokers, and the topics named (all of them when None)."""
         return self._run(self.inner.metadata(topics, allow_auto_topic_creation=allow_auto_topic_creation))
 
+    def known_partition_count(self, topic: str) -> int | None:
+        """How many partitions the newest metadata gave ``topic``, without a request; ``None``: not known."""
+        return self.inner.partition_counts.get(topic)
+
     def topic(
         self, name: str, *, allow_auto_topic_creation: bool = False, is_known_to_exist: bool = False
     ) -> TopicMetadata:

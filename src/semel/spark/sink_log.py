@@ -58,9 +58,13 @@ class SinkLog:
 
     @property
     def partition(self) -> TopicPartition:
-        """By hash of the sink id; the topic is made when it is not there."""
+        """By hash of the sink id; the topic is made when it is not there.
+
+        A process asks once how many partitions there are: the log is never grown, which would move its sinks.
+        """
         if self._partition is None:
-            count = topic_partition_count(self.cluster, SINKS_TOPIC)
+            count = self.cluster.known_partition_count(SINKS_TOPIC)
+            count = count or topic_partition_count(self.cluster, SINKS_TOPIC)
             if count is None:
                 create_topic(self.cluster, SINKS_TOPIC, PARTITION_COUNT, DECISION_LOG_CONFIG)
                 count = topic_partition_count(self.cluster, SINKS_TOPIC) or PARTITION_COUNT
