@@ -55,6 +55,7 @@ def reference() -> str:
             "Made by `tools/make_reference.py` from the code; a test holds the two together.",
             "## Verdicts\nWhat the log answers to a batch, and why (`semel.core.producer_state.verdict`).",
             _table_of(verdict.__doc__ or ""),
+            "[What stock clients make of 46, 59 and 87](clients.md) is a page of its own.",
             "## Errors\nEvery exception that semel raises on purpose (`semel.errors`).",
             _table(["exception", "is a", "what it says"], _exceptions()),
             "Kafka's error codes that semel sends or understands:",

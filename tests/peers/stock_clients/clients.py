@@ -71,24 +71,20 @@ def _librdkafka(bootstrap: str, topic: str) -> Iterator[Send]:
     settings = {"bootstrap.servers": bootstrap, "client.id": topic, "enable.idempotence": True}
     producer = confluent_kafka.Producer({**settings, "batch.num.messages": 1, "log_level": 0})
 
-    def failed(error: confluent_kafka.KafkaError) -> Failed:
-        return Failed(f"{error.name()}, fatal" if error.fatal() else error.name())
-
     def send(rows: Sequence[str]) -> list[Told]:
         told: dict[str, Told] = {}
 
         def on_delivery(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
-            told[message.value().decode()] = _stored(message.offset()) if error is None else failed(error)
+            fate = _stored(message.offset()) if error is None else Failed(error.name())
+            told[message.value().decode()] = fate
 
         for row in rows:
             try:
                 producer.produce(topic, row.encode(), partition=0, on_delivery=on_delivery)
             except confluent_kafka.KafkaException as refused:
-                told[row] = failed(refused.args[0])
+                told[row] = Failed(refused.args[0].name())
         give_up_s = time.monotonic() + DELIVERY_TIMEOUT_S
-        while len(told) < len(
-            rows
-        ):  # flush() would run callbacks with the exception of a fatal error pending
+        while len(told) < len(rows):  # flush() would run callbacks while the exception of a fatal error pends
             assert time.monotonic() < give_up_s, f"only {told} of {rows}"
             with suppress(confluent_kafka.KafkaException):
                 producer.poll(0.1)

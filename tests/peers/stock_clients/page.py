@@ -13,17 +13,25 @@ from semel.errors import ErrorCode
 
 STRUCK, BEHIND, AFTER = ROWS[1:]
 
+# The cases that semel can cause: it says 59 only when it has forgotten, and 46 only of what is stored.
+_POSSIBLE: Final = [
+    number
+    for number, case in enumerate(CASES)
+    if case.by_the_log
+    or case.error_code is ErrorCode.INVALID_RECORD
+    or (case.error_code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and case.stored)
+]
+
 _INTRO: Final = """\
 # What stock clients make of 46, 59 and 87
 
 Made by `python -m tests.peers.stock_clients > docs/clients.md`, which drives the real clients; a test drives
 them again and holds their tables to what it sees.
 
-Three of semel's [verdicts](reference.md#verdicts) are answers that Apache Kafka's brokers seldom or never give:
-46 (DUPLICATE_SEQUENCE_NUMBER) for a batch that is stored but no longer among the last five, 59
+Three of semel's [verdicts](reference.md#verdicts) are answers that Apache Kafka gives seldom, or for other
+reasons: 46 (DUPLICATE_SEQUENCE_NUMBER) for a batch that is stored but no longer among the last five, 59
 (UNKNOWN_PRODUCER_ID) for a producer that the log has forgotten and that does not start at sequence 0, and 87
-(INVALID_RECORD) for a batch of which the first rows are stored and the last ones are not. What a producer that
-was not made for them does next is its own affair, and here it is.
+(INVALID_RECORD) for a batch of which the first rows are stored and the last ones are not.
 
 Each case is a new idempotent producer with its settings at their defaults, but for one row a batch. Row `first`
 is stored and acknowledged. Then `struck` and `behind` are sent at once, and `struck` gets the answer in
@@ -49,9 +57,13 @@ _LEGEND: Final = """\
 - *in the log*: the rows at the end, in order, behind `first`."""
 
 
+PROSE: Final = (_INTRO, _DIGEST, _LEGEND)
+
+
 def page(found: Mapping[StockClient, Sequence[Outcome]]) -> str:
     """The whole page."""
-    parts = [_INTRO, _DIGEST, _digest(found), _LEGEND]
+    digest = _markdown(_digest_head(), [digest_row(client, outcomes) for client, outcomes in found.items()])
+    parts = [_INTRO, _DIGEST, digest, _LEGEND]
     for client, outcomes in found.items():
         parts += [f"## {client.name} {client.version}", table(outcomes)]
     return "\n\n".join(parts) + "\n"
@@ -63,6 +75,11 @@ def table(outcomes: Sequence[Outcome]) -> str:
     head += ["sent from then on", "in the log", "in sum"]
     rows = [_row(case, outcome) for case, outcome in zip(CASES, outcomes, strict=True)]
     return _markdown(head, rows)
+
+
+def digest_row(client: StockClient, outcomes: Sequence[Outcome]) -> list[str]:
+    """One client's line of the table at the top."""
+    return [client.name, *(_sum(outcomes[number]) for number in _POSSIBLE)]
 
 
 def sent_again(case: Case, outcome: Outcome) -> bool:
@@ -134,20 +151,17 @@ def _sum(outcome: Outcome) -> str:
     return "; ".join(found) or "all stored once"
 
 
-def _digest(found: Mapping[StockClient, Sequence[Outcome]]) -> str:
-    """The cases that can happen, by client."""
-    forgets, straddles = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_RECORD
-    shown = [
-        number
-        for number, case in enumerate(CASES)
-        if (case.by_the_log if case.error_code is forgets else case.stored or case.error_code is straddles)
+def _digest_head() -> list[str]:
+    return ["client"] + [
+        f"{CASES[number].error_code.value}, {'stored' if CASES[number].stored else 'not stored'}"
+        for number in _POSSIBLE
     ]
-    head = ["client"]
-    head += [f"{CASES[n].error_code.value}, {'stored' if CASES[n].stored else 'not stored'}" for n in shown]
-    rows = [[client.name, *(_sum(outcomes[n]) for n in shown)] for client, outcomes in found.items()]
-    return _markdown(head, rows)
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join(map(line, [head, ["---"] * len(head), *rows]))
+
+
+def line(cells: Sequence[str]) -> str:
+    """A line of a table."""
+    return "| " + " | ".join(cells) + " |"

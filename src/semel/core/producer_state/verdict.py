@@ -18,7 +18,7 @@ The mark is the last sequence stored in the epoch. "Below" and "beyond" are mean
 magnitude (:mod:`semel.sequence`): after 2^31-1 comes 0. A duplicate vouches for the sequence, not for
 the content. Kafka (``ProducerAppendInfo.checkSequence``, KIP-98) differs in three rows: it takes any first
 sequence of an unknown id, and answers 45 for old duplicates and for straddling batches, on which stock
-clients raise their epoch and send the rows again. 87 is what they take as final.
+clients raise their epoch and send the rows again. 87 is what they take as final (``docs/clients.md``).
 """
 
 from __future__ import annotations
