@@ -7,6 +7,7 @@ because there ``tools/ci_install.sh`` has run first.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ from tests.peers.parts import (
 # No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
 hypothesis.settings.register_profile("semel", deadline=None)
 hypothesis.settings.load_profile("semel")
+
+# A shell's background job ignores Ctrl-C, and so would every program that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A JVM takes every core, and its peers give up on what a busy machine answers late.
 _ALONE = ("kafka", "spark")
