@@ -23,6 +23,9 @@ def main() -> None:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config(
+            "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false"
+        )  # as docs/spark.md advises
         .getOrCreate()
     )
     source = (

@@ -56,6 +56,16 @@ def test_killed_between_the_decision_and_sparks_commit_entry(log, stream, run_to
     assert log.values(sink) == numbers(0, 15)
 
 
+def test_killed_while_spark_wrote_the_first_entry_of_its_checkpoint(log, stream, run_to_end, tmp_path):
+    source, sink = log.topic("in"), log.topic("out")
+    log.write(source, numbers(0, 5))
+    offsets = tmp_path / "ck" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.2c8f1a.tmp").write_bytes(b"v1")
+    run_to_end(stream(source).selectExpr("value"), sink, tmp_path / "ck", "s-first-entry")
+    assert log.values(sink) == numbers(0, 5)
+
+
 def test_a_restored_checkpoint_with_other_ranges_differs(log, stream, run_to_end, tmp_path):
     source, sink = log.topic("in"), log.topic("out")
     frame = stream(source).selectExpr("value")

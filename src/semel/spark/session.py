@@ -32,6 +32,9 @@ def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "false",
+        # A driver that is killed while Spark writes the first entry of its checkpoint leaves a temporary file,
+        # and with this check Spark would never start the query again.
+        "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
         **_unix_sockets(tempfile.gettempdir()),
         **(conf or {}),
     }
