@@ -22,10 +22,10 @@ from semel.core.client.resume import SavedIdentity
 from semel.core.decision import Decision
 from semel.core.identity import Identities, Identity
 from semel.core.log import recovery
-from semel.core.producer_state import entry as entry_of
-from semel.core.producer_state import snapshot, verdict
-from semel.core.producer_state.entry import BatchSpan, ProducerEntry
-from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state import row, snapshot, verdict
+from semel.core.producer_state import state as producer_state
+from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
 from semel.server.handlers import offsets, producers
@@ -218,17 +218,20 @@ def reads_above_the_watermark(patch: Patches) -> None:
 
 @plant("the window holds four batches, clients send five", "KAFKA-5494", DEFINITE, REPLAYED)
 def window_of_four(patch: Patches) -> None:
-    patch.set(entry_of, "WINDOW_BATCHES_MAX", 4)
+    def put_four(slab: bytearray, at: int, *batch: int) -> None:
+        original(slab, at, *batch)
+        entry = row.decode_row(slab, at)
+        fewer = entry._replace(window=entry.window[-4:])
+        slab[at : at + row.ROW_BYTES] = row.encode_row(row.id_of(slab[at:]), fewer)
+
+    original = patch.set(producer_state, "put_batch", put_four)
 
 
 @plant("snapshots hold each producer's last batch only", "rp3039", DEFINITE, REPLAYED)
 def snapshot_without_window(patch: Patches) -> None:
-    def last_batch_only(state: ProducerState) -> bytes:
-        entries = {
-            producer_id: entry._replace(window=entry.window[-1:]) for producer_id, entry in list(state)
-        }
-        encoded: bytes = original(ProducerState(entries, end_offset=state.end_offset))
-        return encoded
+    def last_batch_only(frozen: FrozenProducers) -> Any:
+        entries = {producer_id: entry._replace(window=entry.window[-1:]) for producer_id, entry in frozen}
+        return original(ProducerState(entries, end_offset=frozen.end_offset).freeze())
 
     original = snapshot.encode_snapshot
     patch.set(snapshots, "encode_snapshot", last_batch_only)
@@ -269,14 +272,11 @@ def epochs_not_fenced(patch: Patches) -> None:
 
 @plant("a duplicate is answered with the wrong offset", "rp5356", DEFINITE, REPLAYED)
 def duplicate_offset_is_wrong(patch: Patches) -> None:
-    def shifted(
-        entry: ProducerEntry, producer_epoch: int, span: BatchSpan, timestamp_ms: int
-    ) -> ProducerEntry:
-        wrong = span._replace(base_offset=span.base_offset + 1)
-        changed: ProducerEntry = original(entry, producer_epoch, wrong, timestamp_ms)
-        return changed
+    def shifted(slab: bytearray, at: int, *batch: int) -> None:
+        producer_epoch, base_sequence, base_offset, *rest = batch
+        original(slab, at, producer_epoch, base_sequence, base_offset + 1, *rest)
 
-    original = patch.set(ProducerEntry, "with_batch", shifted)
+    original = patch.set(producer_state, "put_batch", shifted)
 
 
 @plant("the tail is not replayed into the producer state", "rp31483", REPLAYED)
@@ -288,11 +288,11 @@ def recovery_forgets_the_producers(patch: Patches) -> None:
 
 @plant("ids expire by the time in their records", "KAFKA-9144", DEFINITE, REPLAYED, FENCED)
 def expiry_by_record_time(patch: Patches) -> None:
-    def expires(state: ProducerState, before_ms: int) -> int:
+    def expires(state: ProducerState, before_ms: int) -> Iterator[int]:
         old = [producer_id for producer_id, entry in state if 0 <= entry.last_timestamp_ms < before_ms]
         for producer_id in old:
             state.restore(producer_id, None)
-        return len(old)
+        yield len(old)
 
     patch.set(ProducerState, "expire", expires)
 
@@ -310,8 +310,9 @@ def fence_in_memory(patch: Patches) -> None:
     def forgets(log: Partition, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
         known = log._producers.get(header.producer_id) or ProducerEntry()
         if header.producer_epoch > known.producer_epoch:
-            raised = known.with_marker(header.producer_epoch, -1, now_ms)
-            log._producers._put(header.producer_id, raised, now_ms)
+            end_offset = log._producers.end_offset
+            log._producers.apply_marker(header, end_offset, -1, now_ms)
+            log._producers.end_offset = end_offset
         return AppendOutcome(ErrorCode.NONE)
 
     patch.set(Partition, "append_marker", forgets)
@@ -330,11 +331,13 @@ def late_marker_is_taken(patch: Patches) -> None:
 @plant("a raised epoch goes on with the old sequences", "KAFKA-19367", DEFINITE, REPLAYED)
 def marker_keeps_the_window(patch: Patches) -> None:
     def keeps(
-        entry: ProducerEntry, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
-    ) -> ProducerEntry:
-        return ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, entry.window)
+        slab: bytearray, at: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+    ) -> None:
+        window = row.decode_row(slab, at).window
+        entry = ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, window)
+        slab[at : at + row.ROW_BYTES] = row.encode_row(row.id_of(slab[at:]), entry)
 
-    patch.set(ProducerEntry, "with_marker", keeps)
+    patch.set(producer_state, "put_marker", keeps)
 
 
 # -- identities -----------------------------------------------------------------------------------------

@@ -54,10 +54,12 @@ def test_epochs_rise_and_begin_at_0() -> None:
 
 
 def test_after_a_fence_the_epoch_begins_at_0() -> None:
-    fenced = entry((0, 4), epoch=3).with_marker(4, coordinator_epoch=0, timestamp_ms=0)
-    assert judge(fenced, header(5, epoch=3)) == InvalidProducerEpoch(4, 3)
-    assert judge(fenced, header(0, epoch=4)) == APPEND
-    assert judge(fenced, header(5, epoch=4)) == OutOfOrderSequence(0, 5)
+    state = ProducerState()
+    state.apply(header(0, 5, epoch=3), 0, now_ms=0)
+    state.apply_marker(header(-1, epoch=4), 5, coordinator_epoch=0, now_ms=0)
+    assert state.judge(header(5, epoch=3)) == InvalidProducerEpoch(4, 3)
+    assert state.judge(header(0, epoch=4)) == APPEND
+    assert state.judge(header(5, epoch=4)) == OutOfOrderSequence(0, 5)
 
 
 def test_within_an_epoch() -> None:

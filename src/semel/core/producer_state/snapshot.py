@@ -3,6 +3,9 @@
 Kafka's own snapshot (:mod:`semel.core.producer_state.kafka_snapshot`) lies beside it and holds only the last
 batch of each producer, so that a duplicate of the four before it would lose its offset over a restart.
 
+Version 2 is a head and then the rows as they lie in memory (:mod:`semel.core.producer_state.row`), in the order
+of their ids. Version 1 is read, too.
+
 Invariant: the bytes are a function of the state alone, and :func:`decode_snapshot` of any other bytes is a
 :class:`CorruptSnapshot`, never a guess.
 """
@@ -13,69 +16,97 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-import crc32c
-
 from semel.core.producer_state.entry import WINDOW_BATCHES_MAX, BatchSpan, ProducerEntry
-from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state.row import ROW_BYTES
+from semel.core.producer_state.rows import are_canonical, checksum, put_in_order, room_for
+from semel.core.producer_state.slab import count_rows
+from semel.core.producer_state.state import FrozenProducers, ProducerState
+from semel.sequence import SEQUENCE_MAX, advance
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 _MAGIC: Final = b"semelPS\0"
 _HEAD: Final = struct.Struct(">8sHIqI")  # magic, version, CRC-32C of all that follows it, end offset, entries
+_CRC: Final = struct.Struct(">I")
 _BODY_START: Final = 14
-_ENTRY: Final = struct.Struct(">qhiqB")
-_SPAN: Final = struct.Struct(">iiqq")
+
+_V1_ENTRY: Final = struct.Struct(">qhiqB")
+_V1_SPAN: Final = struct.Struct(">iiqq")
 
 
 @dataclass(frozen=True, slots=True)
 class CorruptSnapshot:
-    """The bytes are no snapshot of this version; an older one, or the log itself, serves instead."""
+    """The bytes are no snapshot of a known version; an older one, or the log itself, serves instead."""
 
     reason: str
 
 
-def encode_snapshot(state: ProducerState) -> bytes:
-    """``state`` as bytes, in the order of producer ids."""
-    parts = [b""]
-    for producer_id, entry in sorted(state):
-        parts.append(
-            _ENTRY.pack(
-                producer_id,
-                entry.producer_epoch,
-                entry.coordinator_epoch,
-                entry.last_timestamp_ms,
-                len(entry.window),
-            )
-        )
-        parts.extend(_SPAN.pack(*span) for span in entry.window)
-    parts[0] = _HEAD.pack(_MAGIC, FORMAT_VERSION, 0, state.end_offset, len(state))
-    data = bytearray().join(parts)
-    struct.pack_into(">I", data, _BODY_START - 4, crc32c.crc32c(memoryview(data)[_BODY_START:]))
-    return bytes(data)
+def encode_snapshot(frozen: FrozenProducers) -> memoryview:
+    """The state as bytes."""
+    count = count_rows(frozen.slabs)
+    data = room_for(_HEAD.size + count * ROW_BYTES)
+    _HEAD.pack_into(data, 0, _MAGIC, FORMAT_VERSION, 0, frozen.end_offset, count)
+    put_in_order(frozen.slabs, rows_of(data))
+    _CRC.pack_into(data, _BODY_START - _CRC.size, checksum(data[_BODY_START:]))
+    return data
 
 
-def decode_snapshot(data: bytes, *, now_ms: int) -> ProducerState | CorruptSnapshot:
+def rows_of(encoded: memoryview) -> memoryview:
+    """The rows in what :func:`encode_snapshot` gave."""
+    return encoded[_HEAD.size :]
+
+
+def decode_snapshot(content: bytes, *, now_ms: int) -> ProducerState | CorruptSnapshot:
     """The state that :func:`encode_snapshot` was given; every id's life starts again at ``now_ms``."""
+    data = memoryview(content)
     if len(data) < _HEAD.size:
         return CorruptSnapshot("shorter than its head")
     magic, version, crc, end_offset, count = _HEAD.unpack_from(data)
-    if magic != _MAGIC or version != FORMAT_VERSION:
+    if magic != _MAGIC or version not in (1, FORMAT_VERSION):
         return CorruptSnapshot(f"not a producer snapshot of version {FORMAT_VERSION}")
-    if crc32c.crc32c(memoryview(data)[_BODY_START:]) != crc:
+    if checksum(data[_BODY_START:]) != crc:
         return CorruptSnapshot("its CRC does not match")
+    if version == 1:
+        return _decode_version_1(data, count, end_offset, now_ms)
+    rows = rows_of(data)
+    if len(rows) != count * ROW_BYTES:
+        return CorruptSnapshot("its length does not match its count")
+    if not are_canonical(rows):
+        return CorruptSnapshot("rows that cannot have been written")
+    return ProducerState.load(rows, end_offset=end_offset, now_ms=now_ms)
+
+
+def _decode_version_1(
+    data: memoryview, count: int, end_offset: int, now_ms: int
+) -> ProducerState | CorruptSnapshot:
+    """The rows had as many spans as there were; a span told its last sequence and offset."""
     entries: dict[int, ProducerEntry] = {}
     position = _HEAD.size
     for _ in range(count):
-        if position + _ENTRY.size > len(data):
+        if position + _V1_ENTRY.size > len(data):
             return CorruptSnapshot("shorter than its entries")
-        producer_id, producer_epoch, coordinator_epoch, timestamp_ms, spans = _ENTRY.unpack_from(
+        producer_id, producer_epoch, coordinator_epoch, timestamp_ms, spans = _V1_ENTRY.unpack_from(
             data, position
         )
-        position += _ENTRY.size
-        if spans > WINDOW_BATCHES_MAX or position + spans * _SPAN.size > len(data):
+        position += _V1_ENTRY.size
+        if spans > WINDOW_BATCHES_MAX or position + spans * _V1_SPAN.size > len(data):
             return CorruptSnapshot("a window longer than can be")
-        window = tuple(BatchSpan(*_SPAN.unpack_from(data, position + n * _SPAN.size)) for n in range(spans))
-        position += spans * _SPAN.size
+        window = tuple(
+            BatchSpan(*_V1_SPAN.unpack_from(data, position + n * _V1_SPAN.size)) for n in range(spans)
+        )
+        if not all(map(_is_whole, window)):
+            return CorruptSnapshot("a batch that has not as many sequences as offsets")
+        position += spans * _V1_SPAN.size
         entries[producer_id] = ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, window)
     if position != len(data):
         return CorruptSnapshot("bytes after its last entry")
     return ProducerState(entries, end_offset=end_offset, now_ms=now_ms)
+
+
+def _is_whole(span: BatchSpan) -> bool:
+    delta = span.last_offset - span.base_offset
+    return (
+        span.base_sequence >= 0
+        and span.base_offset >= 0
+        and 0 <= delta <= SEQUENCE_MAX
+        and span.last_sequence == advance(span.base_sequence, delta)
+    )

@@ -10,57 +10,115 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from semel.core.producer_state.entry import BatchSpan, ProducerEntry
-from semel.core.producer_state.verdict import APPEND, Verdict, judge
+from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.row import (
+    HEAD,
+    ROW_BYTES,
+    Row,
+    decode_row,
+    encode_row,
+    id_of,
+    put_batch,
+    put_marker,
+)
+from semel.core.producer_state.slab import SlabMap, rows_in
+from semel.core.producer_state.verdict import APPEND, Verdict, is_next, judge
 from semel.record.batch import BatchHeader
+from semel.sequence import advance
 from semel.types import NO_PRODUCER_ID
 
-_NEW = ProducerEntry()
+_SWEPT_AT_ONCE: Final = 1024  # slots, between which other work goes on
+
+
+class FrozenProducers:
+    """What a partition knew at ``end_offset``; for another thread to write down."""
+
+    __slots__ = ("end_offset", "slabs")
+
+    def __init__(self, slabs: Sequence[Row], end_offset: int) -> None:
+        self.slabs = slabs
+        self.end_offset = end_offset
+
+    def __iter__(self) -> Iterator[tuple[int, ProducerEntry]]:
+        return ((id_of(row), decode_row(row)) for row in rows_in(self.slabs))
 
 
 class ProducerState:
     """The map producer id -> entry of one partition, and the offset up to which it speaks."""
 
-    __slots__ = ("_entries", "_last_append_ms", "end_offset")
+    __slots__ = ("_rows", "end_offset")
 
     def __init__(
         self, entries: Mapping[int, ProducerEntry] | None = None, *, end_offset: int = 0, now_ms: int = 0
     ) -> None:
-        self._entries = dict(entries or {})
-        self._last_append_ms = dict.fromkeys(self._entries, now_ms)  # in order of append: oldest first
+        self._rows = SlabMap()
+        for producer_id, entry in (entries or {}).items():
+            self._rows.touch(producer_id, now_ms)
+            self._rows.put_back(producer_id, encode_row(producer_id, entry))
         self.end_offset = end_offset
 
+    @classmethod
+    def load(cls, rows: memoryview, *, end_offset: int, now_ms: int) -> ProducerState:
+        """The state with the given rows, no two of the same id."""
+        state = cls(end_offset=end_offset)
+        state._rows = SlabMap.load(rows, now_ms)
+        return state
+
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._rows)
+
+    def __contains__(self, producer_id: int) -> bool:
+        return self._rows.find(producer_id) is not None
 
     def __iter__(self) -> Iterator[tuple[int, ProducerEntry]]:
-        return iter(self._entries.items())
+        return ((id_of(row), decode_row(row)) for row in self._rows)
 
     def get(self, producer_id: int) -> ProducerEntry | None:
-        return self._entries.get(producer_id)
+        place = self._rows.find(producer_id)
+        return None if place is None else decode_row(*place)
+
+    def freeze(self) -> FrozenProducers:
+        """The state as it is now, for a snapshot. Quick, however many ids there are."""
+        return FrozenProducers(self._rows.freeze(), self.end_offset)
 
     def judge(self, header: BatchHeader) -> Verdict:
         """What to do with a client's batch."""
-        if header.producer_id == NO_PRODUCER_ID:
+        producer_id = header.producer_id
+        if producer_id == NO_PRODUCER_ID:
             return APPEND
-        return judge(self._entries.get(header.producer_id), header)
+        place = self._rows.find(producer_id)
+        if place is None:
+            return judge(None, header)
+        _, _, _, producer_epoch, batches, _, base_sequence, last_offset_delta = HEAD.unpack_from(*place)
+        if batches and is_next(header, producer_epoch, advance(base_sequence, last_offset_delta + 1)):
+            return APPEND  # without a look at the window
+        return judge(decode_row(*place), header)
 
-    def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> ProducerEntry | None:
+    def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:
         """A data batch was appended at ``base_offset``; what the judge said is not asked again.
 
-        Gives the producer's entry as it was before, for :meth:`restore`.
+        Gives the producer's row as it was before, for :meth:`restore`.
         """
-        last_offset = base_offset + header.last_offset_delta
-        self.end_offset = last_offset + 1
+        last_offset_delta = header.last_offset_delta
+        self.end_offset = base_offset + last_offset_delta + 1
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
             return None
-        span = BatchSpan(header.base_sequence, header.last_sequence, base_offset, last_offset)
-        before = self._entries.get(producer_id)
-        entry = _NEW if before is None else before
-        self._put(producer_id, entry.with_batch(header.producer_epoch, span, header.max_timestamp), now_ms)
+        is_known = self._rows.find(producer_id) is not None
+        slab, at = self._rows.touch(producer_id, now_ms)
+        before = slab[at : at + ROW_BYTES] if is_known else None
+        put_batch(
+            slab,
+            at,
+            header.producer_epoch,
+            header.base_sequence,
+            base_offset,
+            last_offset_delta,
+            header.max_timestamp,
+        )
         return before
 
     def apply_marker(
@@ -68,33 +126,27 @@ class ProducerState:
     ) -> None:
         """A control batch was appended at ``base_offset``."""
         self.end_offset = base_offset + header.last_offset_delta + 1
-        entry = self._entries.get(header.producer_id, _NEW)
-        marked = entry.with_marker(header.producer_epoch, coordinator_epoch, header.max_timestamp)
-        self._put(header.producer_id, marked, now_ms)
-
-    def restore(self, producer_id: int, entry: ProducerEntry | None) -> None:
-        """Undo an append whose write failed: put back the entry as it was before it."""
+        producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
             return
-        if entry is None:
-            self._entries.pop(producer_id, None)
-            self._last_append_ms.pop(producer_id, None)
+        slab, at = self._rows.touch(producer_id, now_ms)
+        put_marker(slab, at, header.producer_epoch, coordinator_epoch, header.max_timestamp)
+
+    def restore(self, producer_id: int, before: Row | None) -> None:
+        """Undo an append whose write failed: put back what :meth:`apply` gave."""
+        if before is None:
+            self._rows.remove(producer_id)
         else:
-            self._entries[producer_id] = entry
+            self._rows.put_back(producer_id, before)
 
-    def expire(self, before_ms: int) -> int:
-        """Forget every id whose last append is older than ``before_ms``; how many there were."""
-        expired = []
-        for producer_id, last_append_ms in self._last_append_ms.items():
-            if last_append_ms >= before_ms:
-                break
-            expired.append(producer_id)
-        for producer_id in expired:
-            del self._entries[producer_id], self._last_append_ms[producer_id]
-        return len(expired)
+    def expire(self, before_ms: int) -> Iterator[int]:
+        """Forget every id whose last append is older than ``before_ms``.
 
-    def _put(self, producer_id: int, entry: ProducerEntry, now_ms: int) -> None:
-        self._entries[producer_id] = entry
-        if self._last_append_ms.get(producer_id) != now_ms:
-            self._last_append_ms.pop(producer_id, None)  # to the end: the oldest append stays first
-            self._last_append_ms[producer_id] = now_ms
+        In steps, between which anything may happen; each gives how many it forgot. From the last slot to the
+        first: what takes the place of a forgotten row comes from the end, and was looked at already or is new.
+        """
+        end = len(self._rows)
+        while end > 0:
+            start = max(0, end - _SWEPT_AT_ONCE)
+            yield self._rows.sweep(before_ms, start, end)
+            end = start

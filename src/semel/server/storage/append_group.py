@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from semel.core.log.policy import Room
-from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.row import Row
 from semel.core.producer_state.state import ProducerState
 from semel.core.producer_state.verdict import Duplicate, Verdict
 from semel.record.batch import BatchHeader
@@ -17,7 +17,7 @@ from semel.server.storage.outcome import Incoming
 
 
 class AppendGroup:
-    """Batches that are judged and wait for one common write; their producers' entries can be put back."""
+    """Batches that are judged and wait for one common write; their producers' rows can be put back."""
 
     __slots__ = (
         "_before",
@@ -37,7 +37,7 @@ class AppendGroup:
         self.size_bytes = 0
         self._first_offset = self.end_offset = end_offset
         self.room: Final = room  # of the segment that they go into
-        self._before: list[ProducerEntry | None] = []
+        self._before: list[Row | None] = []
 
     def fits(self, incoming: Incoming) -> bool:
         records = sum([header.last_offset_delta + 1 for header in incoming.headers])

@@ -171,7 +171,7 @@ def read_file(file_system: FileSystem, path: Path) -> bytes | None:
     return file.pread(file.size(), 0)
 
 
-def write_file(file_system: FileSystem, path: Path, content: bytes) -> File:
+def write_file(file_system: FileSystem, path: Path, content: bytes | memoryview) -> File:
     """Put ``content`` at ``path``; a power cut may take it or tear it. The file, for who wants it synced."""
     file = file_system.open(path, create=True)
     file.truncate(0)
@@ -179,7 +179,7 @@ def write_file(file_system: FileSystem, path: Path, content: bytes) -> File:
     return file
 
 
-def replace_file(file_system: FileSystem, path: Path, content: bytes) -> None:
+def replace_file(file_system: FileSystem, path: Path, content: bytes | memoryview) -> None:
     """Put ``content`` at ``path`` so that after a power cut there is the old or the new file, whole.
 
     Durable when it returns.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
-from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.core.producer_state.verdict import (
     APPEND,
     Append,
@@ -64,7 +64,7 @@ from semel.server.storage.outcome import (
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.recovery_point import RecoveryPoint
 from semel.server.storage.segment import Segment, TornWrite
-from semel.server.storage.snapshots import EncodedSnapshot, SnapshotFiles
+from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.time_search import first_at_or_after
 from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
@@ -108,7 +108,7 @@ class Partition:
         self._log_starts = log_starts
         self._snapshots = SnapshotFiles(file_system, self._folder)
         self._sync_lock = Lock()
-        self._snapshot_due: EncodedSnapshot | None = None
+        self._snapshot_due: FrozenProducers | None = None
         self._folder_dirty = True  # its names, or some of them, may not be durable yet
         self._offline_reason: str | None = None
 
@@ -381,7 +381,7 @@ class Partition:
                 self._segments[-1].sync(with_indexes=True)
             except OSError as error:
                 self._go_offline(f"closing failed: {error}")
-            self._snapshot_due = EncodedSnapshot.of(self._producers)
+            self._snapshot_due = self._producers.freeze()
             self.sync()
             self._recovery_point.save(self._synced.offset, durable=True)
         clean = self._offline_reason is None
@@ -473,11 +473,11 @@ class Partition:
             await self._raise_log_start(self._segments[count].base_offset)
         return count
 
-    def expire_producers(self, before_ms: int) -> int:
-        """Forget the producers that appended nothing since ``before_ms``; how many."""
-        expired = self._producers.expire(before_ms)
-        self._share.update(len(self._producers))
-        return expired
+    def expire_producers(self, before_ms: int) -> Iterator[int]:
+        """Forget the producers that appended nothing since ``before_ms``, in steps; each gives how many."""
+        for expired in self._producers.expire(before_ms):
+            self._share.update(len(self._producers))
+            yield expired
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty. ``OSError``: nothing changed."""
@@ -492,7 +492,7 @@ class Partition:
             self._remove_half_made(self.log_end_offset)
             raise
         active.freeze()
-        self._snapshot_due = EncodedSnapshot.of(self._producers)
+        self._snapshot_due = self._producers.freeze()
         self._segments = (*self._segments, fresh)
         self._bases.append(fresh.base_offset)
         self._cool_down()
@@ -576,7 +576,7 @@ class Partition:
     async def _outlive(self, base_offset: int) -> None:
         """What is known of the producers must not go with the batches below ``base_offset``."""
         if self._snapshot_offset < base_offset:
-            self._snapshot_due = EncodedSnapshot.of(self._producers)
+            self._snapshot_due = self._producers.freeze()
             await aside(self.sync)
         if self._snapshot_offset < base_offset:
             raise OSError(self._offline_reason or "the producer snapshot could not be written")
@@ -608,7 +608,7 @@ class Partition:
 
     def _is_one_too_many(self, producer_id: int) -> bool:
         known = self._producers
-        return known.get(producer_id) is None and not self._share.has_room(len(known))
+        return producer_id not in known and not self._share.has_room(len(known))
 
     def _one_too_many(self) -> AppendOutcome:
         return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)

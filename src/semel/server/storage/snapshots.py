@@ -6,30 +6,16 @@ batch. So one that is torn, or was never durable, is passed over for the one bef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from semel.core.log.names import KAFKA_SNAPSHOT_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_of
 from semel.core.producer_state.kafka_snapshot import decode_kafka_snapshot, encode_kafka_snapshot
-from semel.core.producer_state.snapshot import decode_snapshot, encode_snapshot
-from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state.snapshot import decode_snapshot, encode_snapshot, rows_of
+from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.server.storage.filesystem import FileSystem, read_file, replace_file
 
 _KEPT: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedSnapshot:
-    """A state as it was at ``end_offset``, ready to be written by another thread."""
-
-    end_offset: int
-    own: bytes
-    kafkas: bytes
-
-    @classmethod
-    def of(cls, state: ProducerState) -> EncodedSnapshot:
-        return cls(state.end_offset, encode_snapshot(state), encode_kafka_snapshot(state))
 
 
 class SnapshotFiles:
@@ -41,13 +27,15 @@ class SnapshotFiles:
         self._file_system = file_system
         self._folder = folder
 
-    def write(self, snapshot: EncodedSnapshot) -> None:
-        """Keep it, durably, and let go of the snapshots that are not needed any more.
+    def write(self, frozen: FrozenProducers) -> None:
+        """Keep it, durably, and let go of the snapshots that are not needed any more. In any thread.
 
         Only for a state whose batches are all synced: a snapshot must never know more than the log.
         """
-        for suffix, content in ((KAFKA_SNAPSHOT_SUFFIX, snapshot.kafkas), (SNAPSHOT_SUFFIX, snapshot.own)):
-            replace_file(self._file_system, self._folder / file_name(snapshot.end_offset, suffix), content)
+        own = encode_snapshot(frozen)
+        kafkas = encode_kafka_snapshot(rows_of(own))
+        for suffix, content in ((KAFKA_SNAPSHOT_SUFFIX, kafkas), (SNAPSHOT_SUFFIX, own)):
+            replace_file(self._file_system, self._folder / file_name(frozen.end_offset, suffix), content)
             for end_offset in self._offsets(suffix)[:-_KEPT]:
                 self._file_system.unlink(self._folder / file_name(end_offset, suffix))
 

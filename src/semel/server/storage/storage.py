@@ -253,13 +253,14 @@ class Storage:
         """
         for partition in self:
             yield partial(self._keep_up, partition, now_ms)
+            for _ in partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms):
+                yield _nothing
         yield partial(self._metadata.compact_if_large, now_ms)
         yield partial(self._group_log.compact_if_large, now_ms)
 
     async def _keep_up(self, partition: Partition, now_ms: int) -> None:
         if self.find(partition.name) is partition:  # not deleted meanwhile
             await partition.apply_retention(now_ms)
-            partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms)
 
     def close(self, *, now_ms: int) -> bool:
         """Sync everything and let go of the folder; whether the next start need not scan."""
@@ -447,3 +448,7 @@ def _make_folder(file_system: FileSystem, data_dir: Path) -> None:
     file_system.mkdir(data_dir)
     for folder in dict.fromkeys((data_dir, *made)):
         file_system.fsync_dir(folder.parent)
+
+
+async def _nothing() -> None:
+    """A step of upkeep that is done already; others may come now."""

@@ -1,0 +1,120 @@
+"""What a partition remembers of one producer id, as 104 bytes.
+
+::
+
+      0 producer_id        int64
+      8 last_timestamp_ms  int64
+     16 coordinator_epoch  int32
+     20 producer_epoch     int16
+     22 batches            uint8   in the window, 0 to 5
+     23                            zero
+     24 the window         5 spans, the NEWEST first, zeros behind the last:
+        base_offset        int64
+        base_sequence      int32
+        last_offset_delta  int32   the batch's last sequence and last offset follow from it
+
+All of it big-endian, so that rows sort as bytes in the order of their ids. The newest span stands at a fixed
+place: one look at the first 40 bytes tells whether a batch is the next one.
+
+Invariant: equal entries have equal rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeAlias
+
+from semel.core.producer_state.entry import WINDOW_BATCHES_MAX, BatchSpan, ProducerEntry
+from semel.sequence import advance, last_of
+
+Row: TypeAlias = bytes | bytearray
+
+HEAD: Final = struct.Struct(">qqihBxqii")  # up to the end of the newest span
+SPAN: Final = struct.Struct(">qii")
+WINDOW_AT: Final = HEAD.size - SPAN.size
+ROW_BYTES: Final = WINDOW_AT + WINDOW_BATCHES_MAX * SPAN.size
+
+_ID: Final = struct.Struct(">q")
+_BEFORE_WINDOW: Final = struct.Struct(">qqihBx")
+_NO_SPANS: Final = bytes(ROW_BYTES - HEAD.size)
+
+
+def new_row(producer_id: int) -> bytes:
+    """The row of an id of which nothing is known yet."""
+    return encode_row(producer_id, ProducerEntry())
+
+
+def put_batch(
+    slab: bytearray,
+    at: int,
+    producer_epoch: int,
+    base_sequence: int,
+    base_offset: int,
+    last_offset_delta: int,
+    timestamp_ms: int,
+) -> None:
+    """A batch was appended: it is the newest of its epoch's."""
+    producer_id, _, coordinator_epoch, epoch_before, batches, _, _, _ = HEAD.unpack_from(slab, at)
+    window_at, older_at, end = at + WINDOW_AT, at + HEAD.size, at + ROW_BYTES
+    if epoch_before == producer_epoch:
+        slab[older_at:end] = slab[window_at : end - SPAN.size]
+        if batches < WINDOW_BATCHES_MAX:
+            batches += 1
+    else:
+        slab[older_at:end] = _NO_SPANS
+        batches = 1
+    HEAD.pack_into(
+        slab,
+        at,
+        producer_id,
+        timestamp_ms,
+        coordinator_epoch,
+        producer_epoch,
+        batches,
+        base_offset,
+        base_sequence,
+        last_offset_delta,
+    )
+
+
+def put_marker(
+    slab: bytearray, at: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+) -> None:
+    """A marker was appended: a raised epoch starts anew at sequence 0 and shuts the older ones out."""
+    row = slab[at : at + ROW_BYTES]
+    known = decode_row(row)
+    window = known.window if known.producer_epoch == producer_epoch else ()
+    entry = ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, window)
+    slab[at : at + ROW_BYTES] = encode_row(id_of(row), entry)
+
+
+def id_of(row: Row) -> int:
+    (producer_id,) = _ID.unpack_from(row)
+    return int(producer_id)
+
+
+def decode_row(slab: Row, at: int = 0) -> ProducerEntry:
+    """The entry in the open."""
+    _, timestamp_ms, coordinator_epoch, producer_epoch, batches, _, _, _ = HEAD.unpack_from(slab, at)
+    window = []
+    for n in reversed(range(batches)):
+        base_offset, base_sequence, delta = SPAN.unpack_from(slab, at + WINDOW_AT + n * SPAN.size)
+        last_sequence = last_of(base_sequence, delta + 1)
+        window.append(BatchSpan(base_sequence, last_sequence, base_offset, base_offset + delta))
+    return ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, tuple(window))
+
+
+def encode_row(producer_id: int, entry: ProducerEntry) -> bytes:
+    """The row of an entry, whose spans have as many sequences as offsets."""
+    row = _BEFORE_WINDOW.pack(
+        producer_id,
+        entry.last_timestamp_ms,
+        entry.coordinator_epoch,
+        entry.producer_epoch,
+        len(entry.window),
+    )
+    for span in reversed(entry.window):
+        delta = span.last_offset - span.base_offset
+        assert span.last_sequence == advance(span.base_sequence, delta), "a span with a hole"
+        row += SPAN.pack(span.base_offset, span.base_sequence, delta)
+    return row.ljust(ROW_BYTES, b"\0")

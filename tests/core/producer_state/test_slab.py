@@ -1,0 +1,142 @@
+"""The map of rows against a plain dict, whatever is done to them and whatever snapshots are held meanwhile."""
+
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semel.core.producer_state.entry import ProducerEntry as Entry
+from semel.core.producer_state.row import ROW_BYTES, Row, encode_row, id_of, put_batch
+from semel.core.producer_state.slab import SLAB_BYTES, SlabMap, rows_in
+from semel.core.producer_state.slot_index import CELLS_MAX, NO_SLOT, SLAB_ROWS, SlotIndex
+
+LEASED = 1 << 62
+firsts = st.sampled_from([0, 3, 200, 900, LEASED, LEASED + 100])
+counts = st.sampled_from([1, 2, 70, SLAB_ROWS, 3 * CELLS_MAX // 4])
+steps = st.one_of(
+    st.tuples(st.just("append"), firsts, counts),
+    st.tuples(st.just("append"), firsts, counts),
+    st.tuples(st.just("undo"), firsts, counts),
+    st.tuples(st.just("remove"), firsts, counts),
+    st.tuples(st.just("expire"), firsts, counts),
+    st.tuples(st.just("freeze"), firsts, counts),
+)
+
+
+class Beside:
+    """The map, a dict that should hold the same, and what was frozen with what it held then."""
+
+    def __init__(self) -> None:
+        self.rows = SlabMap()
+        self.known: dict[int, bytes] = {}
+        self.appended_at: dict[int, int] = {}
+        self.frozen: list[tuple[tuple[Row, ...], dict[int, bytes]]] = []
+        self.now_ms = 0
+
+    def append(self, producer_id: int) -> None:
+        self.now_ms += 1
+        slab, at = self.rows.touch(producer_id, self.now_ms)
+        expected = bytearray(self.known.get(producer_id, encode_row(producer_id, Entry())))
+        for target, place in ((slab, at), (expected, 0)):
+            put_batch(target, place, 0, self.now_ms, self.now_ms, 0, 0)
+        self.known[producer_id] = bytes(expected)
+        self.appended_at[producer_id] = self.now_ms
+
+    def undo(self, producer_id: int) -> None:
+        """An append, taken back."""
+        place = self.rows.find(producer_id)
+        before = None if place is None else place[0][place[1] : place[1] + ROW_BYTES]
+        known, appended_at = self.known.get(producer_id), self.appended_at
+        self.append(producer_id)
+        if before is None:
+            self.remove(producer_id)
+        else:
+            assert before == known
+            self.rows.put_back(producer_id, before)
+            self.known[producer_id] = bytes(before)
+        assert (producer_id in appended_at) == (known is not None)
+
+    def remove(self, producer_id: int) -> None:
+        self.rows.remove(producer_id)
+        self.known.pop(producer_id, None)
+        self.appended_at.pop(producer_id, None)
+
+    def expire(self, before_ms: int) -> None:
+        old = {producer_id for producer_id, at_ms in self.appended_at.items() if at_ms < before_ms}
+        swept = 0
+        for end in range(len(self.rows), 0, -100):
+            swept += self.rows.sweep(before_ms, max(0, end - 100), end)
+        assert swept == len(old)
+        for producer_id in old:
+            del self.known[producer_id], self.appended_at[producer_id]
+
+    def freeze(self) -> None:
+        self.frozen.append((self.rows.freeze(), dict(self.known)))
+
+    def check(self) -> None:
+        assert len(self.rows) == len(self.known)
+        assert {id_of(row): bytes(row) for row in self.rows} == self.known
+        for producer_id, row in self.known.items():
+            place = self.rows.find(producer_id)
+            assert place is not None
+            slab, at = place
+            assert slab[at : at + ROW_BYTES] == row
+        for stranger in (-1, 2**61, 2**63 - 1):
+            assert self.rows.find(stranger) is None
+        for slabs, known in self.frozen:
+            assert {id_of(row): bytes(row) for row in rows_in(slabs)} == known
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(steps, max_size=14))
+def test_the_map_does_what_a_dict_does(script: list[tuple[str, int, int]]) -> None:
+    both = Beside()
+    for what, first, count in script:
+        if what == "freeze":
+            both.freeze()
+        elif what == "expire":
+            both.expire(both.now_ms - count)
+        else:
+            for producer_id in range(first, first + count):
+                getattr(both, what)(producer_id)
+        both.frozen = both.frozen[-3:]
+    both.check()
+
+
+def test_a_write_copies_a_slab_once_for_a_snapshot() -> None:
+    rows = SlabMap()
+    for producer_id in range(2 * SLAB_ROWS):
+        rows.touch(producer_id, 0)
+    frozen = rows.freeze()
+    first, _ = rows.touch(0, 1)
+    assert first is not frozen[0]
+    assert rows.touch(1, 1)[0] is first
+    assert rows.freeze()[1] is frozen[1], "nobody wrote into it"
+
+
+def test_memory_follows_the_number_of_ids_down() -> None:
+    rows = SlabMap()
+    for producer_id in range(5 * SLAB_ROWS):
+        rows.touch(producer_id, producer_id)
+    assert rows.sweep(4 * SLAB_ROWS, 0, len(rows)) == 4 * SLAB_ROWS
+    assert [len(slab) for slab in rows.freeze()] == [SLAB_BYTES]
+
+
+def test_an_index_filled_at_once_is_one_that_grew() -> None:
+    for count in (0, 1, SLAB_ROWS, SLAB_ROWS + 1, 700, 5000):
+        ids = [LEASED + 17 * n for n in range(count)]
+        data = b"".join(encode_row(producer_id, Entry()) for producer_id in ids)
+        filled = SlotIndex([data[at : at + SLAB_BYTES] for at in range(0, len(data), SLAB_BYTES)])
+        filled.fill(count)
+        assert array("i", map(filled.find, ids)) == array("i", range(count))
+        assert filled.find(LEASED + 1) == NO_SLOT
+
+
+def test_an_index_is_swept_of_what_was_removed() -> None:
+    rows = SlabMap()
+    for producer_id in range(20 * CELLS_MAX):
+        rows.touch(producer_id, 0)
+        rows.remove(producer_id - 10)
+    assert sorted(map(id_of, rows)) == list(range(20 * CELLS_MAX - 10, 20 * CELLS_MAX))
