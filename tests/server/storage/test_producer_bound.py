@@ -70,3 +70,14 @@ def test_upkeep_leaves_a_partition_alone_that_was_deleted_meanwhile(open_storage
     for begin in changes:
         at_once(begin())
     assert storage.producer_count == 0
+
+
+def test_a_topic_deleted_during_upkeep_takes_its_producers_with_it(storage, make_batch) -> None:
+    batch, headers = make_batch(0, producer_id=1, epoch=0)
+    assert storage.partition("t", 0).append(batch, headers, NOW_MS).error_code == 0
+    upkeep = storage.upkeep(NOW_MS)
+    at_once(next(upkeep)())
+    at_once(storage.delete_topic("t", now_ms=NOW_MS))
+    for begin in upkeep:
+        at_once(begin())
+    assert storage.producer_count == 0

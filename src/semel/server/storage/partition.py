@@ -392,6 +392,7 @@ class Partition:
     def abandon(self, reason: str) -> None:
         """The partition is deleted: it answers nothing any more, and :meth:`let_go` may follow."""
         self._go_offline(reason)
+        self._producers = ProducerState(end_offset=self.log_end_offset)  # for upkeep that is under way
         self._share.update(0)
 
     def let_go(self) -> None:
