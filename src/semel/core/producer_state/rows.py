@@ -1,6 +1,6 @@
 """Many rows at once: in order, and checked.
 
-Each of these is done row by row where the rows fit into one slab, and else with numpy, which would cost a server
+Each of these is done row by row where there are a few, and else with numpy, which would cost a server
 that knows few producers its memory and the time to load it. A property test holds the two to the same answers.
 
 The event loop runs beside it: numpy and the CRC let go of the interpreter while they work, and whatever does not
@@ -17,11 +17,11 @@ import crc32c
 
 from semel.core.producer_state.entry import WINDOW_BATCHES_MAX
 from semel.core.producer_state.row import HEAD, ROW_BYTES, SPAN, WINDOW_AT, Row
-from semel.core.producer_state.slab import SLAB_BYTES, rows_in
+from semel.core.producer_state.slab import rows_in
 from semel.core.producer_state.slot_index import SLAB_ROWS
 
-FEW_BYTES: Final = SLAB_BYTES
-_PIECE_BYTES: Final = 64 * SLAB_BYTES
+FEW_BYTES: Final = 256 * ROW_BYTES
+_PIECE_BYTES: Final = 4096 * ROW_BYTES
 _SPANS: Final = [("base_offset", ">i8"), ("base_sequence", ">i4"), ("last_offset_delta", ">i4")]
 _ROWS: Final = [
     ("producer_id", ">i8"),

@@ -1,7 +1,7 @@
 """The map producer id -> row of one partition: rows in slabs, which a snapshot may hold on to.
 
 Invariants:
-- Rows are dense: slots 0 to ``len - 1``, in slabs of 256. A new row goes behind the last; where one is removed,
+- Rows are dense: slots 0 to ``len - 1``, in slabs of 4096. A new row goes behind the last; where one is removed,
   the last takes its place. So memory follows the number of ids, up and down, and no free slots are kept.
 - A slab that a snapshot holds never changes: whoever would write into it puts a copy in its place. Freezing
   costs a list of references, whatever the number of ids, and each slab is copied at most once for it.
@@ -17,12 +17,12 @@ from typing import Final, TypeAlias
 
 from semel.core.producer_state.row import ROW_BYTES, Row, id_of, new_row
 from semel.core.producer_state.slot_index import NO_SLOT, SLAB_ROWS, SLAB_SHIFT, SlotIndex
-from semel.types import NO_PRODUCER_ID
 
-Place: TypeAlias = tuple[bytearray, int]  # a slab, and where in it a row begins
+Place: TypeAlias = tuple[bytearray, int, int]  # a slab, where in it a row begins, and the row's slot
 
 SLAB_BYTES: Final = SLAB_ROWS * ROW_BYTES
 _IN_SLAB: Final = SLAB_ROWS - 1
+_RECENT_MAX: Final = 128
 
 
 class SlabMap:
@@ -33,8 +33,6 @@ class SlabMap:
         "_is_shared",
         "_last_append_ms",
         "_recent",
-        "_recent_id",
-        "_recent_slot",
         "_slabs",
     )
 
@@ -43,10 +41,7 @@ class SlabMap:
         self._is_shared = bytearray()  # by slab: whether a snapshot may hold it
         self._last_append_ms = array("q")  # by slot
         self._index = SlotIndex(self._slabs)
-        # A batch is judged, counted and applied: its row is looked up three times on end.
-        self._recent_id = NO_PRODUCER_ID
-        self._recent_slot = NO_SLOT
-        self._recent: Place | None = None
+        self._recent: dict[int, Place] = {}  # a few of those that were asked for; the index takes longer
 
     @classmethod
     def load(cls, rows: memoryview, now_ms: int) -> SlabMap:
@@ -67,24 +62,29 @@ class SlabMap:
 
     def find(self, producer_id: int) -> Place | None:
         """Where the id's row lies, to be read before anything else is done with the map."""
-        if producer_id != self._recent_id:
-            self._remember(producer_id, self._index.find(producer_id))
-        return self._recent
+        place = self._recent.get(producer_id)
+        if place is not None:
+            return place
+        slot = self._index.find(producer_id)
+        return None if slot == NO_SLOT else self._remember(producer_id, slot)
 
-    def touch(self, producer_id: int, now_ms: int) -> Place:
-        """Likewise, but to be written, for an append; an id that is not known gets a row."""
+    def touch(self, producer_id: int, now_ms: int) -> Place | None:
+        """Likewise, but to be written, for an append."""
         place = self.find(producer_id)
         if place is None:
-            slot = self._append(new_row(producer_id), now_ms)
-            self._index.add(producer_id, slot)
-            self._remember(producer_id, slot)
-            return self._place(slot)
-        slot = self._recent_slot
+            return None
+        slot = place[2]
         self._last_append_ms[slot] = now_ms
-        if self._is_shared[slot >> SLAB_SHIFT]:
-            self._own(slot >> SLAB_SHIFT)
-            return self._place(slot)
-        return place
+        if not self._is_shared[slot >> SLAB_SHIFT]:
+            return place
+        self._own(slot >> SLAB_SHIFT)
+        return self._remember(producer_id, slot)
+
+    def add(self, producer_id: int, now_ms: int) -> Place:
+        """A new row, to be written, for an id that is not known."""
+        slot = self._append(new_row(producer_id), now_ms)
+        self._index.add(producer_id, slot)
+        return self._remember(producer_id, slot)
 
     def put_back(self, producer_id: int, row: Row) -> None:
         """An earlier row of an id that is known; the time of its last append stays."""
@@ -112,16 +112,16 @@ class SlabMap:
         self._is_shared = bytearray(b"\1") * len(self._slabs)
         return tuple(self._slabs)
 
-    def _remember(self, producer_id: int, slot: int) -> None:
-        self._recent_id, self._recent_slot = producer_id, slot
-        self._recent = None if slot == NO_SLOT else self._place(slot)
-
-    def _place(self, slot: int) -> Place:
-        return self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES
+    def _remember(self, producer_id: int, slot: int) -> Place:
+        if len(self._recent) == _RECENT_MAX:
+            self._recent.clear()
+        place = self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES, slot
+        self._recent[producer_id] = place
+        return place
 
     def _row(self, slot: int) -> Row:
-        slab, at = self._place(slot)
-        return slab[at : at + ROW_BYTES]
+        at = (slot & _IN_SLAB) * ROW_BYTES
+        return self._slabs[slot >> SLAB_SHIFT][at : at + ROW_BYTES]
 
     def _write(self, slot: int, row: Row) -> None:
         at = (slot & _IN_SLAB) * ROW_BYTES
@@ -132,7 +132,7 @@ class SlabMap:
         if self._is_shared[number]:
             self._slabs[number] = self._slabs[number][:]
             self._is_shared[number] = 0
-            self._remember(self._recent_id, self._recent_slot)
+            self._recent.clear()
         return self._slabs[number]
 
     def _append(self, row: Row, now_ms: int) -> int:
@@ -145,6 +145,7 @@ class SlabMap:
         slab += row
         if len(slab) == SLAB_BYTES:
             self._slabs[number] = slab[:]  # without the room that it had to grow
+            self._recent.clear()
         self._last_append_ms.append(now_ms)
         return slot
 
@@ -164,7 +165,7 @@ class SlabMap:
             self._is_shared.pop()
         if not self._slabs:
             self._index = SlotIndex(self._slabs)
-        self._remember(NO_PRODUCER_ID, NO_SLOT)
+        self._recent.clear()
 
 
 def rows_in(slabs: Iterable[Row]) -> Iterator[Row]:

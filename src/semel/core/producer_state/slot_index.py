@@ -20,13 +20,14 @@ from typing import Final
 from semel.core.producer_state.row import ROW_BYTES, Row
 
 NO_SLOT: Final = -1
-SLAB_SHIFT: Final = 8
+SLAB_SHIFT: Final = 12
 SLAB_ROWS: Final = 1 << SLAB_SHIFT
 _IN_SLAB: Final = SLAB_ROWS - 1
 
 _GONE: Final = -2  # a cell whose id was removed; a search goes on behind it
 _CELLS_MIN: Final = 8
-CELLS_MAX: Final = 1024
+CELLS_MAX: Final = 4096  # of a shard: it is split within a millisecond or two
+_FEW: Final = 256  # ids, added one by one
 _CELL_HASH_SHIFT: Final = 24  # the bits below choose the shard
 _DEPTH_MAX: Final = 20
 
@@ -95,7 +96,7 @@ class SlotIndex:
 
     def fill(self, count: int) -> None:
         """Add the ids in slots 0 to ``count - 1`` to an empty index, which is quicker for all at once."""
-        if count <= SLAB_ROWS:
+        if count <= _FEW:
             for slot in range(count):
                 self.add(self._id_in(slot), slot)
             return

@@ -56,7 +56,7 @@ class ProducerState:
     ) -> None:
         self._rows = SlabMap()
         for producer_id, entry in (entries or {}).items():
-            self._rows.touch(producer_id, now_ms)
+            self._rows.add(producer_id, now_ms)
             self._rows.put_back(producer_id, encode_row(producer_id, entry))
         self.end_offset = end_offset
 
@@ -78,7 +78,7 @@ class ProducerState:
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         place = self._rows.find(producer_id)
-        return None if place is None else decode_row(*place)
+        return None if place is None else decode_row(*place[:2])
 
     def freeze(self) -> FrozenProducers:
         """The state as it is now, for a snapshot. Quick, however many ids there are."""
@@ -92,10 +92,11 @@ class ProducerState:
         place = self._rows.find(producer_id)
         if place is None:
             return judge(None, header)
-        _, _, _, producer_epoch, batches, _, base_sequence, last_offset_delta = HEAD.unpack_from(*place)
+        slab, at, _ = place
+        _, _, _, producer_epoch, batches, _, base_sequence, last_offset_delta = HEAD.unpack_from(slab, at)
         if batches and is_next(header, producer_epoch, advance(base_sequence, last_offset_delta + 1)):
             return APPEND  # without a look at the window
-        return judge(decode_row(*place), header)
+        return judge(decode_row(slab, at), header)
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:
         """A data batch was appended at ``base_offset``; what the judge said is not asked again.
@@ -107,9 +108,9 @@ class ProducerState:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
             return None
-        is_known = self._rows.find(producer_id) is not None
-        slab, at = self._rows.touch(producer_id, now_ms)
-        before = slab[at : at + ROW_BYTES] if is_known else None
+        place = self._rows.touch(producer_id, now_ms)
+        slab, at, _ = place or self._rows.add(producer_id, now_ms)
+        before = slab[at : at + ROW_BYTES] if place else None
         put_batch(
             slab,
             at,
@@ -129,7 +130,7 @@ class ProducerState:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
             return
-        slab, at = self._rows.touch(producer_id, now_ms)
+        slab, at, _ = self._rows.touch(producer_id, now_ms) or self._rows.add(producer_id, now_ms)
         put_marker(slab, at, header.producer_epoch, coordinator_epoch, header.max_timestamp)
 
     def restore(self, producer_id: int, before: Row | None) -> None:
