@@ -22,6 +22,7 @@ class Plan:
     producer_rows: int
     spark_rows: int
     tiny_batches: int
+    known_producers: int
 
 
 QUICK = Plan(
@@ -38,6 +39,7 @@ QUICK = Plan(
     producer_rows=500_000,
     spark_rows=400_000,
     tiny_batches=12,
+    known_producers=1_000_000,
 )
 FULL = Plan(
     name="full",
@@ -53,4 +55,5 @@ FULL = Plan(
     producer_rows=2_000_000,
     spark_rows=2_000_000,
     tiny_batches=40,
+    known_producers=1_000_000,
 )

@@ -113,10 +113,12 @@ Start = Callable[..., AbstractContextManager[Server]]
 
 
 @contextmanager
-def semel(folder: Path, *, durable: bool, alone: bool = True, name: str = SEMEL) -> Iterator[Server]:
+def semel(
+    folder: Path, *, durable: bool, alone: bool = True, name: str = SEMEL, **settings: int
+) -> Iterator[Server]:
     """``alone``: on the servers' core; otherwise it shares all cores with its clients."""
     started_s = time.monotonic()
-    with LocalLog(folder, durability="fsync" if durable else "page-cache") as log:
+    with LocalLog(folder, durability="fsync" if durable else "page-cache", **settings) as log:
         ready_after_s = time.monotonic() - started_s
         assert log.process_id is not None
         if alone:

@@ -22,6 +22,9 @@ class Load:
     ``batch_bytes`` is about the size of each batch written; of fetches it is the size of the batches that are
     stored, and ``fetch_bytes`` the most that one answer may bring. The run ends after ``seconds``, or after
     ``requests`` on each connection.
+
+    ``producers``, where given, is how many pairs of a producer and a partition take turns, each with its next batch;
+    ``turns_before`` says how many each has had in earlier runs. Otherwise each connection is one producer.
     """
 
     mode: Mode
@@ -33,6 +36,8 @@ class Load:
     fetch_bytes: int = 0
     seconds: float = 0.0
     requests: int = 0
+    producers: int = 0
+    turns_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ from typing import Final
 
 from bench.load import Load
 from bench.load.frames import (
+    CROWD_IDS_FROM,
     INT16,
     INT32,
     INT64,
+    CrowdRing,
     FrameRing,
     batch_of,
     fetch_reply_head,
@@ -54,15 +56,22 @@ class Connection:
 
 
 class ProduceConnection(Connection):
-    """One idempotent producer that writes to one partition, acks=all. Any error code ends the run."""
+    """One idempotent producer that writes to one partition, or many to many, acks=all. Any error ends the run."""
 
     def __init__(self, bootstrap: str, load: Load, number: int) -> None:
         super().__init__(bootstrap)
-        batch = batch_of(load.batch_bytes, _init_producer_id(self.sock))
+        crowd = range(number, load.producers, load.connections)
+        batch = batch_of(
+            load.batch_bytes, ProducerGrant(CROWD_IDS_FROM, 0) if crowd else _init_producer_id(self.sock)
+        )
         self.sock.setblocking(False)
         self.records_per_request = batch.records
         self._batch_bytes = len(batch.encoded)
-        self._ring = FrameRing(load.topic, number % load.partitions, batch, load.in_flight)
+        self._ring = (
+            CrowdRing(load.topic, load.partitions, batch, crowd, load.turns_before)
+            if crowd
+            else FrameRing(load.topic, number % load.partitions, batch, load.in_flight)
+        )
         reply, self._error_at = produce_reply(load.topic)
         self._reply_bytes = len(reply)
         self._in_flight = load.in_flight

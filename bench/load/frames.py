@@ -1,9 +1,9 @@
 """Requests as bytes: frames that are built once, and patched many at a time.
 
-A Produce request of a run differs from the one before in correlation id, base sequence and checksum only.
-CRC-32C is linear over exclusive or, so the checksum for any sequence is that for sequence 0 combined with one
-table entry for each of the sequence's four bytes: a ring of frames is brought up to date by a few numpy
-operations, whatever the size of its batches.
+A Produce request of a run differs from the one before in correlation id, base sequence and checksum only; where
+many producers take turns, in producer id and partition, too. CRC-32C is linear over exclusive or, so the checksum
+for any sequence is that for sequence 0 combined with one table entry for each of the sequence's four bytes: a ring
+of frames is brought up to date by a few numpy operations, whatever the size of its batches.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ INT16, INT32, INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">
 _CORRELATION_AT: Final = 8
 _CRC_AT: Final = 17
 _CHECKED_AT: Final = 21
+_PRODUCER_ID_AT: Final = 43
 _SEQUENCE_AT: Final = 53
 _SMALL_FRAME_BYTES: Final = 4096
 _SMALL_FRAMES: Final = 1024
+CROWD_IDS_FROM: Final = 1 << 40  # beyond the ids that a server has given out
+_FAR_PRIME: Final = 2_654_435_761
 _TIMESTAMP_MS: Final = time.time_ns() // 1_000_000  # of today, or retention would take what is to be read
 
 
@@ -70,37 +73,71 @@ class FrameRing:
         self.view = memoryview(bytearray(frame * self.slots))
         self._frames = np.frombuffer(self.view, np.uint8).reshape(self.slots, len(frame))
         self._batch_at = len(head)
-        self._crc, self._crc_by_byte = _crc_tables(batch.encoded)
+        self._crc = crc32c(batch.encoded[_CHECKED_AT:])
+        self._sequence_crcs = _crc_tables(batch.encoded, _SEQUENCE_AT, 4)
 
     def refill(self, first_request: int) -> None:
         """Make the ring hold the requests from ``first_request`` on. All that it held must have been sent."""
         requests = first_request + np.arange(self.slots, dtype=np.int64)
-        sequences = requests * self.records_per_frame % SEQUENCE_MODULUS
-        crcs = np.full(self.slots, self._crc, np.uint32)
-        for place, by_byte in enumerate(self._crc_by_byte):
-            crcs ^= by_byte[sequences >> 8 * place & 0xFF]
+        self._put(requests, requests * self.records_per_frame % SEQUENCE_MODULUS, self._crc)
+
+    def _put(self, requests: Any, sequences: Any, crcs: Any) -> None:
+        """``crcs`` are those for base sequence 0."""
         self._patch(_CORRELATION_AT, requests & 0x7FFFFFFF)
         self._patch(self._batch_at + _SEQUENCE_AT, sequences)
-        self._patch(self._batch_at + _CRC_AT, crcs)
+        self._patch(self._batch_at + _CRC_AT, _changed(crcs, sequences, self._sequence_crcs))
 
-    def _patch(self, position: int, values: Any) -> None:
-        self._frames[:, position : position + 4] = values.astype(">u4").view(np.uint8).reshape(-1, 4)
+    def _patch(self, position: int, values: Any, width: int = 4) -> None:
+        as_bytes = values.astype(f">u{width}").view(np.uint8).reshape(-1, width)
+        self._frames[:, position : position + width] = as_bytes
 
 
-def _crc_tables(batch: bytes) -> tuple[int, list[Any]]:
-    """The checksum for base sequence 0, and what each value of each byte of a sequence changes in it."""
+class CrowdRing(FrameRing):
+    """Likewise, but each request is from another producer, or to another partition, until all have had their turn.
+
+    ``pairs`` are numbered through. Their order is one in which neighbours are far from each other, so that neither
+    side finds in its caches what it needs.
+    """
+
+    def __init__(self, topic: str, partitions: int, batch: Batch, pairs: range, turns_before: int) -> None:
+        super().__init__(topic, 0, batch, in_flight=1)
+        self._partitions, self._pairs, self._turns_before = partitions, pairs, turns_before
+        self._id_crcs = _crc_tables(batch.encoded, _PRODUCER_ID_AT, 8)
+
+    def refill(self, first_request: int) -> None:
+        requests = first_request + np.arange(self.slots, dtype=np.int64)
+        turns, number = np.divmod(requests, len(self._pairs))
+        pairs = self._pairs.start + number * _FAR_PRIME % len(self._pairs) * self._pairs.step
+        numbers, partitions = np.divmod(pairs, self._partitions)
+        producer_ids = CROWD_IDS_FROM + numbers
+        self._patch(self._batch_at - 8, partitions)  # between it and the batch there is the batch's length
+        self._patch(self._batch_at + _PRODUCER_ID_AT, producer_ids, 8)
+        crcs = _changed(self._crc, producer_ids ^ CROWD_IDS_FROM, self._id_crcs)
+        self._put(requests, (self._turns_before + turns) * self.records_per_frame % SEQUENCE_MODULUS, crcs)
+
+
+def _crc_tables(batch: bytes, field_at: int, field_bytes: int) -> list[Any]:
+    """What each bit pattern of each byte, flipped in a field of the batch, changes in its checksum."""
     checked = bytearray(batch[_CHECKED_AT:])
     crc = crc32c(checked)
     tables = []
-    for place in range(4):  # 0 is the last byte, the lowest
-        position = _SEQUENCE_AT - _CHECKED_AT + 3 - place
+    for place in range(field_bytes):  # 0 is the last byte, the lowest
+        position = field_at - _CHECKED_AT + field_bytes - 1 - place
         table = np.zeros(256, np.uint32)
         for bit in range(8):
-            checked[position] = 1 << bit
+            checked[position] ^= 1 << bit
             table[1 << bit : 2 << bit] = table[: 1 << bit] ^ np.uint32(crc ^ crc32c(checked))
-        checked[position] = 0
+            checked[position] ^= 1 << bit
         tables.append(table)
-    return crc, tables
+    return tables
+
+
+def _changed(crcs: Any, flipped: Any, tables: list[Any]) -> Any:
+    """The checksums after the bits of ``flipped`` were flipped in the field of ``tables``."""
+    found = np.zeros(len(flipped), np.uint32) ^ np.uint32(crcs)
+    for place, table in enumerate(tables):
+        found ^= table[flipped >> 8 * place & 0xFF]
+    return found
 
 
 def produce_head(topic: str, partition: int, batch_bytes: int) -> bytes:

@@ -7,6 +7,8 @@ import struct
 import pytest
 from bench.load import ONE_RECORD
 from bench.load.frames import (
+    CROWD_IDS_FROM,
+    CrowdRing,
     FrameRing,
     batch_of,
     fetch_reply_head,
@@ -68,6 +70,24 @@ def test_every_frame_of_a_lap_is_a_valid_request_with_the_next_sequence(
         written = validate_batch(partition.records)  # the checksum, too
         assert (written.producer_id, written.producer_epoch) == (GRANT.producer_id, GRANT.producer_epoch)
         assert written.base_sequence == request * batch.records % SEQUENCE_MODULUS
+
+
+def test_a_crowd_takes_turns_on_all_partitions() -> None:
+    batch, pairs = batch_of(ONE_RECORD, ProducerGrant(CROWD_IDS_FROM, 0)), range(1, 1500, 2)
+    ring = CrowdRing("orders", 10, batch, pairs, turns_before=3)
+    seen: dict[tuple[int, int], list[int]] = {}
+    for first_request in (0, ring.slots):
+        ring.refill(first_request)
+        for frame in frames_of(ring):
+            header, body_at = decode_request_header(frame)
+            (partition,) = produce.decode_request(header.api_version, frame[body_at:]).partitions
+            assert partition.records is not None
+            written = validate_batch(partition.records)  # the checksum, too
+            producer = written.producer_id - CROWD_IDS_FROM
+            seen.setdefault((producer, partition.partition), []).append(written.base_sequence)
+    assert sorted(seen) == sorted(divmod(pair, 10) for pair in pairs)
+    assert all(sequences == list(range(3, 3 + len(sequences))) for sequences in seen.values())
+    assert {len(sequences) for sequences in seen.values()} == {2, 3}
 
 
 def test_a_produce_reply_is_a_good_one_with_its_error_code_where_it_is_said_to_be() -> None:
