@@ -17,7 +17,7 @@ from bench.load.frames import INT32, request_head
 from bench.load.generate import generate
 from bench.results import Row, Section
 from bench.sections import Bench
-from bench.sections.serving import written
+from bench.sections.serving import Watched, watch, written
 from bench.servers import Server, semel
 from semel import Admin
 
@@ -28,6 +28,7 @@ _BATCH_BYTES, _SEGMENT_BYTES = 600, 1024  # a segment has no room for two
 _API_VERSIONS = 18
 _LOAD = Load("produce", _TOPIC, 1, 4, 5, ONE_RECORD)  # as in the section "requests", but on one partition
 _FILL_IN_FLIGHT = 100
+_PER_CORE = "req per core second"
 
 Note = Callable[[str, str, str, float], None]  # work, unit, contender, figure
 
@@ -67,7 +68,7 @@ def producers(bench: Bench) -> Section:
     ):
         _produce(bench, few, all_, note)
     rows = tuple(
-        Row(work, unit, dict(by_name), less_is_better=unit != "req/s")
+        Row(work, unit, dict(by_name), less_is_better=unit != _PER_CORE)
         for (work, unit), by_name in samples.items()
     )
     return Section(
@@ -77,8 +78,9 @@ def producers(bench: Bench) -> Section:
         "snapshot is taken when a segment is full: its figure is how long the request waits that fills it, for "
         "its answer comes after the snapshot; meanwhile another client asks for ApiVersions without a break, "
         "and its longest wait is the pause. Produce is the load of `requests` with the page cache trusted: by four "
-        "producers that are new to either server, and by all the known ones, which take turns, far ones after "
-        "each other, beside four.",
+        "producers that are new to either server, and by the known ones, who take turns, so that neighbours in "
+        "time are far from each other in memory. It is told for a second of the server's processor time, for a "
+        "difference of a few percent is less than the machine's own unrest.",
         rows,
         FEW,
         (ALL,),
@@ -138,7 +140,11 @@ def _asking(bootstrap: str) -> Iterator[list[float]]:
 def _produce(bench: Bench, few: Server, all_: Server, note: Note) -> None:
     """The same on either server, round by round, who begins alternating."""
     plan, count = bench.plan, bench.plan.known_producers
-    in_turn = replace(_LOAD, producers=count, requests=count // _LOAD.connections)
+    requests = count // _LOAD.connections
+    in_turn = {
+        FEW: replace(_LOAD, requests=requests, producers=_LOAD.connections),
+        ALL: replace(_LOAD, requests=requests, producers=count),
+    }
     for server in (few, all_):
         written(server, replace(_LOAD, seconds=plan.warm_up_s))
         Admin(server.bootstrap).alter_configs(_TOPIC, {"segment.bytes": None})
@@ -147,11 +153,14 @@ def _produce(bench: Bench, few: Server, all_: Server, note: Note) -> None:
         for server in order:
             os.sync()
             found = written(server, replace(_LOAD, seconds=plan.seconds))
-            note("produce, by four others", "req/s", server.name, found.measured.requests_per_s)
+            note("produce, by four others", _PER_CORE, server.name, _per_core(found))
         for server in order:
             os.sync()
-            if server is few:
-                figure = written(server, replace(_LOAD, requests=in_turn.requests)).measured
-            else:
-                figure = generate(server.bootstrap, replace(in_turn, turns_before=1 + number))
-            note("produce, by the known ones", "req/s", server.name, figure.requests_per_s)
+            load = in_turn[server.name]
+            turns = load.requests * load.connections // load.producers
+            found = watch(server, replace(load, turns_before=1 + number * turns))
+            note("produce, by the known ones", _PER_CORE, server.name, _per_core(found))
+
+
+def _per_core(found: Watched) -> float:
+    return found.measured.requests_per_s / found.server_busy

@@ -174,7 +174,7 @@ def written(server: Server, load: Load) -> Watched:
     load = replace(load, topic=f"written-{next(_numbers)}")
     server.create(load.topic, load.partitions)
     try:
-        watched = _watch(server, load)
+        watched = watch(server, load)
         stored = sum(server.end_offsets(load.topic, load.partitions))
     finally:
         server.delete(load.topic)
@@ -190,10 +190,11 @@ def _fill(bench: Bench, server: Server, load: Load) -> None:
 
 
 def _read(server: Server, load: Load) -> Watched:
-    return _watch(server, replace(load, topic=STORED_TOPIC))
+    return watch(server, replace(load, topic=STORED_TOPIC))
 
 
-def _watch(server: Server, load: Load) -> Watched:
+def watch(server: Server, load: Load) -> Watched:
+    """Run a load, and look how busy the server is."""
     cpu_s = started_s = 0.0
 
     def at_start() -> None:
