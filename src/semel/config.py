@@ -167,6 +167,12 @@ class ServerSettings:
         _integer(1),
         "how long a partition remembers a silent producer, by the server's clock",
     )
+    producer_lease_ms: int = _setting(
+        "producer.lease.ms",
+        24 * 3600 * 1000,
+        _integer(1),
+        "how long a leased producer id lives; kept with the cluster, another value must wait until no lease lives",
+    )
     producers_max: int = _setting(
         "max.producers",
         1_000_000,

@@ -5,6 +5,7 @@ Names follow Kafka's. Offsets ending in ``last_`` are inclusive, ``_end_`` exclu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
 PRODUCER_EPOCH_MAX: Final = 2**15 - 1
+LEASED_IDS_FROM: Final = 1 << 62  # producer ids from here on are leased, those below are not
 
 EARLIEST_TIMESTAMP: Final = -2  # ListOffsets: "the log start offset"
 LATEST_TIMESTAMP: Final = -1  # ListOffsets: "the high watermark, or the last stable offset"
@@ -36,3 +38,27 @@ class ProducerGrant:
 
     producer_id: int
     producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A leased producer id: who holds it may write until it is over, and is told so at once after that.
+
+    Whoever asked counts ``remaining_ms`` from before asking; the server counts from later. There is no
+    renewal: a lease that is resumed is still the same one.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    length_ms: int  # what every lease of the cluster has
+    remaining_ms: int
+    first_sequences: Mapping[TopicPartition, int]  # of the partitions asked for: where each one begins
+
+    @property
+    def grant(self) -> ProducerGrant:
+        return ProducerGrant(self.producer_id, self.producer_epoch)
+
+
+def is_leased(producer_id: int) -> bool:
+    """Whether the id is one of a lease: its number says so, in every log, tool and follower."""
+    return producer_id >= LEASED_IDS_FROM

@@ -20,7 +20,7 @@ from semel.client.model import (
     TopicMetadata,
 )
 from semel.errors import ErrorCode
-from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerGrant, TopicPartition
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant, TopicPartition
 from semel.wire.frames import Buffer
 
 _T = TypeVar("_T")
@@ -177,6 +177,15 @@ class Cluster:
         return self._run(
             self.inner.init_producer_id(transactional_id, producer_id, producer_epoch, timeout_ms)
         )
+
+    def lease_producer_id(
+        self,
+        tps: Iterable[TopicPartition],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> Lease | ProducerGrant:
+        """A leased producer id, or the rest of one; from brokers that know no leases, one without an end."""
+        return self._run(self.inner.lease_producer_id(tps, producer_id, producer_epoch))
 
     def write_fence(
         self, fences: Mapping[tuple[int, int], Iterable[TopicPartition]], *, coordinator_epoch: int = 0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION
 from semel.client.model import ProducerDescription
 from semel.client.routing import TRANSACTION, Again, Routing, by_topic, check_read, partitions_of
 from semel.errors import ConnectionLost, ErrorCode
-from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerGrant, TopicPartition
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant, TopicPartition
 from semel.wire import init_producer_id as init_producer_id_wire
 from semel.wire.api import ApiKey
+from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseAsked
+
+LEASE_TIMEOUT_MS: Final = 60_000  # of the transactions that such an id has none of
 
 
 class IdentityRequests(Routing):
@@ -58,12 +61,40 @@ class IdentityRequests(Routing):
         timeout_ms: int = 60_000,
     ) -> ProducerGrant:
         """A new producer id; or, with a name, that identity with its epoch raised (fences the older)."""
-        version = CLIENT_VERSION[ApiKey.INIT_PRODUCER_ID]
-        request = init_producer_id_wire.InitProducerIdRequest(
-            transactional_id, timeout_ms, producer_id, producer_epoch
+        answer = await self._init_producer_id(
+            InitProducerIdRequest(transactional_id, timeout_ms, producer_id, producer_epoch)
+        )
+        return ProducerGrant(answer.producer_id, answer.producer_epoch)
+
+    async def lease_producer_id(
+        self,
+        tps: Iterable[TopicPartition],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> Lease | ProducerGrant:
+        """A leased producer id for these partitions; or, with an id and its epoch, the rest of that lease.
+
+        From brokers that know no leases, and for an id that is none, an id without an end. Count what remains
+        of a lease from BEFORE the call.
+        """
+        request = InitProducerIdRequest(None, LEASE_TIMEOUT_MS, producer_id, producer_epoch)
+        request.lease = LeaseAsked(tuple(dict.fromkeys(tps)))
+        answer = await self._init_producer_id(request)
+        if answer.lease is None:
+            return ProducerGrant(answer.producer_id, answer.producer_epoch)
+        return Lease(
+            answer.producer_id,
+            answer.producer_epoch,
+            answer.lease.length_ms,
+            answer.lease.remaining_ms,
+            answer.lease.first_sequences,
         )
 
-        async def ask() -> ProducerGrant:
+    async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        version = CLIENT_VERSION[ApiKey.INIT_PRODUCER_ID]
+        transactional_id = request.transactional_id
+
+        async def ask() -> InitProducerIdResponse:
             node_id = BOOTSTRAP
             if transactional_id is not None:
                 node_id = await self._coordinator(TRANSACTION, transactional_id)
@@ -74,7 +105,7 @@ class IdentityRequests(Routing):
             if answer.error_code:
                 self._coordinators.pop((TRANSACTION, transactional_id or ""), None)
             check_read(answer.error_code, "ask for a producer id", transactional_id or "")
-            return ProducerGrant(answer.producer_id, answer.producer_epoch)
+            return answer
 
         return await self.retried(ask)
 

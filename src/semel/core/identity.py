@@ -23,7 +23,7 @@ from semel.core.decision import Decision, StateRecord
 from semel.errors import ErrorCode
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX, ProducerGrant
 
-BLOCK_IDS: Final = 1000
+BLOCK_IDS: Final = 100
 IDENTITY_NAME_BYTES_MAX: Final = 1024
 IDENTITIES_MAX: Final = 100_000
 

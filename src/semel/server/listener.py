@@ -29,6 +29,7 @@ SCRATCH_BYTES: Final = 256 * 1024
 FRAME_POOL_BYTES: Final = 16 * 1024 * 1024
 _BACKLOG: Final = 512
 _SWEEP_S: Final = 1.0
+_LEASE_TICK_S: Final = 1.0
 
 
 class Listener:
@@ -51,6 +52,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._lease_clock: asyncio.Task[None] | None = None
         self._resume_scheduled = False
         self._none_left = asyncio.Event()
         self._none_left.set()
@@ -67,6 +69,7 @@ class Listener:
         )
         self._sweeper = self.loop.create_task(self._sweep())
         self._upkeep = self.loop.create_task(self._maintain())
+        self._lease_clock = self.loop.create_task(self._expire_leases())
         port: int = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
         return self.address
@@ -74,7 +77,7 @@ class Listener:
     async def stop(self) -> None:
         """Accept nothing new, answer what is open within ``max.shutdown.ms``, close."""
         assert self._server is not None
-        for task in (self._sweeper, self._upkeep):
+        for task in (self._sweeper, self._upkeep, self._lease_clock):
             if task is not None:
                 task.cancel()
         self._server.close()
@@ -150,6 +153,18 @@ class Listener:
                     connection.close(f"a request did not arrive within {arrival_s:g} s")
                 elif now_s - connection.active_at_s > idle_s and not connection.owes_answers:
                     connection.close(f"idle for {idle_s:g} s")
+
+    async def _expire_leases(self) -> None:
+        producer_ids = self.broker.storage.producer_ids
+        period_s = min(_LEASE_TICK_S, self.settings.producer_lease_ms / 4000)
+        while True:
+            await asyncio.sleep(period_s)
+            try:
+                to_sync = producer_ids.expire_leases(self.wall_clock_ms())
+                if to_sync is not None:
+                    self.durability.request([to_sync.partition], producer_ids.judge_by_log)
+            except Exception:
+                log.exception("no lease expired; the next round tries again")
 
     async def _maintain(self) -> None:
         while True:

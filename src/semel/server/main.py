@@ -137,6 +137,7 @@ def open_storage(settings: ServerSettings, open_files_max: int) -> Storage:
         partitions_max=settings.partitions_max,
         cold_files_max=cold_files_max(open_files_max),
         producers_max=settings.producers_max,
+        producer_lease_ms=settings.producer_lease_ms,
         offset_metadata_bytes_max=settings.offset_metadata_max_bytes,
     )
     storage = Storage.open(settings.data_dir, settings=storage_settings, now_ms=time.time_ns() // 1_000_000)

@@ -68,11 +68,16 @@ class Beside:
         self.known.pop(producer_id, None)
         self.appended_at.pop(producer_id, None)
 
-    def expire(self, before_ms: int) -> None:
-        old = {producer_id for producer_id, at_ms in self.appended_at.items() if at_ms < before_ms}
+    def expire(self, before_ms: int, expired_below: int) -> None:
+        """Leased ids go by their numbers, all others by their last append."""
+        old = {
+            one
+            for one, at_ms in self.appended_at.items()
+            if (one < expired_below if one >= LEASED else at_ms < before_ms)
+        }
         swept = 0
         for end in range(len(self.rows), 0, -100):
-            swept += self.rows.sweep(before_ms, max(0, end - 100), end)
+            swept += self.rows.sweep(before_ms, expired_below, max(0, end - 100), end)
         assert swept == len(old)
         for producer_id in old:
             del self.known[producer_id], self.appended_at[producer_id]
@@ -83,6 +88,7 @@ class Beside:
     def check(self) -> None:
         assert len(self.rows) == len(self.known)
         assert {id_of(row): bytes(row) for row in self.rows} == self.known
+        assert set(self.rows.leased_ids()) == {one for one in self.known if one >= LEASED}
         for producer_id, row in self.known.items():
             place = self.rows.find(producer_id)
             assert place is not None
@@ -102,7 +108,7 @@ def test_the_map_does_what_a_dict_does(script: list[tuple[str, int, int]]) -> No
         if what == "freeze":
             both.freeze()
         elif what == "expire":
-            both.expire(both.now_ms - count)
+            both.expire(both.now_ms - count, LEASED + first % 300)
         else:
             for producer_id in range(first, first + count):
                 getattr(both, what)(producer_id)
@@ -125,7 +131,7 @@ def test_memory_follows_the_number_of_ids_down() -> None:
     rows = SlabMap()
     for producer_id in range(5 * SLAB_ROWS):
         put(rows, producer_id, producer_id)
-    assert rows.sweep(4 * SLAB_ROWS, 0, len(rows)) == 4 * SLAB_ROWS
+    assert rows.sweep(4 * SLAB_ROWS, LEASED, 0, len(rows)) == 4 * SLAB_ROWS
     assert [len(slab) for slab in rows.freeze()] == [SLAB_BYTES]
 
 

@@ -174,9 +174,11 @@ def test_the_state_logs_stay_small(open_storage, crashed, monkeypatch) -> None:
     assert storage.metadata_log.partition.size_bytes < 20_000
     after = open_storage(crashed(storage, "crashed"))
     assert after.groups.get("g", name).committed_offset == 399
-    assert after.identities.get("identity").producer_epoch == 399
+    assert after.producer_ids.identities.get("identity").producer_epoch == 399
     assert after.topics.get("t").topic_id == UUID(int=77)
-    assert list(after.identities.live_records()) == list(storage.identities.live_records())
+    assert list(after.producer_ids.identities.live_records()) == list(
+        storage.producer_ids.identities.live_records()
+    )
 
 
 def test_there_is_a_bound_on_topics_and_partitions(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def put_marker(
     slab[at : at + ROW_BYTES] = encode_row(id_of(row), entry)
 
 
-def id_of(row: Row) -> int:
-    (producer_id,) = _ID.unpack_from(row)
+def id_of(slab: Row, at: int = 0) -> int:
+    (producer_id,) = _ID.unpack_from(slab, at)
     return int(producer_id)
 
 

@@ -17,12 +17,14 @@ from typing import Final, TypeAlias
 
 from semel.core.producer_state.row import ROW_BYTES, Row, id_of, new_row
 from semel.core.producer_state.slot_index import NO_SLOT, SLAB_ROWS, SLAB_SHIFT, SlotIndex
+from semel.types import LEASED_IDS_FROM, is_leased
 
 Place: TypeAlias = tuple[bytearray, int, int]  # a slab, where in it a row begins, and the row's slot
 
 SLAB_BYTES: Final = SLAB_ROWS * ROW_BYTES
 _IN_SLAB: Final = SLAB_ROWS - 1
 _RECENT_MAX: Final = 128
+_LEASED_FROM_BYTE: Final = LEASED_IDS_FROM >> 56
 
 
 class SlabMap:
@@ -97,13 +99,27 @@ class SlabMap:
         if slot != NO_SLOT:
             self._remove(producer_id, slot)
 
-    def sweep(self, before_ms: int, from_slot: int, to_slot: int) -> int:
-        """Forget the ids in these slots whose last append is older than ``before_ms``; how many."""
+    def leased_ids(self) -> Iterator[int]:
+        """A look at each row's first byte tells: leased ids are those from 2^62 on."""
+        for slab in self._slabs:
+            for n, first_byte in enumerate(slab[::ROW_BYTES]):
+                if first_byte >= _LEASED_FROM_BYTE:
+                    yield id_of(slab, n * ROW_BYTES)
+
+    def sweep(self, before_ms: int, leases_expired_below: int, from_slot: int, to_slot: int) -> int:
+        """Forget, in these slots, leased ids below that number, and others last appended before ``before_ms``.
+
+        How many it were.
+        """
         times = self._last_append_ms
         swept = 0
         for slot in range(min(to_slot, len(times)) - 1, from_slot - 1, -1):
-            if times[slot] < before_ms:
-                self._remove(id_of(self._row(slot)), slot)
+            producer_id = id_of(self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES)
+            is_over = (
+                producer_id < leases_expired_below if is_leased(producer_id) else times[slot] < before_ms
+            )
+            if is_over:
+                self._remove(producer_id, slot)
                 swept += 1
         return swept
 

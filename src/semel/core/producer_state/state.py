@@ -3,7 +3,8 @@
 Invariants:
 - The state is a function of the batches below ``end_offset``: a snapshot with the tail replayed equals a
   replay of everything. Only :meth:`expire` takes from it.
-- An id expires by the SERVER's time of its last append, which is no part of a snapshot: after a restart
+- A leased id goes only once its lease is over; nothing is judged by it any more then.
+- Any other id expires by the SERVER's time of its last append, which is no part of a snapshot: after a restart
   every id lives for the full span again. Kafka goes by the records' timestamps, and so forgets at once
   whoever loads old data.
 """
@@ -28,7 +29,7 @@ from semel.core.producer_state.slab import SlabMap, rows_in
 from semel.core.producer_state.verdict import APPEND, Verdict, is_next, judge
 from semel.record.batch import BatchHeader
 from semel.sequence import advance
-from semel.types import NO_PRODUCER_ID
+from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID
 
 _SWEPT_AT_ONCE: Final = 1024  # slots, between which other work goes on
 
@@ -140,8 +141,12 @@ class ProducerState:
         else:
             self._rows.put_back(producer_id, before)
 
-    def expire(self, before_ms: int) -> Iterator[int]:
-        """Forget every id whose last append is older than ``before_ms``.
+    def leased_ids(self) -> Iterator[int]:
+        """Those of its ids that are leased."""
+        return self._rows.leased_ids()
+
+    def expire(self, before_ms: int, leases_expired_below: int = LEASED_IDS_FROM) -> Iterator[int]:
+        """Forget the leases that are over, and every other id whose last append is older than ``before_ms``.
 
         In steps, between which anything may happen; each gives how many it forgot. From the last slot to the
         first: what takes the place of a forgotten row comes from the end, and was looked at already or is new.
@@ -149,5 +154,5 @@ class ProducerState:
         end = len(self._rows)
         while end > 0:
             start = max(0, end - _SWEPT_AT_ONCE)
-            yield self._rows.sweep(before_ms, start, end)
+            yield self._rows.sweep(before_ms, leases_expired_below, start, end)
             end = start

@@ -3,6 +3,8 @@
 | the batch                                            | verdict                | on the wire        |
 |------------------------------------------------------|------------------------|--------------------|
 | has no producer id                                   | `Append`               | 0                  |
+| of a leased id whose lease is over, any sequence     | `LeaseExpired`         | 59                 |
+| of a leased id never granted, any sequence           | `UnknownProducer`      | 59                 |
 | of an unknown id, starts at 0                        | `Append`               | 0                  |
 | of an unknown id, starts elsewhere                   | `UnknownProducer`      | 59                 |
 | of a lower epoch                                     | `InvalidProducerEpoch` | 47                 |
@@ -19,6 +21,10 @@ magnitude (:mod:`semel.sequence`): after 2^31-1 comes 0. A duplicate vouches for
 the content. Kafka (``ProducerAppendInfo.checkSequence``, KIP-98) differs in three rows: it takes any first
 sequence of an unknown id, and answers 45 for old duplicates and for straddling batches, on which stock
 clients raise their epoch and send the rows again. 87 is what they take as final (``docs/clients.md``).
+
+The two rows of leased ids come before all others, whatever is remembered of the id: when a batch was stored, its
+answer lost, the lease over and the entry gone, the copy that arrives late would else be new, as it starts at 0.
+Stock ids are no leases and have no such end; one that is forgotten may begin again at 0.
 """
 
 from __future__ import annotations
@@ -26,11 +32,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from semel.core.lease import LiveLeases
 from semel.core.producer_state.entry import ProducerEntry
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
-from semel.types import NO_PRODUCER_ID
+from semel.types import NO_PRODUCER_ID, is_leased
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,15 @@ class UnknownProducer:
     got_sequence: int
 
 
-Refusal: TypeAlias = OutOfOrderSequence | Straddling | InvalidProducerEpoch | UnknownProducer
+@dataclass(frozen=True, slots=True)
+class LeaseExpired:
+    """The lease of the id is over, and so are all below ``expired_below``: nothing more is stored under it."""
+
+    producer_id: int
+    expired_below: int
+
+
+Refusal: TypeAlias = OutOfOrderSequence | Straddling | InvalidProducerEpoch | UnknownProducer | LeaseExpired
 Verdict: TypeAlias = Append | Duplicate | Refusal
 
 APPEND = Append()
@@ -116,6 +131,17 @@ def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
     return Duplicate(None)
 
 
+def judge_lease(
+    producer_id: int, base_sequence: int, leases: LiveLeases
+) -> LeaseExpired | UnknownProducer | None:
+    """What is wrong with a leased id itself, before its batch is looked at; ``None`` while its lease lives."""
+    if producer_id < leases.expired_below:
+        return LeaseExpired(producer_id, leases.expired_below)
+    if producer_id >= leases.granted_below:
+        return UnknownProducer(producer_id, base_sequence)
+    return None
+
+
 def judge_marker(
     entry: ProducerEntry | None, producer_epoch: int
 ) -> Append | Duplicate | InvalidProducerEpoch:
@@ -143,7 +169,7 @@ def error_code(verdict: Verdict) -> ErrorCode:
             return ErrorCode.INVALID_RECORD
         case InvalidProducerEpoch():
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        case UnknownProducer():
+        case UnknownProducer() | LeaseExpired():
             return ErrorCode.UNKNOWN_PRODUCER_ID
 
 
@@ -161,4 +187,8 @@ def explain(verdict: Verdict) -> str | None:
         case InvalidProducerEpoch(current, got):
             return f"producer epoch {got} is fenced by epoch {current}"
         case UnknownProducer(producer_id, got):
+            if is_leased(producer_id):
+                return f"producer id {producer_id} was never leased"
             return f"producer id {producer_id} is not known here, and its sequence {got} is not a first one"
+        case LeaseExpired(producer_id, expired_below):
+            return f"the lease of producer id {producer_id} is over, as are all below {expired_below}"

@@ -1,7 +1,9 @@
 """InitProducerId: the right to write, as ``core/identity.py`` decides it; durable before it is told.
 
 Three requests in one: no name and no id, a fresh id; a name (Kafka's transactional id), the identity of that
-name with a risen epoch; an id and its epoch, that id with the epoch raised once (the others are fenced).
+name with a risen epoch; an id and its epoch, that id with the epoch raised once (the others are fenced). A lease
+is asked for by a tagged field, and answered with one; whoever asks for it under a name gets no lease, for a name
+has no end.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from semel.core.identity import Refused
 from semel.errors import ErrorCode
 from semel.server.outcome import AfterSync, Answer, Call, Outcome
-from semel.types import ProducerGrant
+from semel.types import Lease, ProducerGrant
 from semel.wire import init_producer_id
 from semel.wire.frames import Buffer
-from semel.wire.init_producer_id import InitProducerIdResponse
+from semel.wire.init_producer_id import InitProducerIdResponse, LeaseGranted
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
@@ -26,7 +28,11 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     request = init_producer_id.decode_request(call.api_version, body)
     version = call.api_version
     submitted = broker.storage.init_producer(
-        request.transactional_id, request.producer_id, request.producer_epoch, now_ms=call.now_ms
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        None if request.lease is None else request.lease.partitions,
+        now_ms=call.now_ms,
     )
     partition = broker.storage.metadata_log.partition
 
@@ -36,6 +42,12 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             response = InitProducerIdResponse(ErrorCode.KAFKA_STORAGE_ERROR)
         elif isinstance(granted, ProducerGrant):
             response = InitProducerIdResponse(ErrorCode.NONE, granted.producer_id, granted.producer_epoch)
+        elif isinstance(granted, Lease):
+            response = InitProducerIdResponse(ErrorCode.NONE, granted.producer_id, granted.producer_epoch)
+            if request.lease is not None:
+                response.lease = LeaseGranted(
+                    granted.length_ms, granted.remaining_ms, dict(granted.first_sequences)
+                )
         else:
             assert isinstance(granted, Refused)
             code = granted.error_code

@@ -14,6 +14,7 @@ from semel.core.producer_state.state import ProducerState
 from semel.core.producer_state.verdict import Duplicate, Verdict
 from semel.record.batch import BatchHeader
 from semel.server.storage.outcome import Incoming
+from semel.types import LEASED_IDS_FROM
 
 
 class AppendGroup:
@@ -25,6 +26,7 @@ class AppendGroup:
         "buffers",
         "end_offset",
         "headers",
+        "new_leases",
         "room",
         "size_bytes",
         "slots",
@@ -33,6 +35,7 @@ class AppendGroup:
     def __init__(self, end_offset: int, room: Room) -> None:
         self.buffers: list[memoryview] = []
         self.headers: list[BatchHeader] = []
+        self.new_leases: list[int] = []  # leased ids that the partition did not know
         self.slots: list[int] = []  # whose outcome depends on the write
         self.size_bytes = 0
         self._first_offset = self.end_offset = end_offset
@@ -44,7 +47,10 @@ class AppendGroup:
         return self.room.fits(self.size_bytes + len(incoming.batches), self.end_offset + records - 1)
 
     def add(self, batch: memoryview, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
-        self._before.append(producers.apply(header, self.end_offset, now_ms))
+        before = producers.apply(header, self.end_offset, now_ms)
+        self._before.append(before)
+        if before is None and header.producer_id >= LEASED_IDS_FROM:
+            self.new_leases.append(header.producer_id)
         self.buffers.append(batch)
         self.headers.append(header)
         self.size_bytes += len(batch)
@@ -61,6 +67,9 @@ class AppendGroup:
         while len(self.buffers) > batches:
             self.size_bytes -= len(self.buffers.pop())
             header = self.headers.pop()
-            producers.restore(header.producer_id, self._before.pop())
+            before = self._before.pop()
+            producers.restore(header.producer_id, before)
+            if before is None and header.producer_id >= LEASED_IDS_FROM:
+                self.new_leases.pop()
             self.end_offset -= header.last_offset_delta + 1
             producers.end_offset = self.end_offset

@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
+from semel.core.lease import LiveLeases
 from semel.core.log import leader_epochs as epochs_of
 from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
@@ -37,9 +38,12 @@ from semel.core.producer_state.verdict import (
     APPEND,
     Append,
     Duplicate,
+    LeaseExpired,
+    UnknownProducer,
     Verdict,
     error_code,
     explain,
+    judge_lease,
     judge_marker,
 )
 from semel.errors import ErrorCode
@@ -66,7 +70,7 @@ from semel.server.storage.recovery_point import RecoveryPoint
 from semel.server.storage.segment import Segment, TornWrite
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.time_search import first_at_or_after
-from semel.types import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition, is_leased
 
 # No partition of this server can be opened then, and none must be taken for damaged.
 _NOT_ITS_FAULT: Final = frozenset(
@@ -96,6 +100,7 @@ class Partition:
         clean: bool,
         log_starts: LogStarts,
         producer_bound: ProducerBound,
+        leases: LiveLeases,
         now_ms: int,
     ) -> None:
         """Open the partition's folder, recover what is in it, and be ready."""
@@ -106,6 +111,7 @@ class Partition:
         self._folder = data_dir / folder_of(name)
         self._durable = durable
         self._log_starts = log_starts
+        self._leases = leases
         self._snapshots = SnapshotFiles(file_system, self._folder)
         self._sync_lock = Lock()
         self._snapshot_due: FrozenProducers | None = None
@@ -140,6 +146,7 @@ class Partition:
         self._producers: ProducerState = opened.producers
         self._share = BoundShare(producer_bound)
         self._share.update(len(self._producers))
+        self._share.use(self._producers.leased_ids())
         self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
@@ -257,13 +264,15 @@ class Partition:
             if refused is not None:
                 group.take_back(batches_before, producers)
                 return self._outcome(refused.error_code, error_message=refused.reason)
-            verdict = producers.judge(header)
+            producer_id = header.producer_id
+            bad_lease = self._judge_lease(header) if producer_id >= LEASED_IDS_FROM else None
+            verdict = bad_lease or producers.judge(header)
             if verdict is not APPEND:
                 group.take_back(batches_before, producers)
-                if group.bears(verdict, header.producer_id):
+                if group.bears(verdict, producer_id):
                     group.slots.append(slot)
                 return self._refuse(verdict, group.end_offset)
-            if header.producer_id != NO_PRODUCER_ID and self._is_one_too_many(header.producer_id):
+            if producer_id != NO_PRODUCER_ID and self._is_one_too_many(producer_id):
                 group.take_back(batches_before, producers)
                 return self._one_too_many()
             batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
@@ -279,6 +288,9 @@ class Partition:
             None,
             APPEND,
         )
+
+    def _judge_lease(self, header: BatchHeader) -> LeaseExpired | UnknownProducer | None:
+        return judge_lease(header.producer_id, header.base_sequence, self._leases)
 
     def _refuse(self, verdict: Verdict, end_offset: int) -> AppendOutcome:
         """A duplicate's answer waits for everything before ``end_offset``: its original may not be synced."""
@@ -303,6 +315,8 @@ class Partition:
             for slot in group.slots:
                 outcomes[slot] = self._storage_error(str(error))
             return
+        if group.new_leases:
+            self._share.use(group.new_leases)
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
         for header in group.headers:
             self._note(header, self.log_end_offset, append_time_ms)
@@ -311,7 +325,8 @@ class Partition:
         """Fence a producer: append the control batch unless its epoch is current already, or refused."""
         if self._offline_reason is not None:
             return self._storage_error(self._offline_reason)
-        verdict = judge_marker(self._producers.get(header.producer_id), header.producer_epoch)
+        known = self._producers.get(header.producer_id)
+        verdict = self._judge_marker(known, header)
         if not isinstance(verdict, Append):
             code = ErrorCode.NONE if isinstance(verdict, Duplicate) else error_code(verdict)
             message = None if isinstance(verdict, Duplicate) else explain(verdict)
@@ -332,8 +347,18 @@ class Partition:
             return self._storage_error(str(error))
         self._note(header, base_offset)
         self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
+        if known is None and is_leased(header.producer_id):
+            self._share.use([header.producer_id])
         self._share.update(len(self._producers))
         return self._outcome(ErrorCode.NONE, base_offset=base_offset, sync_offset=self.log_end_offset)
+
+    def _judge_marker(self, known: ProducerEntry | None, header: BatchHeader) -> Verdict:
+        """A lease that is over needs no fence: it is shut out as a whole."""
+        if is_leased(header.producer_id):
+            refused = self._judge_lease(header)
+            if refused is not None:
+                return Duplicate(None) if isinstance(refused, LeaseExpired) else refused
+        return judge_marker(known, header.producer_epoch)
 
     # Syncing
 
@@ -475,8 +500,11 @@ class Partition:
         return count
 
     def expire_producers(self, before_ms: int) -> Iterator[int]:
-        """Forget the producers that appended nothing since ``before_ms``, in steps; each gives how many."""
-        for expired in self._producers.expire(before_ms):
+        """Forget whoever appended nothing since ``before_ms``, and the leases that are over.
+
+        In steps; each gives how many.
+        """
+        for expired in self._producers.expire(before_ms, self._leases.expired_below):
             self._share.update(len(self._producers))
             yield expired
 
@@ -609,7 +637,7 @@ class Partition:
 
     def _is_one_too_many(self, producer_id: int) -> bool:
         known = self._producers
-        return producer_id not in known and not self._share.has_room(len(known))
+        return producer_id not in known and not self._share.has_room(len(known), producer_id)
 
     def _one_too_many(self) -> AppendOutcome:
         return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)

@@ -2,11 +2,17 @@
 
 Invariant: a known producer is never forgotten to make room for a new one; that would turn its next repeat
 into a second copy. New ones are refused until old ones have expired, with an error that says to come again.
+
+A lease has room kept for as many pairs as it asked for partitions: where it then writes is its own affair, and
+beyond that it takes what room there is, like everybody else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from semel.types import is_leased
 
 
 @dataclass(slots=True)
@@ -15,6 +21,37 @@ class ProducerBound:
 
     known_max: int
     known: int = 0
+    reserved: int = 0  # for leases, and not used yet
+    _kept: dict[int, int] = field(default_factory=dict)  # for which lease, how much: never 0
+
+    @property
+    def free(self) -> int:
+        return max(0, self.known_max - self.known - self.reserved)
+
+    def reserve(self, producer_id: int, room: int) -> None:
+        """Keep room for a new lease."""
+        self._kept[producer_id] = room
+        self.reserved += room
+
+    def keeps_for(self, producer_id: int) -> bool:
+        """Whether some of a lease's room is left."""
+        return producer_id in self._kept
+
+    def use(self, producer_id: int) -> None:
+        """A lease has written to one more partition."""
+        kept = self._kept.get(producer_id)
+        if kept is None:
+            return
+        self.reserved -= 1
+        if kept > 1:
+            self._kept[producer_id] = kept - 1
+        else:
+            del self._kept[producer_id]
+
+    def release_below(self, expired_below: int) -> None:
+        """The leases below are over."""
+        for producer_id in [one for one in self._kept if one < expired_below]:
+            self.reserved -= self._kept.pop(producer_id)
 
 
 class BoundShare:
@@ -26,15 +63,23 @@ class BoundShare:
         self._bound = bound
         self._known = 0
 
-    def has_room(self, known: int) -> bool:
-        """Whether this partition, which knows ``known`` producers by now, may come to know one more."""
-        return self._bound.known - self._known + known < self._bound.known_max
+    def has_room(self, known: int, producer_id: int) -> bool:
+        """Whether this partition, which knows ``known`` producers by now, may come to know this one too."""
+        bound = self._bound
+        if is_leased(producer_id) and bound.keeps_for(producer_id):
+            return True
+        return bound.known - self._known + known + bound.reserved < bound.known_max
 
     def update(self, known: int) -> None:
         """The partition knows so many producers now."""
         if known != self._known:  # a new partition, opened by another thread, leaves the sum alone
             self._bound.known += known - self._known
             self._known = known
+
+    def use(self, leased_ids: Iterable[int]) -> None:
+        """These leases have written here for the first time."""
+        for producer_id in leased_ids:
+            self._bound.use(producer_id)
 
     @property
     def refusal(self) -> str:

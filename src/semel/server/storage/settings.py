@@ -17,6 +17,7 @@ class StorageSettings:
     default_config: LogConfig = field(default_factory=LogConfig)
     producer_id_expiration_ms: int = _DAY_MS
     producers_max: int = 1_000_000  # of all partitions
+    producer_lease_ms: int = _DAY_MS
     offset_metadata_bytes_max: int = 4096
     cold_files_max: int = 1000  # of full segments, held open; the others are opened when they are read
     topics_max: int = 10_000

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,10 +19,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
-from semel.core import identity
 from semel.core.decision import Decision, LogBacked
 from semel.core.group import Codes, CommitOffsets, ForgetTopic, Groups
-from semel.core.identity import IdBlock, Identities, InitProducer
 from semel.core.log.config import LogConfig
 from semel.core.log.names import (
     CLEAN_SHUTDOWN,
@@ -51,6 +50,8 @@ from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import ProducerBound
+from semel.server.storage.producer_ids import ProducerIds
+from semel.server.storage.producer_ids import Response as ProducerIdResponse
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
@@ -60,7 +61,9 @@ _VERSION_PROPERTY: Final = "semel.format.version"
 _INTERNAL_IDS: Final = {METADATA_TOPIC: UUID(int=2), GROUP_OFFSETS_TOPIC: UUID(int=3)}
 _INTERNAL_CONFIG: Final = LogConfig(retention_ms=-1, segment_bytes=64 << 20, segment_ms=2**62)
 
-_NO_IDS: Final = identity.Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no producer ids could be claimed")
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class Storage:
@@ -73,6 +76,7 @@ class Storage:
         settings: StorageSettings,
         now_ms: int,
         new_uuid: Callable[[], UUID],
+        monotonic_ms: Callable[[], int],
     ) -> None:
         """Use :meth:`open`."""
         self.data_dir = data_dir
@@ -92,12 +96,14 @@ class Storage:
         self.topics = Topics(settings.default_config)
         for internal, topic_id in _INTERNAL_IDS.items():
             self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
-        self.identities = Identities()
+        self.producer_ids = ProducerIds(
+            self._producer_bound, settings.producer_lease_ms, monotonic_ms, lambda: new_uuid().int
+        )
         self.groups = Groups(settings.offset_metadata_bytes_max)
-        states: list[LogBacked] = [self.topics, self.identities]
+        states: list[LogBacked] = [self.topics, self.producer_ids.identities, self.producer_ids.leases]
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
         self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
-        self._free_ids = IdBlock(0, 0)
+        self.producer_ids.begin(self._metadata)
         self._remove_orphans()
         for topic in self.topics:
             for number in range(topic.partition_count):
@@ -114,14 +120,21 @@ class Storage:
         *,
         now_ms: int,
         new_uuid: Callable[[], UUID] = uuid4,
+        monotonic_ms: Callable[[], int] = _monotonic_ms,
     ) -> Storage:
         """Lock the folder, recover what is in it, and be ready. ``StorageError`` says why not.
 
-        ``new_uuid`` is where every new id comes from: nothing else here is random.
+        ``new_uuid`` is where every new id comes from: nothing else here is random. ``monotonic_ms`` is a clock
+        that only goes forward, and counts the lives of leases; for all else time is the wall clock's ``now_ms``.
         """
         try:
             return cls(
-                data_dir, file_system or OsFileSystem(), settings or StorageSettings(), now_ms, new_uuid
+                data_dir,
+                file_system or OsFileSystem(),
+                settings or StorageSettings(),
+                now_ms,
+                new_uuid,
+                monotonic_ms,
             )
         except OSError as error:
             raise StorageError(f"data folder {data_dir} cannot be used: {error}") from error
@@ -160,19 +173,12 @@ class Storage:
         name: str | None = None,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
+        lease_partitions: tuple[TopicPartition, ...] | None = None,
         *,
         now_ms: int,
-    ) -> Submitted[identity.Response]:
-        """Grant the right to write (InitProducerId)."""
-        if self._free_ids.first_id == self._free_ids.end_id:
-            claimed = self._metadata.submit(self.identities.claim(), now_ms)  # durable before any grant is
-            if claimed.error_message is not None:
-                return Submitted(_NO_IDS, 0, claimed.error_message)
-            self._free_ids = claimed.response
-        fresh_id = self._free_ids.first_id
-        self._free_ids = IdBlock(fresh_id + 1, self._free_ids.end_id)
-        request = InitProducer(fresh_id, name, producer_id, producer_epoch)
-        return self._metadata.submit(self.identities.decide(request, now_ms), now_ms)
+    ) -> Submitted[ProducerIdResponse]:
+        """Grant the right to write (InitProducerId); as a lease if partitions are named for one."""
+        return self.producer_ids.init(name, producer_id, producer_epoch, lease_partitions, now_ms)
 
     def commit_offsets(self, request: CommitOffsets, *, now_ms: int) -> Submitted[Codes]:
         """Keep a group's offsets (OffsetCommit)."""
@@ -328,6 +334,7 @@ class Storage:
             now_ms=now_ms,
             log_starts=self._log_starts,
             producer_bound=self._producer_bound,
+            leases=self.producer_ids.live_leases,
         )
 
     async def _grow(

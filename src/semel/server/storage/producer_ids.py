@@ -1,0 +1,155 @@
+"""Producer ids and leases as one server hands them out: two log-backed cores, and what they share.
+
+Invariants:
+- A grant is told only once it is durable; so is a refusal that rests on another grant.
+- That leases are over is durable before any partition judges by it: what one was told to be over stays over,
+  whoever starts next.
+- A lease finds the room that it asked for: it is kept free among all that the server can remember of producers.
+
+Wall-clock time enters as ``now_ms``. Lives are counted by ``monotonic_ms``, for the wall clock may step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from semel.core import identity
+from semel.core.decision import Decision
+from semel.core.identity import IdBlock, Identities, InitProducer, Refused
+from semel.core.lease import STARTING_EPOCHS, LeaseRequest, Leases, LiveLeases
+from semel.errors import ErrorCode, StorageError
+from semel.server.storage.producer_bound import ProducerBound
+from semel.server.storage.state_log import StateLog, Submitted
+from semel.types import (
+    LEASED_IDS_FROM,
+    NO_PRODUCER_ID,
+    Lease,
+    TopicPartition,
+    is_leased,
+)
+
+Response: TypeAlias = identity.Response | Lease
+_NO_IDS: Final = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no producer ids could be claimed")
+
+
+class ProducerIds:
+    """Who may write, for how long, and room for what is to be remembered of them."""
+
+    def __init__(
+        self,
+        bound: ProducerBound,
+        lease_ms: int,
+        monotonic_ms: Callable[[], int],
+        random_bits: Callable[[], int],
+    ) -> None:
+        """Read the log into ``identities`` and ``leases``, then :meth:`begin`."""
+        self.identities: Final = Identities()
+        self.leases: Final = Leases()
+        self.live_leases: Final = LiveLeases()  # what the partitions judge by
+        self.leases_refused = 0  # for want of room
+        self._bound = bound
+        self._lease_ms = lease_ms
+        self._monotonic_ms = monotonic_ms
+        self._random_bits = random_bits
+        self._log: StateLog
+        self._free_ids = IdBlock(0, 0)
+        self._durable_from = 0  # of the log: then the newest expiry is durable
+
+    def begin(self, log: StateLog) -> None:
+        """The cores have been read from ``log``, all of which is durable. Every lease has its whole life again."""
+        self._log = log
+        leases = self.leases
+        if len(leases) and leases.length_ms != self._lease_ms:
+            raise StorageError(
+                f"producer.lease.ms is {self._lease_ms}, and {len(leases)} leases of {leases.length_ms} ms live; "
+                f"start with producer.lease.ms={leases.length_ms} until they are over"
+            )
+        leases.see(self._monotonic_ms())
+        self.live_leases.granted_below = leases.granted_below
+        self.live_leases.expired_below = leases.expired_below
+        for lease in leases:
+            self._bound.reserve(lease.producer_id, lease.room)
+
+    def init(
+        self,
+        name: str | None,
+        producer_id: int,
+        producer_epoch: int,
+        lease_partitions: tuple[TopicPartition, ...] | None,
+        now_ms: int,
+    ) -> Submitted[Response]:
+        """Grant the right to write (InitProducerId); as a lease if partitions are named for one.
+
+        A leased id is resumed as one whether they are or not, and any other id as what it is.
+        """
+        fresh_id = self._fresh_id(now_ms)
+        if isinstance(fresh_id, str):
+            return Submitted(_NO_IDS, 0, fresh_id)
+        is_fresh = producer_id == NO_PRODUCER_ID
+        if name is None and (is_leased(producer_id) or (is_fresh and lease_partitions is not None)):
+            return self._lease(fresh_id, producer_id, producer_epoch, lease_partitions or (), now_ms)
+        request = InitProducer(fresh_id, name, producer_id, producer_epoch)
+        return _widened(self._log.submit(self.identities.decide(request, now_ms), now_ms))
+
+    def expire_leases(self, now_ms: int) -> StateLog | None:
+        """Log which leases are over by now; give the log if it must be synced before :meth:`judge_by_log`."""
+        decision = self.leases.decide_expiry(self._monotonic_ms())
+        if decision.records:
+            submitted = self._log.submit(decision, now_ms)
+            if submitted.error_message is not None:
+                return None  # the disk failed: they live until the next start, and then again
+            self._durable_from = submitted.sync_offset
+        self.judge_by_log()
+        return self._log if self.live_leases.expired_below < self.leases.expired_below else None
+
+    def judge_by_log(self) -> None:
+        """Let the partitions judge by the newest expiry, if it is durable by now."""
+        live, expired_below = self.live_leases, self.leases.expired_below
+        if live.expired_below < expired_below and self._log.partition.high_watermark >= self._durable_from:
+            live.expired_below = expired_below
+            self._bound.release_below(expired_below)
+
+    def _lease(
+        self,
+        fresh_id: int,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: tuple[TopicPartition, ...],
+        now_ms: int,
+    ) -> Submitted[Response]:
+        monotonic_ms = self._monotonic_ms()
+        request = LeaseRequest(
+            partitions,
+            LEASED_IDS_FROM + fresh_id,
+            self._random_bits() % STARTING_EPOCHS,
+            self._bound.free,
+            self._lease_ms,
+            producer_id,
+            producer_epoch,
+        )
+        decision: Decision[Lease | Refused] = self.leases.decide(request, monotonic_ms)
+        submitted = self._log.submit(decision, now_ms)
+        granted = decision.response
+        if isinstance(granted, Refused):
+            self.leases_refused += granted.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        elif submitted.error_message is None and granted.producer_id == request.fresh_producer_id:
+            self.leases.see(monotonic_ms)
+            self.live_leases.granted_below = self.leases.granted_below
+            self._bound.reserve(granted.producer_id, request.room)
+        return _widened(submitted)
+
+    def _fresh_id(self, now_ms: int) -> int | str:
+        """An id that nobody has had; or why there is none."""
+        if self._free_ids.first_id == self._free_ids.end_id:
+            claimed = self._log.submit(self.identities.claim(), now_ms)  # durable before any grant is
+            if claimed.error_message is not None:
+                return claimed.error_message
+            self._free_ids = claimed.response
+        fresh_id = self._free_ids.first_id
+        self._free_ids = IdBlock(fresh_id + 1, self._free_ids.end_id)
+        return fresh_id
+
+
+def _widened(submitted: Submitted[identity.Response] | Submitted[Lease | Refused]) -> Submitted[Response]:
+    return Submitted(submitted.response, submitted.sync_offset, submitted.error_message)
