@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semel.core.lease import LiveLeases
+from semel.core.producer_state import verdict as verdict_module
 from semel.core.producer_state.entry import BatchSpan, ProducerEntry
 from semel.core.producer_state.state import ProducerState
 from semel.core.producer_state.verdict import (
@@ -12,6 +16,7 @@ from semel.core.producer_state.verdict import (
     Append,
     Duplicate,
     InvalidProducerEpoch,
+    LeaseExpired,
     OutOfOrderSequence,
     Straddling,
     UnknownProducer,
@@ -19,11 +24,13 @@ from semel.core.producer_state.verdict import (
     error_code,
     explain,
     judge,
+    judge_lease,
     judge_marker,
 )
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.sequence import SEQUENCE_MAX, advance, last_of
+from semel.types import LEASED_IDS_FROM
 
 PRODUCER = 7
 
@@ -85,6 +92,19 @@ def test_order_is_by_distance_across_the_wrap() -> None:
     assert judge(wrapped, header(SEQUENCE_MAX, 15)) == Straddling(12, SEQUENCE_MAX, 13)
 
 
+def test_leased_ids_are_judged_by_their_numbers_at_any_sequence() -> None:
+    live = LiveLeases(expired_below=LEASED_IDS_FROM + 3, granted_below=LEASED_IDS_FROM + 5)
+    for sequence in (0, 1, SEQUENCE_MAX):
+        for number in (0, 2):
+            leased_id = LEASED_IDS_FROM + number
+            assert judge_lease(leased_id, sequence, live) == LeaseExpired(leased_id, LEASED_IDS_FROM + 3)
+        for number in (3, 4):
+            assert judge_lease(LEASED_IDS_FROM + number, sequence, live) is None
+        assert judge_lease(LEASED_IDS_FROM + 5, sequence, live) == UnknownProducer(
+            LEASED_IDS_FROM + 5, sequence
+        )
+
+
 def test_markers() -> None:
     assert judge_marker(None, 0) == APPEND
     assert judge_marker(entry(epoch=3), 4) == APPEND
@@ -101,6 +121,8 @@ def test_every_verdict_has_its_code_and_its_evidence() -> None:
         (Straddling(1, 0, 2), 87, True),
         (InvalidProducerEpoch(2, 1), 47, True),
         (UnknownProducer(PRODUCER, 2), 59, True),
+        (UnknownProducer(LEASED_IDS_FROM, 0), 59, True),
+        (LeaseExpired(LEASED_IDS_FROM, LEASED_IDS_FROM + 1), 59, True),
     ]
     for verdict, code, has_evidence in table:
         assert error_code(verdict) == ErrorCode(code)
@@ -174,3 +196,38 @@ def test_no_epoch_ever_goes_back(steps: list[tuple[int, bool, int]]) -> None:
             highest = max(highest, epoch)
         known = state.get(PRODUCER)
         assert (known.producer_epoch if known else -1) == highest
+
+
+LEASES = LiveLeases(expired_below=LEASED_IDS_FROM + 3, granted_below=LEASED_IDS_FROM + 5)
+KNOWN = entry((0, 4), (5, 9), epoch=3)
+EXAMPLES: dict[str, Callable[[], list[Verdict | None]]] = {
+    "has no producer id": lambda: [judge(None, header(-1, producer_id=-1))],
+    "of a leased id whose lease is over, any sequence": lambda: [
+        judge_lease(LEASED_IDS_FROM + 2, sequence, LEASES) for sequence in (0, 7)
+    ],
+    "of a leased id never granted, any sequence": lambda: [
+        judge_lease(LEASED_IDS_FROM + 5, sequence, LEASES) for sequence in (0, 7)
+    ],
+    "of an unknown id, starts at 0": lambda: [judge(None, header(0))],
+    "of an unknown id, starts elsewhere": lambda: [judge(None, header(1))],
+    "of a lower epoch": lambda: [judge(KNOWN, header(sequence, epoch=2)) for sequence in (0, 10)],
+    "of a higher epoch, starts at 0": lambda: [judge(KNOWN, header(0, epoch=epoch)) for epoch in (4, 9_000)],
+    "of a higher epoch, starts elsewhere": lambda: [judge(KNOWN, header(10, epoch=4))],
+    "starts just after the mark": lambda: [judge(KNOWN, header(10, epoch=3))],
+    "starts beyond that": lambda: [judge(KNOWN, header(11, epoch=3))],
+    "at or below the mark, one of the last five": lambda: [judge(KNOWN, header(5, 5, epoch=3))],
+    "at or below the mark, older or cut otherwise": lambda: [judge(KNOWN, header(5, 4, epoch=3))],
+    "starts at or below the mark and ends above it": lambda: [judge(KNOWN, header(9, 2, epoch=3))],
+}
+
+
+def test_every_row_of_the_table_is_what_the_code_says() -> None:
+    """The table is the documentation, too (``docs/reference.md``)."""
+    lines = [line for line in (verdict_module.__doc__ or "").splitlines() if line.startswith("|")][2:]
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
+    assert [row[0] for row in rows] == list(EXAMPLES)
+    for batch, name, on_the_wire in rows:
+        for found in EXAMPLES[batch]():
+            assert found is not None, batch
+            assert type(found).__name__ == name.partition("(")[0], batch
+            assert int(error_code(found)) == int(on_the_wire.partition(",")[0]), batch
