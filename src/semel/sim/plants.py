@@ -1,16 +1,14 @@
 """The planted bugs: each breaks the product in one place as some real system was broken once.
 
-They prove the simulator: a checker that finds none of them checks nothing. A plant patches the code while it is
-switched on, and is taken out again; the product knows nothing of them. ``KAFKA-``, ``rp`` (Redpanda) and
-``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and venue; "here" was our own.
+They prove the simulator (:mod:`semel.sim.planting`): a checker that finds none of them checks nothing. ``KAFKA-``,
+``rp`` (Redpanda) and ``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and venue; "here"
+was our own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 from semel.client import resuming
 from semel.core import identity
@@ -37,78 +35,41 @@ from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.partition import Partition
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
+from semel.sim import lease_plants  # noqa: F401 - those of the leases are among PLANTS too
 from semel.sim.disk import SimulatedFile
+from semel.sim.planting import (
+    DEFINITE,
+    DENSE,
+    FENCED,
+    FINISHES,
+    MARKS,
+    ONCE,
+    ONE_VALUE,
+    OPENS,
+    ORDER,
+    OVER,
+    PLANTS,
+    REPLAYED,
+    RESUMED,
+    STARTS,
+    STORED,
+    Patches,
+    plant,
+)
 from semel.types import NO_LEADER_EPOCH
 
+__all__ = ["PLANTS"]
 
-class Patches:
-    """What was changed, so that it can be changed back."""
-
-    def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []
-
-    def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Put ``value`` in the place of ``owner.name``, and return what was there."""
-        before = vars(owner)[name]
-        self._before.append((owner, name, before))
-        setattr(owner, name, value)
-        return before
-
-    def undo(self) -> None:
-        for owner, name, before in reversed(self._before):
-            setattr(owner, name, before)
-        self._before.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class Plant:
-    """One bug: what is broken, what it resembles, and which checkers may be the ones to find it."""
-
-    name: str
-    broken: str
-    resembles: str
-    found_by: tuple[str, ...]  # empty: it ends in whatever meets the garbage first
-    switch_on: Callable[[Patches], None]
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        patches = Patches()
-        self.switch_on(patches)
-        try:
-            yield
-        finally:
-            patches.undo()
-
-
-PLANTS: Final[dict[str, Plant]] = {}
-
-
-def plant(
-    broken: str, resembles: str, *found_by: str
-) -> Callable[[Callable[[Patches], None]], Callable[[Patches], None]]:
-    def register(switch_on: Callable[[Patches], None]) -> Callable[[Patches], None]:
-        name = switch_on.__name__
-        PLANTS[name] = Plant(name, broken, resembles, found_by, switch_on)
-        return switch_on
-
-    return register
-
-
-STORED, ONCE, ORDER = "acknowledged_is_stored", "nothing_twice", "order"
-ONE_VALUE, DENSE, MARKS = "one_value_per_offset", "dense_offsets", "high_watermark_rises"
-DEFINITE, REPLAYED, RESUMED = "answers_are_definite", "recovered_state_equals_replay", "rows_resume_exactly"
-FINISHES, FENCED, STARTS = "healed_world_finishes", "fence_holds", "log_start_rises"
-OPENS, PREFIX = "sound_disk_opens", "what_is_left_is_a_prefix"
 
 # -- durability -----------------------------------------------------------------------------------------
 
 
-@plant("acks=all is answered before the sync", "rp6018", STORED, ONE_VALUE, MARKS)
+@plant("acks=all is answered before the sync", "rp6018", STORED, ONE_VALUE, MARKS, OVER)
 def ack_before_sync(patch: Patches) -> None:
     patch.set(Partition, "high_watermark", property(lambda log: log.log_end_offset))
 
 
-@plant("fdatasync is not called", "Alagappan FAST18", OPENS, STORED, MARKS, ONE_VALUE)
+@plant("fdatasync is not called", "Alagappan FAST18", OPENS, STORED, MARKS, ONE_VALUE, OVER)
 def sync_that_does_not(patch: Patches) -> None:
     patch.set(SimulatedFile, "fdatasync", lambda file: None)
 
@@ -121,6 +82,7 @@ def sync_that_does_not(patch: Patches) -> None:
     MARKS,
     ONE_VALUE,
     FINISHES,
+    OVER,
 )
 def failed_sync_is_tried_again(patch: Patches) -> None:
     def stays_online(log: Partition, reason: str) -> None:
@@ -131,7 +93,13 @@ def failed_sync_is_tried_again(patch: Patches) -> None:
 
 
 @plant(
-    "a sync is taken to cover what was written while it ran", "KAFKA-10101", OPENS, STORED, MARKS, ONE_VALUE
+    "a sync is taken to cover what was written while it ran",
+    "KAFKA-10101",
+    OPENS,
+    STORED,
+    MARKS,
+    ONE_VALUE,
+    OVER,
 )
 def sync_covers_later_writes(patch: Patches) -> None:
     def syncs(log: Partition) -> None:
@@ -142,7 +110,7 @@ def sync_covers_later_writes(patch: Patches) -> None:
     original = patch.set(Partition, "_sync", syncs)
 
 
-@plant("the folder of a new segment is not synced", "Mohan OSDI18", OPENS, STORED, MARKS, ONE_VALUE)
+@plant("the folder of a new segment is not synced", "Mohan OSDI18", OPENS, STORED, MARKS, ONE_VALUE, OVER)
 def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
     def rolls(log: Partition, now_ms: int) -> None:
         original(log, now_ms)
@@ -159,7 +127,9 @@ def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
     patch.set(snapshots, "replace_file", replaces)
 
 
-@plant("what recovery has read is believed to be on disk", "Rebello ATC20", OPENS, STORED, MARKS, ONE_VALUE)
+@plant(
+    "what recovery has read is believed to be on disk", "Rebello ATC20", OPENS, STORED, MARKS, ONE_VALUE, OVER
+)
 def recovery_believes_clean_pages(patch: Patches) -> None:
     patch.set(opening._Opening, "_write_again", lambda *_: None)
 

@@ -15,6 +15,7 @@ from semel.sim.faults import Counts
 from semel.sim.history import History, Promise
 from semel.sim.network import Network
 from semel.sim.process import Process
+from semel.sim.reference import NEVER_LEASED_FROM
 from semel.sim.scheduler import Scheduler
 from semel.sim.sending import ACKS_ALL, PRODUCE_VERSION
 from semel.sim.session import Session
@@ -59,7 +60,9 @@ class SimulatedProber:
         random, tp = self._random, self._random.choice(self._tps)
         expected, record_count = self._next_sequence[tp], random.randint(1, 3)
         producer_id, producer_epoch, base_sequence = PROBE_ID_MIN, 0, expected
-        match random.choice(("next", "next", "next", "gap", "old", "straddling", "unknown", "none")):
+        match random.choice(
+            ("next", "next", "next", "gap", "old", "straddling", "unknown", "never leased", "none")
+        ):
             case "next":
                 self._next_sequence[tp] += record_count
             case "gap":
@@ -68,6 +71,8 @@ class SimulatedProber:
                 base_sequence = random.randint(0, expected)
             case "straddling":
                 base_sequence, record_count = max(0, expected - 1), record_count + 1
+            case "never leased":
+                producer_id, base_sequence = NEVER_LEASED_FROM + self._probes, random.randint(0, 1)
             case "unknown":
                 producer_id += self._probes
                 base_sequence = random.randint(1, 9)

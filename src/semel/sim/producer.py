@@ -3,7 +3,7 @@
 It sends rows at random moments to random partitions, keeps count of what it was told about each, and may be
 killed at any moment; what it had not been told is then unknown for ever, and its next life goes on with new
 rows. A named producer takes its identity again with a raised epoch, one without a name is somebody else; one
-without a lease writes under an id that no server gave out, as any client may.
+may write under an id that no server gave out, as any client may.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ ROWS_WITHOUT_END: Final = 1 << 40
 DAY_MS: Final = 86_400_000
 VETERAN: Final = ProducerGrant(1 << 40, 0)  # has written nearly 2^31 rows before this history begins
 VETERAN_LAST_SEQUENCE: Final = 2**31 - 12
-UNLEASED_ID_MIN: Final = 1 << 41
+INVENTED_ID_MIN: Final = 1 << 41
 
 
 class Kind(Enum):
     """Where a producer's id comes from."""
 
-    LEASED = auto()  # from the server, a new one for each life
+    GIVEN = auto()  # from the server, a new one for each life
     NAMED = auto()  # from the server, the same for every life of its name, with a raised epoch
-    UNLEASED = auto()  # from nowhere
+    INVENTED = auto()  # from nowhere
     VETERAN = auto()  # from an earlier life of which this history knows nothing: its sequences wrap
 
     @property
     def heir(self) -> Kind:
         """What the next life is."""
-        return Kind.LEASED if self is Kind.VETERAN else self
+        return Kind.GIVEN if self is Kind.VETERAN else self
 
 
 class SimulatedProducer:
@@ -105,7 +105,7 @@ class SimulatedProducer:
             record_age_ms=self._record_age_ms,
         )
         self._last_grant: ProducerGrant | None = None
-        self._unleased_id = UNLEASED_ID_MIN + random.getrandbits(40)
+        self._invented_id = INVENTED_ID_MIN + random.getrandbits(40)
         if kind is Kind.VETERAN:
             self._continue_as_veteran()
         self._numbers = dict.fromkeys(tps, 0)
@@ -182,9 +182,9 @@ class SimulatedProducer:
         self._shell.handle(Granted(grant))
 
     def _ask_grant(self) -> None:
-        if self._kind is Kind.UNLEASED:
-            self._unleased_id += 1
-            self.process.after(1, lambda: self._granted(ProducerGrant(self._unleased_id, 0)))
+        if self._kind is Kind.INVENTED:
+            self._invented_id += 1
+            self.process.after(1, lambda: self._granted(ProducerGrant(self._invented_id, 0)))
             return
         before = (self._last_grant.producer_id, self._last_grant.producer_epoch) if self._last_grant else ()
         request = init_producer_id.InitProducerIdRequest(self._transactional_id, 60_000, *before)

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from semel.sim.plants import PLANTS, Plant
+from semel.sim.planting import Plant
+from semel.sim.plants import PLANTS
 from semel.sim.swarm import run_watched
 
 SEEDS_MAX: Final = 200

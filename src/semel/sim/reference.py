@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from semel.record.batch import BatchHeader
-from semel.types import NO_PRODUCER_ID, NO_SEQUENCE
+from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_SEQUENCE
 
 SEQUENCES = 2**31
 REMEMBERED_BATCHES = 5
+NEVER_LEASED_FROM = LEASED_IDS_FROM + (1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,30 @@ class _Writer:
     spans: list[Span]  # of the current epoch, all of them
 
 
+@dataclass(slots=True)
+class LeasesKnown:
+    """What somebody was told of leases: all below are over. Of any that live, whoever has one was told too."""
+
+    expired_below: int = LEASED_IDS_FROM
+
+    def verdict(self, producer_id: int) -> str | None:
+        if LEASED_IDS_FROM <= producer_id < self.expired_below:
+            return "LeaseExpired"
+        return "UnknownProducer" if producer_id >= NEVER_LEASED_FROM else None
+
+
 class PartitionLedger:
     """Everything that ever was in one partition's log, by producer id: what is trimmed is not forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, leases: LeasesKnown) -> None:
+        self.leases = leases
         self._batches: list[tuple[BatchHeader, int]] = []
         self._writers: dict[int, _Writer] = {}
 
     def recovered(self, found: Sequence[BatchHeader], end_offset: int) -> PartitionLedger:
         """The ledger of a log in which, after a restart, only ``found`` was left, up to ``end_offset``."""
         start_offset = found[0].base_offset if found else end_offset
-        ledger = PartitionLedger()
+        ledger = PartitionLedger(self.leases)
         for header, base_offset in self._batches:
             if base_offset < start_offset:
                 ledger.appended(header, base_offset)
@@ -71,6 +85,9 @@ class PartitionLedger:
         writer = self._writers.get(header.producer_id)
         if header.producer_id == NO_PRODUCER_ID:
             return Expected("Append")
+        bad_lease = self.leases.verdict(header.producer_id)
+        if bad_lease is not None:
+            return Expected(bad_lease)
         if writer is None:
             return Expected("Append" if header.base_sequence == 0 else "UnknownProducer")
         if header.producer_epoch < writer.producer_epoch:
@@ -95,6 +112,9 @@ class PartitionLedger:
 
     def expected_of_marker(self, header: BatchHeader) -> Expected:
         writer = self._writers.get(header.producer_id)
+        bad_lease = self.leases.verdict(header.producer_id)
+        if bad_lease is not None:  # what is over as a whole is fenced
+            return Expected("Duplicate" if bad_lease == "LeaseExpired" else bad_lease)
         if writer is None or header.producer_epoch > writer.producer_epoch:
             return Expected("Append")
         return Expected(
@@ -102,9 +122,12 @@ class PartitionLedger:
         )
 
     def remembered(self) -> dict[int, tuple[int, int, tuple[tuple[int, int], ...]]]:
-        """For each producer id: its epoch, its last sequence, and its last five (first sequence, offset)."""
+        """For each producer id that is judged by it: its epoch, its last sequence, and its last five batches as
+        (first sequence, offset)."""
         result = {}
         for producer_id, writer in self._writers.items():
+            if self.leases.verdict(producer_id) is not None:
+                continue
             spans = writer.spans[-REMEMBERED_BATCHES:]
             last = spans[-1] if spans else None
             last_sequence = (

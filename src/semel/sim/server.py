@@ -35,6 +35,7 @@ DATA_DIR: Final = Path("/data")
 RESTART_MS: Final = (20, 3_000)
 PAUSE_MS: Final = (1_200, 8_000)
 MAINTAIN_EVERY_MS: Final = 3_000
+LEASE_TICK_MS: Final = 300
 STEPS_UNTIL_CRASH_MAX: Final = 25
 STEPS_OF_RECOVERY_MAX: Final = 60
 CLOCK_STEP_MS_MAX: Final = 3_600_000
@@ -80,9 +81,10 @@ class SimulatedServer:
         witness: Witness,
         *,
         durable: bool,
+        lease_ms: int,
     ) -> None:
         self._disk = disk
-        self._settings = StorageSettings(durable=durable, default_config=config)
+        self._settings = StorageSettings(durable=durable, default_config=config, producer_lease_ms=lease_ms)
         self._random = random
         self._scheduler = scheduler
         self._network = network
@@ -97,6 +99,10 @@ class SimulatedServer:
         self.storage: Storage | None = None
         self.clock: Final = Clock(scheduler)
         self.tps: Final = witness.tps
+
+    @property
+    def lease_ms(self) -> int:
+        return self._settings.producer_lease_ms
 
     @property
     def is_durable(self) -> bool:
@@ -171,6 +177,7 @@ class SimulatedServer:
         )
         self._network.listener = self
         self._maintain_later()
+        self._expire_leases_later()
 
     def _open_storage(self, mount: Mount) -> Storage:
         return Storage.open(
@@ -179,6 +186,7 @@ class SimulatedServer:
             self._settings,
             now_ms=self.clock.now_ms(),
             new_uuid=lambda: UUID(int=self._random.getrandbits(128)),
+            monotonic_ms=lambda: self._scheduler.now_ms,
         )
 
     def _maintain_later(self) -> None:
@@ -188,6 +196,14 @@ class SimulatedServer:
                 self._maintain_later()
 
         self._later(self._random.randint(1, 2 * MAINTAIN_EVERY_MS), maintain)
+
+    def _expire_leases_later(self) -> None:
+        def expire() -> None:
+            if self._shell is not None:
+                self._shell.expire_leases()
+                self._expire_leases_later()
+
+        self._later(self._random.randint(1, 2 * LEASE_TICK_MS), expire)
 
     # -- death ------------------------------------------------------------------------------------------
 

@@ -148,6 +148,13 @@ class ServerShell:
         for begin in self._broker.storage.upkeep(self._clock()):
             self._change_in_turn(begin, lambda _: None)
 
+    def expire_leases(self) -> None:
+        """What the server's clock of leases does every second."""
+        ids = self._broker.storage.producer_ids
+        to_sync = ids.expire_leases(self._clock())
+        if to_sync is not None:
+            self._sync_soon([to_sync.partition], lambda: ids.judge_by_log())
+
     # -- outcomes ---------------------------------------------------------------------------------------
 
     def _carry_out(self, link: Link, connection: _Connection, handled: Handled) -> None:

@@ -35,6 +35,7 @@ FAULTS_FOR_MS: Final = (6_000, 18_000)
 FAULTS_FOR_MS_MAX: Final = 240_000
 HEALED_WITHIN_MS: Final = 120_000
 CUT_MS: Final = (500, 8_000)
+LEASE_MS: Final = (400, 1_200, 4_000)
 TRACE_TAIL_LINES: Final = 40
 
 
@@ -92,7 +93,9 @@ class Simulation:
         )
         self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
-        self.witness = Witness(tps, self.history, self.checkers, self.counts, self.trace)
+        self.witness = Witness(
+            tps, self.history, self.checkers, self.counts, self.trace, lambda: self.scheduler.now_ms
+        )
         self.server = SimulatedServer(
             self.disk,
             LogConfig(
@@ -110,6 +113,7 @@ class Simulation:
             self.history,
             self.witness,
             durable=self._mix_of_faults.durable,
+            lease_ms=self._stream("leases").choice(LEASE_MS),
         )
         self.workload = Workload(
             seed,

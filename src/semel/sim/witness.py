@@ -6,10 +6,10 @@ no file any more, and still decides whether a batch is new.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from semel.core.log.names import folder_of
 from semel.core.producer_state.verdict import APPEND
@@ -17,14 +17,16 @@ from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
 from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
+from semel.server.storage.producer_ids import ProducerIds, Response
+from semel.server.storage.state_log import StateLog, Submitted
 from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker
 from semel.sim.faults import Counts
 from semel.sim.history import History, LoggedBatch, Logs
-from semel.sim.reference import PartitionLedger
+from semel.sim.reference import LeasesKnown, PartitionLedger
 from semel.sim.trace import Trace
 from semel.sim.verdicts import UNOPENED
-from semel.types import TopicPartition
+from semel.types import Lease, TopicPartition, is_leased
 from semel.wire.frames import Buffer
 
 DECODED_BATCHES_MAX: Final = 8_192
@@ -67,13 +69,16 @@ class Witness:
         checkers: Sequence[Checker],
         counts: Counts,
         trace: Trace,
+        true_ms: Callable[[], int],
     ) -> None:
         self.tps: Final = tps
         self._history = history
         self._checkers = checkers
         self._counts = counts
         self._trace = trace
-        self._ledgers = {tp: PartitionLedger() for tp in tps}
+        self._true_ms = true_ms
+        self._leases = LeasesKnown()
+        self._ledgers = {tp: PartitionLedger(self._leases) for tp in tps}
 
     # -- marks ------------------------------------------------------------------------------------------
 
@@ -100,6 +105,8 @@ class Witness:
     def recovered(self, storage: Storage, failed: Collection[Path]) -> None:
         """A process has opened its files, with errors at those that ``failed``; nobody has been served yet."""
         logs: dict[TopicPartition, list[LoggedBatch]] = {}
+        if not self._history.is_rotten and not self._history.promises_end:
+            self._observe_leases(storage.producer_ids)
         for tp, partition in self._partitions(storage):
             self._trace.note("server", str(partition.recovery))
             if self._history.is_rotten:
@@ -123,6 +130,7 @@ class Witness:
                     tuple((span.base_sequence, span.base_offset) for span in entry.window),
                 )
                 for producer_id, entry in partition.producers()
+                if self._leases.verdict(producer_id) is None
             }
             for checker in self._checkers:
                 checker.recovered(tp, producers, ledger)
@@ -217,3 +225,49 @@ class Witness:
             checker.judged(tp, header, ledger, verdict, known_offset)
         if verdict == "Append":
             ledger.appended(header, outcome.base_offset)
+            if is_leased(header.producer_id):
+                for checker in self._checkers:
+                    checker.lease_used(header.producer_id)
+
+    # -- leases -----------------------------------------------------------------------------------------
+
+    def _observe_leases(self, ids: ProducerIds) -> None:
+        """A process has come up: see its leases, and stand in front of whatever grants and ends them."""
+        init, expire, judge = ids.init, ids.expire_leases, ids.judge_by_log
+
+        def init_observed(*asked: Any) -> Submitted[Response]:
+            issued_below = ids.leases.granted_below
+            submitted = init(*asked)
+            granted, failed = submitted.response, submitted.error_message is not None
+            if not failed and isinstance(granted, Lease) and granted.producer_id >= issued_below:
+                for checker in self._checkers:
+                    checker.lease_issued(granted.producer_id, self._true_ms())
+            return submitted
+
+        def expire_observed(now_ms: int) -> StateLog | None:
+            leases, true_ms = ids.leases, self._true_ms()
+            to_sync = expire(now_ms)
+            if to_sync is not None:
+                self._trace.note("server", f"leases below {leases.expired_below} are over")
+            could_log = not leases.decide_expiry(true_ms).records
+            if leases.length_ms is not None and could_log:
+                for checker in self._checkers:
+                    checker.leases_looked_at(leases.expired_below, leases.length_ms, true_ms)
+            return to_sync
+
+        def judge_observed() -> None:
+            judge()
+            self._show_leases_over(ids)
+
+        ids.init = init_observed  # type: ignore[method-assign, assignment]
+        ids.expire_leases = expire_observed  # type: ignore[method-assign]
+        ids.judge_by_log = judge_observed  # type: ignore[method-assign]
+        for checker in self._checkers:
+            checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
+        self._show_leases_over(ids)
+
+    def _show_leases_over(self, ids: ProducerIds) -> None:
+        expired_below = ids.live_leases.expired_below
+        for checker in self._checkers:
+            checker.leases_over(expired_below)
+        self._leases.expired_below = max(self._leases.expired_below, expired_below)

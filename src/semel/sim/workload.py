@@ -16,6 +16,7 @@ from semel.sim.checkers import Checker
 from semel.sim.consumer import SimulatedConsumer
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.history import History, Promise
+from semel.sim.lessee import SimulatedLessee
 from semel.sim.network import Network
 from semel.sim.prober import SimulatedProber
 from semel.sim.process import Process
@@ -69,11 +70,12 @@ class Workload:
         self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
         self._prober: SimulatedProber | None = None
+        self._lessee: SimulatedLessee | None = None
 
     def start(self) -> None:
         for tp in self._tps:
             self.consumers.append(self._consumer(f"reader{tp.partition}", tp.partition))
-        kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.LEASED, Kind.NAMED, Kind.UNLEASED))]
+        kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
         for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
             self._start_producer(number, kind, 0)
         for _ in range(self._random.randint(0, 2)):
@@ -102,6 +104,21 @@ class Workload:
                 may_be_replayed=self._mix().replay > 0,
             )
 
+        lessee_random = self._stream("lessee")
+        if lessee_random.random() < 0.7:
+            self._lessee = SimulatedLessee(
+                self._tps,
+                lessee_random,
+                self._scheduler,
+                self._network,
+                self._trace,
+                self._counts,
+                self._history,
+                self._checkers,
+                lease_ms=self._server.lease_ms,
+                on_granted=self._remember_grant,
+            )
+
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
         self._stopping = True
@@ -111,6 +128,8 @@ class Workload:
         self._admin.wanted = False
         if self._prober is not None:
             self._prober.wanted = False
+        if self._lessee is not None:
+            self._lessee.wanted = False
         for tp in self._tps:
             self.consumers.append(self._consumer(f"auditor{tp.partition}", tp.partition))
 
@@ -119,6 +138,7 @@ class Workload:
         assert self._admin is not None
         return (
             not self._admin.is_busy
+            and (self._lessee is None or self._lessee.is_done)
             and all(producer.is_done or not producer.process.alive for producer in self.producers)
             and all(source.is_done for source in self._history.sources)
             and all(
@@ -264,6 +284,8 @@ class Workload:
             *((producer.name, producer.process) for producer in self.producers),
             *((resumer.name, resumer.process) for resumer in self.resumers),
         ]
+        if self._lessee is not None:
+            processes.append((self._lessee.name, self._lessee.process))
         if processes and self._counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):
             name, process = self._random.choice(processes)
             pause_ms = self._random.randint(*CLIENT_PAUSE_MS)

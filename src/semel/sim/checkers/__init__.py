@@ -12,6 +12,9 @@ from semel.sim.checkers.base import Checker
 from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.fence_holds import FenceHolds
 from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
+from semel.sim.checkers.lease_granted_once import LeaseGrantedOnce
+from semel.sim.checkers.lease_lives_its_length import LeaseLivesItsLength
+from semel.sim.checkers.lease_over_for_ever import LeaseOverForEver
 from semel.sim.checkers.log_start_rises import LogStartRises
 from semel.sim.checkers.nothing_twice import NothingTwice
 from semel.sim.checkers.one_value_per_offset import OneValuePerOffset
@@ -39,5 +42,8 @@ def all_checkers() -> list[Checker]:
         RowsResumeExactly(),
         LogStartRises(),
         FenceHolds(),
+        LeaseGrantedOnce(),
+        LeaseOverForEver(),
+        LeaseLivesItsLength(),
         SoundDiskOpens(),
     ]

@@ -44,6 +44,24 @@ class Checker:
     def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
         """A fence was acknowledged."""
 
+    def leased(self, producer_id: int, producer_epoch: int, *, is_fresh: bool) -> None:
+        """A client was told that the lease is its own; ``is_fresh``: it had not asked for this one."""
+
+    def lease_issued(self, producer_id: int, now_ms: int) -> None:
+        """The server issued a lease, at this true time; nobody was told yet."""
+
+    def lives_begin_anew(self, granted_below: int, now_ms: int) -> None:
+        """A server came up, and knows of the leases below."""
+
+    def leases_looked_at(self, expired_below: int, length_ms: int, now_ms: int) -> None:
+        """The server has just looked which leases are over, and logged those below."""
+
+    def leases_over(self, expired_below: int) -> None:
+        """From now on the partitions take all leases below for over."""
+
+    def lease_used(self, producer_id: int) -> None:
+        """A batch of a leased id was appended."""
+
     def opened(self, report: RecoveryReport, *, disk_failed: bool) -> None:
         """A server has opened, or not, a partition of a disk on which nothing has rotted.
 

@@ -1,6 +1,7 @@
 """``fence_holds``: a fence that was acknowledged is in the log: older epochs of its producer stay shut out.
 
-That none of them gets in is what ``order`` and ``answers_are_definite`` see.
+That none of them gets in is what ``order`` and ``answers_are_definite`` see. A lease that is over is shut out as a
+whole, and needs no fence.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
 from semel.sim.history import History, Logs
-from semel.types import TopicPartition
+from semel.types import LEASED_IDS_FROM, TopicPartition, is_leased
 
 
 class FenceHolds(Checker):
@@ -20,8 +21,16 @@ class FenceHolds(Checker):
 
     def __init__(self) -> None:
         self._fences: dict[tuple[TopicPartition, int], int] = {}
+        self._leases_expired_below = LEASED_IDS_FROM
+
+    def leases_over(self, expired_below: int) -> None:
+        self._leases_expired_below = expired_below
+        for key in [key for key in self._fences if LEASED_IDS_FROM <= key[1] < expired_below]:
+            del self._fences[key]
 
     def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
+        if is_leased(producer_id) and producer_id < self._leases_expired_below:
+            return
         key = (tp, producer_id)
         self._fences[key] = max(producer_epoch, self._fences.get(key, -1))
 

@@ -1,0 +1,106 @@
+"""The planted bugs of leases: what one would write first, and what the corrections to it forbid."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+from semel.core.decision import Decision
+from semel.core.lease import LeaseRequest, Leases, LiveLeases
+from semel.core.producer_state import verdict
+from semel.core.producer_state.state import ProducerState
+from semel.server.storage import partition
+from semel.server.storage.producer_ids import ProducerIds
+from semel.server.storage.state_log import StateLog
+from semel.sim.planting import DEFINITE, FENCED, LIVES, ONCE, OVER, REPLAYED, Patches, plant
+from semel.types import LEASED_IDS_FROM, Lease
+
+
+@plant("an id without a lease ends when a lease of its age does", "the proposal, for stock clients", DEFINITE)
+def stock_id_is_a_lease(patch: Patches) -> None:
+    def judges(producer_id: int, base_sequence: int, leases: LiveLeases) -> Any:
+        found = original(producer_id | LEASED_IDS_FROM, base_sequence, leases)
+        return found if isinstance(found, verdict.LeaseExpired) else None
+
+    original = patch.set(partition, "judge_lease", judges)
+    patch.set(partition, "LEASED_IDS_FROM", 0)
+
+
+@plant("sequence 0 is new once its lease is over", "the proposal's readers", DEFINITE, ONCE, OVER)
+def late_copy_is_new(patch: Patches) -> None:
+    def judges(producer_id: int, base_sequence: int, leases: LiveLeases) -> Any:
+        return original(producer_id, base_sequence, leases) if base_sequence else None
+
+    original = patch.set(partition, "judge_lease", judges)
+
+
+@plant("which leases are over is not in the log", "the proposal: a follower's clock", OVER, DEFINITE)
+def expiry_in_memory(patch: Patches) -> None:
+    def expires(ids: ProducerIds, now_ms: int) -> None:
+        for record in ids.leases.decide_expiry(ids._monotonic_ms()).records:
+            ids.leases.apply(record)
+        ids.judge_by_log()
+
+    patch.set(ProducerIds, "expire_leases", expires)
+
+
+@plant("a lease is over before that is durable", "KAFKA-16541", OVER, DEFINITE)
+def expiry_before_sync(patch: Patches) -> None:
+    def judges(ids: ProducerIds) -> None:
+        ids._durable_from = 0
+        original(ids)
+
+    original = patch.set(ProducerIds, "judge_by_log", judges)
+
+
+@plant("a restart does not begin the lives of leases anew", "the proposal: a full restore", LIVES)
+def restart_shortens_lives(patch: Patches) -> None:
+    def begins(ids: ProducerIds, log: StateLog) -> None:
+        original(ids, log)
+        leases = ids.leases
+        aged_ms = (leases.length_ms or 0) // 2
+        leases._marks = deque(mark._replace(seen_ms=mark.seen_ms - aged_ms) for mark in leases._marks)
+
+    original = patch.set(ProducerIds, "begin", begins)
+
+
+@plant("an append renews the lease", "the proposal: no renewal", LIVES)
+def append_renews_the_lease(patch: Patches) -> None:
+    running: list[ProducerIds] = []
+
+    def begins(ids: ProducerIds, log: StateLog) -> None:
+        running[:] = [ids]
+        original_begin(ids, log)
+
+    def judges(producer_id: int, base_sequence: int, live: LiveLeases) -> Any:
+        ids = running[0]
+        now_ms = ids._monotonic_ms()
+        ids.leases._marks = deque(
+            mark._replace(seen_ms=now_ms) if producer_id < mark.end_id else mark for mark in ids.leases._marks
+        )
+        return original_judge(producer_id, base_sequence, live)
+
+    original_begin = patch.set(ProducerIds, "begin", begins)
+    original_judge = patch.set(partition, "judge_lease", judges)
+
+
+@plant("a live lease's entry is dropped with the others", "KAFKA-9144", DEFINITE, REPLAYED, ONCE, FENCED)
+def live_lease_is_forgotten(patch: Patches) -> None:
+    def drops(state: ProducerState, expired_below: int) -> int:
+        dropped: int = original(state, 2**63)
+        return dropped
+
+    original = patch.set(ProducerState, "drop_leased", drops)
+
+
+@plant("a resumed lease keeps its epoch", "SPARK-26425", "lease_granted_once")
+def lease_epoch_not_raised(patch: Patches) -> None:
+    def resumes(leases: Leases, request: LeaseRequest, now_ms: int) -> Decision[Any]:
+        decision: Decision[Any] = original(leases, request, now_ms)
+        if isinstance(decision.response, Lease):
+            same = replace(decision.response, producer_epoch=request.producer_epoch)
+            return Decision((), same)
+        return decision
+
+    original = patch.set(Leases, "_resume", resumes)
