@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+from semel.client.blocking import Cluster
+from semel.record.batch import Record, encode_batch
+from semel.types import TopicPartition
+
 
 def test_a_topic_from_its_making_to_its_end(semel) -> None:
     assert semel("topic", "create", "t", "-p", "2", "-c", "retention.ms=-1").code == 0
@@ -42,3 +46,25 @@ def test_producers_are_listed_with_their_last_sequence(semel) -> None:
 def test_a_topic_that_is_not_there_is_one_line(semel) -> None:
     done = semel("topic", "describe", "nope")
     assert (done.code, done.err.count("\n")) == (1, 1)
+
+
+def test_of_a_leased_producer_is_said_when_its_lease_ends(semel, semel_server) -> None:
+    semel("topic", "create", "t")
+    semel("produce", "t", stdin=b"a\n")
+    with Cluster(semel_server.bootstrap) as cluster:
+        tp = TopicPartition("t", 0)
+        lease = cluster.lease_producer_id([tp])
+        batch = encode_batch(
+            [Record(0, 1_700_000_000_000, None, b"b")],
+            producer_id=lease.producer_id,
+            producer_epoch=lease.producer_epoch,
+            base_sequence=0,
+        )
+        assert cluster.produce({tp: batch})[tp].base_offset == 1
+    stock, leased = json.loads(semel("producer", "list", "--format", "json").out)
+    assert (stock["kind"], stock["lease_remaining_ms"]) == ("stock", None)
+    assert (leased["kind"], leased["producer_id"]) == ("leased", lease.producer_id)
+    assert 0 < leased["lease_remaining_ms"] <= lease.length_ms
+    head, row = semel("producer", "describe", str(lease.producer_id)).out.splitlines()
+    assert "LEASE-ENDS" in head
+    assert "leased" in row

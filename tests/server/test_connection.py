@@ -231,6 +231,10 @@ def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReade
         'kafka_consumergroup_current_offset{consumergroup="readers",partition="0",topic="t"} 0.0',
         'kafka_consumergroup_lag{consumergroup="readers",partition="0",topic="t"} 1.0',
         'semel_verdicts_total{verdict="Append"} 1.0',
+        "semel_leases 0.0",
+        "semel_leases_expired_below 0.0",
+        "semel_leases_refused_total 0.0",
+        "semel_producers_reserved 0.0",
     ):
         assert line in page, page
     assert "semel_fsync_seconds_bucket" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat
 from semel.cli.output import Format, print_document, print_rows
 from semel.errors import SemelError
-from semel.types import TopicPartition
+from semel.types import TopicPartition, is_leased
 
 if TYPE_CHECKING:
     from semel.client.blocking import Cluster
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Who writes: producer ids, epochs, sequences.", no_args_is_help=True)
 
 _WHO = ["producer_id", "producer_epoch"]
+_LEASE = ["kind", "lease_ends"]
 _WHERE = ["topic", "partition", "last_sequence", "last_timestamp"]
 _OPEN = ["open_transaction_from_offset"]
 
@@ -35,7 +37,7 @@ def list_producers(
     """List the producers that the partitions remember.
 
     A partition knows of each the epoch, and the sequence and timestamp of its last record; the next one that it
-    takes carries the sequence after it.
+    takes carries the sequence after it. A leased id lives until its lease ends, any other for as long as it writes.
 
     Example: semel producer list -t flights
     """
@@ -43,7 +45,7 @@ def list_producers(
 
     with open_cluster(bootstrap) as cluster:
         rows = _producers(cluster, topics)
-    print_rows(_shown(rows, output_format), _WHO + _WHERE, output_format)
+    print_rows(_shown(rows, output_format), _WHO + _WHERE + _LEASE, output_format)
 
 
 @app.command("describe")
@@ -67,7 +69,7 @@ def describe(
         raise SemelError(f"no partition remembers producer {producer_id}: semel producer list shows them all")
     shown = _shown(rows, output_format)
     if output_format is Format.TABLE:
-        print_rows(shown, ["producer_epoch", *_WHERE, *_OPEN], output_format)
+        print_rows(shown, ["producer_epoch", *_WHERE, *_OPEN, *_LEASE], output_format)
         return
     partitions = [{name: value for name, value in row.items() if name != "producer_id"} for row in shown]
     print_document({"producer_id": producer_id, "partitions": partitions}, output_format)
@@ -77,7 +79,21 @@ def _shown(rows: list[dict[str, Any]], output_format: Format) -> list[dict[str, 
     """Milliseconds for programs, a date for people."""
     if output_format is not Format.TABLE:
         return rows
-    return [row | {"last_timestamp": _date(row["last_timestamp_ms"])} for row in rows]
+    now_ms = time.time_ns() // 1_000_000
+    return [
+        row
+        | {
+            "last_timestamp": _date(row["last_timestamp_ms"]),
+            "lease_ends": _end(row["lease_remaining_ms"], now_ms),
+        }
+        for row in rows
+    ]
+
+
+def _end(lease_remaining_ms: int | None, now_ms: int) -> str | None:
+    if lease_remaining_ms is None:
+        return None
+    return _date(now_ms + lease_remaining_ms) if lease_remaining_ms else "over"
 
 
 def _date(timestamp_ms: int) -> str | None:
@@ -104,6 +120,8 @@ def _producers(cluster: Cluster, topics: list[str] | None) -> list[dict[str, Any
             "last_sequence": producer.last_sequence,
             "last_timestamp_ms": producer.last_timestamp_ms,
             "open_transaction_from_offset": _or_none(producer.transaction_start_offset),
+            "kind": "leased" if is_leased(producer.producer_id) else "stock",
+            "lease_remaining_ms": producer.lease_remaining_ms,
         }
         for partition, producers in sorted(cluster.describe_producers(partitions).items())
         for producer in producers

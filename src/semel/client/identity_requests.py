@@ -10,7 +10,9 @@ from semel.client.model import ProducerDescription
 from semel.client.routing import TRANSACTION, Again, Routing, by_topic, check_read, partitions_of
 from semel.errors import ConnectionLost, ErrorCode
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant, TopicPartition
+from semel.wire import describe_producers as describe_producers_wire
 from semel.wire import init_producer_id as init_producer_id_wire
+from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseAsked
 
@@ -34,20 +36,23 @@ class IdentityRequests(Routing):
                     for name, of_topic in by_topic(mine).items()
                 ]
             }
-            answer = await self._cold(node_id, ApiKey.DESCRIBE_PRODUCERS, fields)
+            version = CLIENT_VERSION[ApiKey.DESCRIBE_PRODUCERS]
+            body = messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, version, fields)
+            answer = await self.brokers.ask(node_id, ApiKey.DESCRIBE_PRODUCERS, [body])
             described = {}
-            for tp, item in partitions_of(answer.topics):
-                check_read(item.error_code, f"producers of {tp}", item.error_message or "")
-                described[tp] = [
+            for item in describe_producers_wire.decode_response(answer):
+                check_read(item.error_code, f"producers of {item.tp}", item.error_message or "")
+                described[item.tp] = [
                     ProducerDescription(
-                        int(state.producer_id),
-                        int(state.producer_epoch),
-                        int(state.last_sequence),
-                        int(state.last_timestamp),
-                        int(state.coordinator_epoch),
-                        int(state.current_txn_start_offset),
+                        state.producer_id,
+                        state.producer_epoch,
+                        state.last_sequence,
+                        state.last_timestamp_ms,
+                        state.coordinator_epoch,
+                        state.transaction_start_offset,
+                        state.lease_remaining_ms,
                     )
-                    for state in item.active_producers
+                    for state in item.producers
                 ]
             return described
 

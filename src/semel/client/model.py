@@ -82,6 +82,7 @@ class ProducerDescription:
     last_timestamp_ms: int
     coordinator_epoch: int
     transaction_start_offset: int
+    lease_remaining_ms: int | None = None  # of a leased id, as its server says; 0: over
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from semel.config import Address
 from semel.server.counters import SYNC_SECONDS_BOUNDS
 from semel.server.listener import Listener
 from semel.server.storage.partition import Partition
+from semel.types import LEASED_IDS_FROM
 from semel.wire.api import ApiKey
 
 _REQUEST_BYTES_MAX: Final = 8192
@@ -131,6 +132,21 @@ class BrokerCollector:
             "semel_known_producers",
             "Producers of partitions remembered",
             listener.broker.storage.producer_count,
+        )
+        ids = listener.broker.storage.producer_ids
+        yield GaugeMetricFamily("semel_leases", "Leases of producer ids that live", len(ids.leases))
+        yield GaugeMetricFamily(
+            "semel_leases_expired_below",
+            "Leases are over below this number, to which a leased id adds 2^62",
+            ids.live_leases.expired_below - LEASED_IDS_FROM,
+        )
+        yield GaugeMetricFamily(
+            "semel_producers_reserved",
+            "Producers of partitions that leases have room kept for and have not used",
+            ids.reserved,
+        )
+        yield CounterMetricFamily(
+            "semel_leases_refused", "Leases refused for want of room", ids.leases_refused
         )
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
         yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.connections))

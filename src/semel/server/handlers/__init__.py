@@ -39,7 +39,6 @@ _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
     ApiKey.CREATE_PARTITIONS: in_turn(topics.handle_create_partitions),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: in_turn(configs.handle_alter),
     ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: producers.handle_describe,
 }
 
 HANDLERS: Final[dict[ApiKey, Handler]] = {
@@ -47,5 +46,6 @@ HANDLERS: Final[dict[ApiKey, Handler]] = {
     ApiKey.FETCH: fetch.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.API_VERSIONS: api_versions.handle,
+    ApiKey.DESCRIBE_PRODUCERS: producers.handle_describe,
     **{api_key: through_schema(api_key, handle) for api_key, handle in _THROUGH_SCHEMA.items()},
 }

@@ -16,73 +16,67 @@ from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
 from semel.server.handlers.offsets import find_partition
 from semel.server.handlers.schema import FieldsAfterSync, partitions_once
-from semel.server.outcome import Call
+from semel.server.outcome import AfterSync, Answer, Call, Outcome
+from semel.server.storage.outcome import NO_OFFSET
 from semel.server.storage.partition import Partition
+from semel.types import TopicPartition, is_leased
+from semel.wire import describe_producers, messages
+from semel.wire.api import ApiKey
+from semel.wire.describe_producers import DescribedPartition, DescribedProducer
+from semel.wire.frames import Buffer
 from semel.wire.messages import Fields
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
 
 
-def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | FieldsAfterSync:
+def handle_describe(broker: Broker, call: Call, body: Buffer) -> Outcome:
     """What the logs know now; told once it is durable, for whoever asks takes "stored" as an acknowledgement."""
+    request = messages.decode_request(ApiKey.DESCRIBE_PRODUCERS, call.api_version, body)
     asked = partitions_once(request.topics, partitions="partition_indexes", number=None)
     described = {
-        (name, number): _describe(broker, name, number) for name, numbers in asked for number in numbers
+        TopicPartition(topic, number): _describe(broker, TopicPartition(topic, number))
+        for topic, numbers in asked
+        for number in numbers
     }
-    found = {key: find_partition(broker, *key) for key in described}
-    logs = {key: log for key, log in found.items() if isinstance(log, Partition)}
-    waits_for = {key: log.log_end_offset for key, log in logs.items()}
+    found = {tp: find_partition(broker, *tp) for tp in described}
+    logs = {tp: log for tp, log in found.items() if isinstance(log, Partition)}
+    waits_for = {tp: log.log_end_offset for tp, log in logs.items()}
 
-    def finish() -> Fields:
-        for key, log in logs.items():
-            if log.high_watermark < waits_for[key]:
-                described[key] = _not_described(
-                    key[1], ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline_reason)
+    def finish() -> Answer:
+        for tp, log in logs.items():
+            if log.high_watermark < waits_for[tp]:
+                described[tp] = DescribedPartition(
+                    tp, ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline_reason), ()
                 )
-        return {
-            "topics": [
-                {
-                    "name": name,
-                    "partitions": [described[name, number] for number in numbers],
-                }
-                for name, numbers in asked
-            ]
-        }
+        return Answer((describe_producers.encode_response(described.values()),))
 
-    dirty = [log for key, log in logs.items() if log.high_watermark < waits_for[key]]
-    return FieldsAfterSync(dirty, finish) if dirty else finish()
+    dirty = [log for tp, log in logs.items() if log.high_watermark < waits_for[tp]]
+    return AfterSync(dirty, finish) if dirty else finish()
 
 
-def _not_described(number: int, code: ErrorCode, reason: str) -> Fields:
-    return {
-        "partition_index": number,
-        "error_code": code,
-        "error_message": reason,
-        "active_producers": [],
-    }
-
-
-def _describe(broker: Broker, topic: str, number: int) -> Fields:
-    found = find_partition(broker, topic, number)
+def _describe(broker: Broker, tp: TopicPartition) -> DescribedPartition:
+    found = find_partition(broker, *tp)
     if isinstance(found, ErrorCode):
-        return _not_described(number, found, f"{topic}-{number}: {found.name}")
-    return {
-        "partition_index": number,
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "active_producers": [
-            {
-                "producer_id": producer_id,
-                "producer_epoch": entry.producer_epoch,
-                "last_sequence": entry.last_sequence,
-                "last_timestamp": entry.last_timestamp_ms,
-                "coordinator_epoch": entry.coordinator_epoch,
-                "current_txn_start_offset": -1,
-            }
+        return DescribedPartition(tp, found, f"{tp}: {found.name}", ())
+    lease_remaining_ms = broker.storage.producer_ids.lease_remaining_ms
+    return DescribedPartition(
+        tp,
+        ErrorCode.NONE,
+        None,
+        [
+            DescribedProducer(
+                producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_timestamp_ms,
+                entry.coordinator_epoch,
+                NO_OFFSET,
+                lease_remaining_ms(producer_id) if is_leased(producer_id) else None,
+            )
             for producer_id, entry in found.producers()
         ],
-    }
+    )
 
 
 def handle_markers(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:

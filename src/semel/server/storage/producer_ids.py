@@ -103,6 +103,16 @@ class ProducerIds:
         self.judge_by_log()
         return self._log if self.live_leases.expired_below < self.leases.expired_below else None
 
+    @property
+    def reserved(self) -> int:
+        """(Producer, partition) pairs that leases have room kept for, and have not used."""
+        return self._bound.reserved
+
+    def lease_remaining_ms(self, producer_id: int) -> int:
+        """How long a leased id lives, at least; 0 when its lease is over."""
+        is_live = self.live_leases.expired_below <= producer_id < self.live_leases.granted_below
+        return self.leases.remaining_ms(producer_id, self._monotonic_ms()) if is_live else 0
+
     def judge_by_log(self) -> None:
         """Let the partitions judge by the newest expiry, if it is durable by now."""
         live, expired_below = self.live_leases, self.leases.expired_below
