@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -139,10 +139,10 @@ class Leases:
     def remaining_ms(self, producer_id: int, now_ms: int) -> int:
         """How much of its life a live lease has, at least."""
         assert self.length_ms is not None
-        for mark in self._marks:
-            if producer_id < mark.end_id:
-                return max(0, mark.seen_ms + self.length_ms - now_ms)
-        return self.length_ms
+        at = bisect_right(self._marks, producer_id, key=lambda mark: mark.end_id)
+        if at == len(self._marks):
+            return self.length_ms
+        return max(0, self._marks[at].seen_ms + self.length_ms - now_ms)
 
     # Seeing
 
@@ -169,8 +169,7 @@ class Leases:
             self._expire(fields["expired_below"])
         elif record.key.startswith(_LEASES_PREFIX):
             fields = _fields(record)
-            for lease in zip(fields["ids"], fields["epochs"], fields["rooms"], strict=True):
-                self._put(*lease)
+            self._put_all(fields["ids"], fields["epochs"], fields["rooms"])
         else:
             return False
         return True
@@ -181,7 +180,20 @@ class Leases:
             yield _expired_record(self.expired_below, self.granted_below)
         for first in range(0, len(self), _LEASES_PER_RECORD):
             some = slice(first, first + _LEASES_PER_RECORD)
-            yield _leases_record(self._ids[some], self._epochs[some], self._rooms[some])
+            yield _leases_record(
+                self._ids[some].tolist(), self._epochs[some].tolist(), self._rooms[some].tolist()
+            )
+
+    def _put_all(self, ids: list[int], epochs: list[int], rooms: list[int]) -> None:
+        newest_id = self._ids[-1] if self._ids else self.expired_below - 1
+        if ids[0] > newest_id:  # as leases come in; else one of them is resumed
+            self._ids.extend(ids)
+            self._epochs.extend(epochs)
+            self._rooms.extend(rooms)
+            self.granted_below = max(self.granted_below, ids[-1] + 1)
+        else:
+            for lease in zip(ids, epochs, rooms, strict=True):
+                self._put(*lease)
 
     def _put(self, producer_id: int, producer_epoch: int, room: int) -> None:
         if producer_id < self.expired_below:
@@ -274,11 +286,10 @@ def _expired_record(expired_below: int, granted_below: int) -> StateRecord:
     return _record(_EXPIRED_KEY, {"expired_below": expired_below, "granted_below": granted_below})
 
 
-def _leases_record(ids: Iterable[int], epochs: Iterable[int], rooms: Iterable[int]) -> StateRecord:
+def _leases_record(ids: list[int], epochs: list[int], rooms: list[int]) -> StateRecord:
     """Several leases have a key that no single one has: the newest record of a key must say all of it."""
-    of = list(ids)
-    key = f"{of[0]}" if len(of) == 1 else f"{of[0]}-{of[-1]}"
-    return _record(_LEASES_PREFIX + key.encode(), {"ids": of, "epochs": list(epochs), "rooms": list(rooms)})
+    key = f"{ids[0]}" if len(ids) == 1 else f"{ids[0]}-{ids[-1]}"
+    return _record(_LEASES_PREFIX + key.encode(), {"ids": ids, "epochs": epochs, "rooms": rooms})
 
 
 def _record(key: bytes, fields: Mapping[str, int | list[int]]) -> StateRecord:

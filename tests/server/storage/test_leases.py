@@ -179,6 +179,29 @@ def test_nobody_judges_by_an_expiry_that_is_not_durable(leasing: Leasing, send: 
     assert isinstance(send(leasing[0], lease, 1).verdict, LeaseExpired)
 
 
+def test_a_disk_slower_than_the_clock_of_leases_does_not_put_the_end_off(leasing: Leasing) -> None:
+    """Every sync ends after the next leases are over; each still ends those that were over when it began."""
+    ids = leasing.storage.producer_ids
+    leases = [leasing.lease()]
+    for _ in range(4):
+        leasing.clock_ms += LEASE_MS // 2
+        leases.append(leasing.lease())
+    ended = []
+    for _ in range(5):
+        to_sync = ids.expire_leases(NOW_MS)
+        assert to_sync is not None
+        leasing.clock_ms += LEASE_MS // 2
+        assert ids.expire_leases(NOW_MS) is to_sync
+        to_sync.partition.sync()
+        ids.judge_by_log()
+        ended.append(ids.live_leases.expired_below)
+        if ended[-1] > leases[-1].producer_id:
+            break
+    assert ended == sorted(set(ended)), "each sync ended some"
+    assert ended[0] > leases[0].producer_id
+    assert ended[-1] > leases[-1].producer_id
+
+
 def test_lives_begin_again_with_a_restart(leasing: Leasing, send: Send) -> None:
     lease = leasing.lease()
     send(leasing[0], lease, 0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from semel.types import is_leased
 
@@ -22,7 +23,7 @@ class ProducerBound:
     known_max: int
     known: int = 0
     reserved: int = 0  # for leases, and not used yet
-    _kept: dict[int, int] = field(default_factory=dict)  # for which lease, how much: never 0
+    _kept: dict[int, int] = field(default_factory=dict)  # for which lease, how much: never 0; ids rise
 
     @property
     def free(self) -> int:
@@ -50,7 +51,7 @@ class ProducerBound:
 
     def release_below(self, expired_below: int) -> None:
         """The leases below are over."""
-        for producer_id in [one for one in self._kept if one < expired_below]:
+        for producer_id in list(takewhile(lambda one: one < expired_below, self._kept)):
             self.reserved -= self._kept.pop(producer_id)
 
 

@@ -94,14 +94,20 @@ class ProducerIds:
 
     def expire_leases(self, now_ms: int) -> StateLog | None:
         """Log which leases are over by now; give the log if it must be synced before :meth:`judge_by_log`."""
+        self.judge_by_log()
         decision = self.leases.decide_expiry(self._monotonic_ms())
-        if decision.records:
+        if decision.records and not self._is_pending:  # else a slow disk would always be one expiry behind
             submitted = self._log.submit(decision, now_ms)
             if submitted.error_message is not None:
-                return None  # the disk failed: they live until the next start, and then again
+                return None  # not logged, so not over: the next round tries again
             self._durable_from = submitted.sync_offset
-        self.judge_by_log()
-        return self._log if self.live_leases.expired_below < self.leases.expired_below else None
+            self.judge_by_log()
+        return self._log if self._is_pending else None
+
+    @property
+    def _is_pending(self) -> bool:
+        """An expiry is in the log, and not durable yet."""
+        return self.live_leases.expired_below < self.leases.expired_below
 
     @property
     def reserved(self) -> int:
@@ -115,10 +121,9 @@ class ProducerIds:
 
     def judge_by_log(self) -> None:
         """Let the partitions judge by the newest expiry, if it is durable by now."""
-        live, expired_below = self.live_leases, self.leases.expired_below
-        if live.expired_below < expired_below and self._log.partition.high_watermark >= self._durable_from:
-            live.expired_below = expired_below
-            self._bound.release_below(expired_below)
+        if self._is_pending and self._log.partition.high_watermark >= self._durable_from:
+            self.live_leases.expired_below = self.leases.expired_below
+            self._bound.release_below(self.leases.expired_below)
 
     def _lease(
         self,
