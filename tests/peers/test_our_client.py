@@ -10,7 +10,8 @@ from tests.peers.apache_kafka import ApacheKafka
 import semel
 from semel.client.cluster import Cluster
 from semel.errors import BrokerError, ProducerFenced
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.record.batch import Record, encode_batch
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition, is_leased
 
 ROWS = 2_000
 
@@ -121,6 +122,27 @@ def test_position_and_identity_come_back_together_from_an_offset_commit(bootstra
     first.close()
     second.close()
     assert read(bootstrap, topic, 250) == [b"%d" % row for row in range(250)]
+
+
+def test_whoever_asks_for_a_lease_may_write(bootstrap: str, topic: str) -> None:
+    """Apache Kafka skips the tagged field that asks for it, and gives an id that nobody says the end of."""
+    tp = TopicPartition(topic, 0)
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(topic, 1)
+        granted = admin.cluster.lease_producer_id([tp])
+        is_kafka = isinstance(granted, ProducerGrant)
+        grant = granted if isinstance(granted, ProducerGrant) else granted.grant
+        assert is_leased(grant.producer_id) != is_kafka
+        batch = encode_batch(
+            [Record(0, 1_700_000_000_000, None, b"row")],
+            producer_id=grant.producer_id,
+            producer_epoch=grant.producer_epoch,
+            base_sequence=0,
+        )
+        assert admin.cluster.produce({tp: batch})[tp].base_offset == 0
+        (known,) = admin.describe_producers([tp])[tp]
+        assert (known.producer_id, known.last_sequence) == (grant.producer_id, 0)
+        assert (known.lease_remaining_ms is None) == is_kafka
 
 
 @pytest.mark.kafka

@@ -16,7 +16,7 @@ from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseAsked
 
-LEASE_TIMEOUT_MS: Final = 60_000  # of the transactions that such an id has none of
+_TRANSACTION_TIMEOUT_MS: Final = 60_000  # which nobody looks at without a transactional id
 
 
 class IdentityRequests(Routing):
@@ -82,7 +82,7 @@ class IdentityRequests(Routing):
         From brokers that know no leases, and for an id that is none, an id without an end. Count what remains
         of a lease from BEFORE the call.
         """
-        request = InitProducerIdRequest(None, LEASE_TIMEOUT_MS, producer_id, producer_epoch)
+        request = InitProducerIdRequest(None, _TRANSACTION_TIMEOUT_MS, producer_id, producer_epoch)
         request.lease = LeaseAsked(tuple(dict.fromkeys(tps)))
         answer = await self._init_producer_id(request)
         if answer.lease is None:
