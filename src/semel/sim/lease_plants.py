@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -87,11 +88,10 @@ def append_renews_the_lease(patch: Patches) -> None:
 
 @plant("a live lease's entry is dropped with the others", "KAFKA-9144", DEFINITE, REPLAYED, ONCE, FENCED)
 def live_lease_is_forgotten(patch: Patches) -> None:
-    def drops(state: ProducerState, expired_below: int) -> int:
-        dropped: int = original(state, 2**63)
-        return dropped
+    def expires(state: ProducerState, before_ms: int, leases_expired_below: int) -> Iterator[int]:
+        return original(state, before_ms, 2**63)  # type: ignore[no-any-return]
 
-    original = patch.set(ProducerState, "drop_leased", drops)
+    original = patch.set(ProducerState, "expire", expires)
 
 
 @plant("a resumed lease keeps its epoch", "SPARK-26425", "lease_granted_once")
