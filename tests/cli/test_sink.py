@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 
 from semel.core.sink.ranges import SourceRange
+from semel.core.sink.task import Attempted
 from semel.errors import SinkFenced
 from semel.spark import reset_sink
-from semel.spark.commit import Attempted, decide_batch
+from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
-from semel.spark.stream_sink import plan_batch
+from semel.spark.runs import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 

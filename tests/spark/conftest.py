@@ -177,11 +177,10 @@ def failing_once():
 @pytest.fixture
 def own_caches(monkeypatch):
     """What a test leaves in the process's caches is gone with it."""
-    from semel.spark import connections, sink_log, stream_sink
+    from semel.spark import process
 
-    monkeypatch.setattr(connections, "_CLUSTERS", {})
-    monkeypatch.setattr(stream_sink, "_RUNS", {})
-    monkeypatch.setattr(sink_log, "_HISTORIES", {})
+    monkeypatch.setattr(process, "_OF_THIS_PROCESS", {})
     yield
-    for cluster in connections._CLUSTERS.values():
-        cluster.close()
+    for one in process._OF_THIS_PROCESS.values():
+        for cluster in one.clusters.values():
+            cluster.close()

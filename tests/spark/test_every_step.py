@@ -17,14 +17,14 @@ from semel.client.blocking import Cluster
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Decision
 from semel.core.sink.ranges import SourceRange, Verdict
-from semel.core.sink.task import TaskReport, may_write
+from semel.core.sink.task import Attempted, TaskReport, may_write
 from semel.errors import SemelError, SinkFenced
-from semel.spark import connections, stream_sink
-from semel.spark.commit import Attempted, decide_batch
+from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
+from semel.spark.process import this_process
 from semel.spark.refusing import allow
+from semel.spark.runs import plan_batch
 from semel.spark.sink_log import SinkLog
-from semel.spark.stream_sink import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
@@ -86,7 +86,7 @@ class Driver:
         self.connection = Connection(bootstrap, f"driver-{next(self.numbers)}")
         self.options = SinkOptions(self.connection, None, sink_id)
         if cluster is not None:
-            connections._CLUSTERS[connections.os.getpid(), self.connection] = cluster
+            this_process().clusters[self.connection] = cluster
 
     def micro_batch(self, batch_id: int, *work: tuple[SourceRange, pa.RecordBatch]) -> None:
         ticket = plan_batch(self.options, self.checkpoint)
@@ -207,7 +207,7 @@ def test_killed_and_its_successor_killed(log, topics, work, step):
                 driver.micro_batch(done, *work[done])
                 done += 1
         except Died:
-            stream_sink._RUNS.clear()
+            this_process().runs.clear()
     run_all(Driver(log.bootstrap, f"again-{topics[0]}"), work, done)
     assert stored(log, topics) == expected(work)
 

@@ -16,13 +16,13 @@ from confluent_kafka import Producer
 
 from semel.client.blocking import Cluster
 from semel.core.sink.ranges import SourceRange, Verdict
-from semel.core.sink.task import TaskReport, may_write
+from semel.core.sink.task import Attempted, TaskReport, may_write
 from semel.errors import SinkFenced
-from semel.spark.commit import Attempted, decide_batch
+from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions, source_options
 from semel.spark.refusing import allow
+from semel.spark.runs import plan_batch
 from semel.spark.source import SemelReader
-from semel.spark.stream_sink import plan_batch
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 

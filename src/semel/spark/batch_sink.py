@@ -22,10 +22,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from semel.core.sink.ranges import Verdict
 from semel.core.sink.run import Ticket
-from semel.core.sink.task import TaskReport
+from semel.core.sink.task import Attempted, TaskReport
 from semel.core.sink.writes import judge_version, writers_of_write
 from semel.errors import SinkError
-from semel.spark.commit import Attempted, decide_batch
+from semel.spark.commit import decide_batch
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of

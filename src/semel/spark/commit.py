@@ -7,7 +7,7 @@ otherwise fence the live driver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from semel.core.sink.decide import check_reports, check_twin, decide, has_twin
 from semel.core.sink.digest import NO_ROWS
@@ -15,21 +15,13 @@ from semel.core.sink.epochs import closing_epoch, identity_epoch
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Decision
 from semel.core.sink.run import Ticket
-from semel.core.sink.task import OutputReport, TaskReport
+from semel.core.sink.task import Attempted, OutputReport, TaskReport
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of, partitions_of
 from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import fence_writers
 from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, ProducerGrant, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class Attempted:
-    """A task's report, and whether another attempt of it may have written too."""
-
-    report: TaskReport
-    twin_possible: bool
 
 
 def decide_batch(

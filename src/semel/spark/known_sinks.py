@@ -10,8 +10,8 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored, decode
 from semel.errors import SinkError
 from semel.record.batch import decode_records
-from semel.spark.connections import connect
 from semel.spark.options import Connection
+from semel.spark.process import connect
 from semel.spark.reading import read_range
 from semel.spark.sink_log import SinkLog, find_output, partitions_of, topic_partition_count
 from semel.spark.takeover import fence_writers, listed, scan

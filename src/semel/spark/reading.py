@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final
@@ -12,9 +11,11 @@ from semel.client.model import Fetched
 from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
 from semel.record.batch import BatchHeader, scan_batches
 from semel.spark.options import POLL_TIMEOUT_MS, Isolation
+from semel.spark.process import this_process
 from semel.types import TopicPartition
 
 _WAIT_MS: Final = 500
+_RETRY_PAUSE_MS: Final = 50
 _FETCH_BYTES_MAX: Final = 32 * 2**20
 
 Batch = tuple[memoryview, BatchHeader]
@@ -48,8 +49,9 @@ def read_range(
             isolation=isolation,
         )
 
+    clock = this_process().clock
     position = from_offset
-    deadline_ms = _now_ms() + poll_timeout_ms
+    deadline_ms = clock.elapsed_ms() + poll_timeout_ms
     ahead: Future[dict[TopicPartition, Fetched]] | None = None
     try:
         while position < end_offset:
@@ -57,7 +59,7 @@ def read_range(
             try:
                 fetched = asked.result()[source]
             except ConnectionLost:
-                if _now_ms() > deadline_ms:
+                if clock.elapsed_ms() > deadline_ms:
                     raise
                 continue
             code = fetched.error_code
@@ -75,13 +77,13 @@ def read_range(
                         if isolation == "read_committed"
                         else batches
                     )
-                    deadline_ms = _now_ms() + poll_timeout_ms
+                    deadline_ms = clock.elapsed_ms() + poll_timeout_ms
                     continue
             elif not code.retriable:
                 raise BrokerError(code, f"fetching {source} from offset {position}")
             else:
-                time.sleep(0.05)  # the partition is moving: give its new leader a moment
-            if _now_ms() > deadline_ms:
+                clock.pause(_RETRY_PAUSE_MS)  # the partition is moving: give its new leader a moment
+            if clock.elapsed_ms() > deadline_ms:
                 raise ConnectionLost(
                     f"nothing of {source} came from offset {position} in {poll_timeout_ms} ms"
                 )
@@ -131,7 +133,3 @@ def _committed(batches: list[Batch], aborted: Sequence[tuple[int, int]]) -> list
             continue
         kept.append((batch, header))
     return kept
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

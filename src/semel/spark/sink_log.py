@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,8 +14,8 @@ from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
-from semel.spark.connections import connect
 from semel.spark.options import Connection
+from semel.spark.process import connect, this_process
 from semel.spark.reading import read_range
 from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
@@ -31,13 +28,8 @@ DECISION_LOG_CONFIG: Final = {
 }
 _PLAIN_BYTES_MAX: Final = 16 * 1024
 APPEND_TIMEOUT_MS: Final = 60_000
-RETRY_PAUSE_S: Final = 0.1
+RETRY_PAUSE_MS: Final = 100
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
-
-
-def owner() -> str:
-    """Who holds a sink, for the error of whoever lost it."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def planning_query(checkpoint: str) -> str:
@@ -45,7 +37,7 @@ def planning_query(checkpoint: str) -> str:
 
     Spark lets a checkpoint have one running query in a session, and its planners have one daemon.
     """
-    return f"{socket.gethostname()}:{os.getppid()}:{checkpoint}" if checkpoint else ""
+    return f"{this_process().family}:{checkpoint}" if checkpoint else ""
 
 
 class SinkLog:
@@ -82,7 +74,7 @@ class SinkLog:
         while True:
             grant = self.cluster.init_producer_id(transactional_id=identity_name(self.sink_id, generation))
             sink_epoch = sink_epoch_of(generation, grant.producer_epoch)
-            self.append(Fence(self.sink_id, sink_epoch, owner(), query), grant, sequence=0)
+            self.append(Fence(self.sink_id, sink_epoch, this_process().owner, query), grant, sequence=0)
             if not is_last(sink_epoch):
                 return grant, sink_epoch
             generation += 1
@@ -91,7 +83,7 @@ class SinkLog:
         """Store ``record`` and return its offset; with ``grant``: once, and only while it is the newest."""
         key, value = encode(record)
         batch = encode_batch(
-            [Record(0, time.time_ns() // 1_000_000, key, value)],
+            [Record(0, this_process().clock.now_ms(), key, value)],
             producer_id=-1 if grant is None else grant.producer_id,
             producer_epoch=-1 if grant is None else grant.producer_epoch,
             base_sequence=sequence,
@@ -129,13 +121,9 @@ class SinkLog:
         return new
 
 
-_HISTORIES: Final[dict[tuple[int, Connection, str], SinkHistory]] = {}
-
-
 def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
     """The sink's whole history up to now; a process reads each record once."""
-    key = (os.getpid(), connection, log.sink_id)
-    history = _HISTORIES.setdefault(key, SinkHistory(log.sink_id))
+    history = this_process().histories.setdefault((connection, log.sink_id), SinkHistory(log.sink_id))
     log.read(history)
     return history
 
@@ -156,7 +144,8 @@ def produce_until_answered(
 
     (A record without an identity may be stored twice; the ones that tasks append may, by their meaning.)
     """
-    deadline = time.monotonic() + APPEND_TIMEOUT_MS / 1000
+    clock = this_process().clock
+    deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
     answers: dict[TopicPartition, Produced] = {}
     while True:
         waiting = {tp: batch for tp, batch in batches.items() if tp not in answers}
@@ -164,19 +153,19 @@ def produce_until_answered(
             produced = cluster.produce(waiting, acks=-1, timeout_ms=30_000)
         except (ConnectionLost, BrokerError) as failed:
             passing = isinstance(failed, ConnectionLost) or failed.code.retriable
-            if not passing or time.monotonic() > deadline:
+            if not passing or clock.elapsed_ms() > deadline_ms:
                 raise
-            time.sleep(RETRY_PAUSE_S)
+            clock.pause(RETRY_PAUSE_MS)
             continue
         for tp, answer in produced.items():
             code = ErrorCode.of(answer.error_code)
             if not code.retriable or code is ErrorCode.CORRUPT_MESSAGE:
                 answers[tp] = answer
-            elif time.monotonic() > deadline:
+            elif clock.elapsed_ms() > deadline_ms:
                 raise BrokerError(code, f"writing to {tp}")
         if len(answers) == len(batches):
             return answers
-        time.sleep(RETRY_PAUSE_S)
+        clock.pause(RETRY_PAUSE_MS)
 
 
 def find_output(cluster: Cluster, topic: str) -> OutputTopic | None:

@@ -26,11 +26,11 @@ from semel.client.blocking import Cluster
 from semel.client.model import ClusterMetadata
 from semel.errors import BrokerError, ConfigError, ConnectionLost
 from semel.record.columnar import decode_table
-from semel.spark.connections import connect
 from semel.spark.notes import leave_note
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, from_json, to_json
 from semel.spark.options import Position, SourceOptions
 from semel.spark.planning import ReadRange, limit, losses, split
+from semel.spark.process import connect
 from semel.spark.reading import data_loss, read_range
 from semel.spark.sink_log import decided_ends
 from semel.spark.worker_heap import freeze_heap

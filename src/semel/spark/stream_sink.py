@@ -1,34 +1,29 @@
 """The streaming sink, ``exactlyOnce=sequenced``: Spark's calls onto the protocol's steps.
 
 Spark makes a writer per micro-batch, in a pooled planner process, and pickles it (twice) for the tasks;
-``commit`` runs on a fresh writer in another process. So planning happens when the writer is pickled, a run
-lives in the planner process between micro-batches, and everything else travels through tasks and messages.
+``commit`` runs on a fresh writer in another process. So planning happens when the writer is pickled, and
+everything else travels through tasks and messages.
 The planner sees no batch id and no query id; the tasks do, and recognise a micro-batch by its ranges.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from semel.core.sink import run
-from semel.core.sink.history import SinkHistory
-from semel.core.sink.ranges import Verdict
 from semel.core.sink.run import Ticket
-from semel.core.sink.task import TaskReport, may_write, the_one_range
+from semel.core.sink.task import Attempted, the_one_range
 from semel.errors import SinkError
-from semel.spark.commit import Attempted, decide_batch
+from semel.spark.commit import decide_batch
 from semel.spark.notes import TaskIdentity, drop_notes, read_notes, this_task
-from semel.spark.options import Connection, SinkOptions
+from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, history_of, planning_query
-from semel.spark.takeover import begin_run
-from semel.spark.task_write import TaskWrite
+from semel.spark.runs import plan_batch
+from semel.spark.task_write import write_range
 from semel.spark.worker_heap import freeze_heap
 
 
@@ -39,41 +34,6 @@ class TaskMessage(WriterCommitMessage):
     ticket: Ticket
     query_id: str
     attempted: Attempted | None  # None: a task without a range and without a row
-
-
-@dataclass(slots=True)
-class _Planned:
-    """The run that this planner process holds, and its last micro-batch's ticket."""
-
-    ticket: Ticket
-    decided_before: object
-
-
-# By process, log, sink and checkpoint: another query on the sink begins a run of its own.
-_RUNS: Final[dict[tuple[int, Connection, str, str], _Planned]] = {}
-
-
-def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
-    """The ticket of the next micro-batch: of the run that this process holds, or of a new one."""
-    assert options.sink_id is not None
-    log = SinkLog(options.connection, options.sink_id)
-    key = (os.getpid(), options.connection, options.sink_id, checkpoint)
-    query = planning_query(checkpoint)
-    held = _RUNS.pop(key, None)  # gone, should anything below fail: a new run is always safe
-    history = history_of(log, options.connection)
-    ticket = None if held is None else _next_in_run(held, history, query)
-    if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
-        ticket = begin_run(options, log, query=query)
-        history = history_of(log, options.connection)
-    _RUNS[key] = _Planned(ticket, history.decision)
-    return ticket
-
-
-def _next_in_run(held: _Planned, history: SinkHistory, query: str) -> Ticket | None:
-    decided = history.decision is not None and history.decision is not held.decided_before
-    if not allow(run.goes_on(history, held.ticket.sink_epoch, decided, query)):
-        return None
-    return run.next_ticket(held.ticket, history, held.ticket.journal_sequence + 1)
 
 
 class SemelStreamWriter(DataSourceStreamArrowWriter):
@@ -110,23 +70,18 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         if first is None and not notes:
             return None
         source_range = allow(the_one_range(notes))
-        if allow(may_write(self.ticket, source_range, task.query_id)) is Verdict.SKIP:
-            for _ in iterator:  # the source's rows are thrown away: they are in the output
-                pass
-            return Attempted(TaskReport(source_range.writer, source_range, -1, 0, skipped=True), False)
-        attempt = TaskWrite(
+        batches = iter(()) if first is None else _with(first, iterator)
+        attempted = write_range(
             self.options,
             self.ticket,
-            source_range.writer,
             source_range,
-            task.task_attempt_id,
-            task.attempt_number,
-            task.query_id,
+            _one_range_only(batches, task),
+            query_id=task.query_id,
+            task_attempt_id=task.task_attempt_id,
+            attempt_number=task.attempt_number,
         )
-        batches = [] if first is None else _with(first, iterator)
-        report = attempt.run(_one_range_only(batches, task))
         allow(the_one_range(read_notes(task)))
-        return Attempted(report, attempt.duplicates or task.attempt_number > 0)
+        return attempted
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """In a process of its own."""

@@ -6,7 +6,6 @@ every known writer in every output partition, scan the output, BEGIN.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from semel.client.blocking import Cluster
@@ -17,10 +16,11 @@ from semel.core.sink.journal import OutputTopic, Stored
 from semel.core.sink.run import Ticket
 from semel.errors import BrokerError, ErrorCode, SinkFenced
 from semel.spark.options import SinkOptions
+from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import (
     APPEND_TIMEOUT_MS,
-    RETRY_PAUSE_S,
+    RETRY_PAUSE_MS,
     SinkLog,
     cleanup_policy,
     create_topic,
@@ -86,7 +86,8 @@ def fence_writers(
 ) -> None:
     """Raise writers to exactly the given epochs; a higher one in the log is a newer driver's."""
     waiting = {writer: outputs for writer, outputs in fences.items() if outputs}
-    deadline_s = time.monotonic() + APPEND_TIMEOUT_MS / 1000
+    clock = this_process().clock
+    deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
     while waiting:
         answers = cluster.write_fence(waiting)
         again: dict[tuple[int, int], list[TopicPartition]] = {}
@@ -97,13 +98,13 @@ def fence_writers(
                     raise SinkFenced(
                         f"another driver has taken sink {sink_id!r} over: {tp} holds a newer fence"
                     )
-                if code.retriable and time.monotonic() < deadline_s:
+                if code.retriable and clock.elapsed_ms() < deadline_ms:
                     again.setdefault((producer_id, epoch), []).append(tp)
                 elif code is not ErrorCode.NONE:
                     raise BrokerError(code, f"fencing writers of sink {sink_id!r} in {tp}")
         waiting = again
         if waiting:
-            time.sleep(RETRY_PAUSE_S)
+            clock.pause(RETRY_PAUSE_MS)
 
 
 def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:

@@ -9,7 +9,6 @@ the first row goes there.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,9 +20,10 @@ from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.epochs import writer_epoch
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Attempt, OutputClaim, OutputTopic, WriterClaim
-from semel.core.sink.ranges import SourceRange
+from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.run import Ticket, compacted
 from semel.core.sink.task import (
+    Attempted,
     OutputReport,
     PrefixCheck,
     TaskReport,
@@ -32,6 +32,7 @@ from semel.core.sink.task import (
     fewer_rows,
     late,
     may_claim_output,
+    may_write,
     other_rows,
     surplus_allowed,
 )
@@ -43,6 +44,7 @@ from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.output import Rows, rows_of, spread
+from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, find_output, partitions_of
 from semel.spark.stored_rows import stored_rows
@@ -184,7 +186,7 @@ class TaskWrite:
         batches = encode_columns(
             rows.keys,
             rows.values,
-            rows.timestamps if rows.timestamps is not None else time.time_ns() // 1_000_000,
+            rows.timestamps if rows.timestamps is not None else this_process().clock.now_ms(),
             headers=rows.headers,
             producer_id=self.producer_id,
             producer_epoch=writer_epoch(self.ticket.sink_epoch),
@@ -285,6 +287,28 @@ class TaskWrite:
             },
             task_attempt_id=self.task_attempt_id,
         )
+
+
+def write_range(
+    options: SinkOptions,
+    ticket: Ticket,
+    source_range: SourceRange,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    query_id: str,
+    task_attempt_id: int,
+    attempt_number: int,
+) -> Attempted:
+    """One attempt of a streaming task: its range is written, or skipped because it was decided before."""
+    if allow(may_write(ticket, source_range, query_id)) is Verdict.SKIP:
+        for _ in batches:  # the source's rows are thrown away: they are in the output
+            pass
+        return Attempted(TaskReport(source_range.writer, source_range, -1, 0, skipped=True), False)
+    attempt = TaskWrite(
+        options, ticket, source_range.writer, source_range, task_attempt_id, attempt_number, query_id
+    )
+    report = attempt.run(batches)
+    return Attempted(report, attempt.duplicates or attempt_number > 0)
 
 
 class _Spool:

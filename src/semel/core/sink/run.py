@@ -12,7 +12,7 @@ from typing import Final
 
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
-from semel.core.sink.journal import Begin, OutputTopic, Stored
+from semel.core.sink.journal import Begin, Decision, OutputTopic, Stored
 from semel.core.sink.refusal import Reason, Refusal
 from semel.types import TopicPartition
 
@@ -82,6 +82,23 @@ def goes_on(history: SinkHistory, sink_epoch: int, planned: bool, query: str = "
         for output in state.outputs.values()
     )
     return not decision.closed and not surplus
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a planner process keeps of its run: the last micro-batch's ticket, and the decision before that."""
+
+    ticket: Ticket
+    decided_before: Decision | None
+
+
+def next_in_run(held: Planned, history: SinkHistory, query: str = "") -> Ticket | Refusal | None:
+    """The ticket of the run's next micro-batch; ``None``: begin a new run."""
+    decided = history.decision is not None and history.decision is not held.decided_before
+    on = goes_on(history, held.ticket.sink_epoch, decided, query)
+    if isinstance(on, Refusal):
+        return on
+    return next_ticket(held.ticket, history, held.ticket.journal_sequence + 1) if on else None
 
 
 def fences(

@@ -38,6 +38,14 @@ class TaskReport:
     task_attempt_id: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """A task's report, and whether another attempt of it may have written too."""
+
+    report: TaskReport
+    twin_possible: bool
+
+
 def the_one_range(notes: list[SourceRange]) -> SourceRange | Refusal:
     """A sink cannot see the plan, so it counts the range notes of its own task: exactly one, or no write.
 

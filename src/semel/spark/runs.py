@@ -1,0 +1,31 @@
+"""The planner: before every micro-batch, the run that this process holds goes on, or a new one begins.
+
+A run lives in the planner process between micro-batches. Spark pools these processes, so a run may find itself
+in another one, or taken over by another planner of its own query; a new run is always the way out.
+"""
+
+from __future__ import annotations
+
+from semel.core.sink.run import Planned, Ticket, next_in_run
+from semel.spark.options import SinkOptions
+from semel.spark.process import this_process
+from semel.spark.refusing import allow
+from semel.spark.sink_log import SinkLog, history_of, planning_query
+from semel.spark.takeover import begin_run
+
+
+def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
+    """The ticket of the next micro-batch: of the run that this process holds, or of a new one."""
+    assert options.sink_id is not None
+    log = SinkLog(options.connection, options.sink_id)
+    runs = this_process().runs
+    key = (options.connection, options.sink_id, checkpoint)  # another query begins a run of its own
+    query = planning_query(checkpoint)
+    held = runs.pop(key, None)  # gone, should anything below fail: a new run is always safe
+    history = history_of(log, options.connection)
+    ticket = None if held is None else allow(next_in_run(held, history, query))
+    if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
+        ticket = begin_run(options, log, query=query)
+        history = history_of(log, options.connection)
+    runs[key] = Planned(ticket, history.decision)
+    return ticket
