@@ -6,14 +6,14 @@ asked, what an answer means and what is tried again is the client's own code.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from semel.client.brokers import CLIENT_VERSION
 from semel.client.cluster import Cluster
-from semel.client.model import BrokerAddress
+from semel.client.model import BrokerAddress, Produced
 from semel.client.routing import Again
-from semel.errors import ConnectionLost
+from semel.errors import ConnectionLost, ErrorCode
 from semel.sim.process import Process
 from semel.sim.session import RECONNECT_MS, Session
 from semel.types import TopicPartition
@@ -78,8 +78,25 @@ class SimulatedBrokers:
         return api_key in SERVED
 
     async def ask(self, node_id: int, api_key: ApiKey, body: list[Buffer], **_: int) -> memoryview:
+        return await self.wait(self.send(api_key, CLIENT_VERSION[api_key], body), 0)
+
+    # -- what ``begin_produce`` asks of a connection: there is one, and it is the session's ----------------
+
+    name: Final = "simulated:9092"
+
+    async def connection(self, node_id: int) -> SimulatedBrokers:
+        return self
+
+    def check(self, api_key: ApiKey, name: str) -> None:
+        """The server is of this version."""
+
+    def send(self, api_key: ApiKey, version: int, body: list[Buffer], *, answered: bool = True) -> Later:
         answer = Later()
-        self._session.request(api_key, CLIENT_VERSION[api_key], body, lambda got, sent: answer.know(got))
+        self._session.request(api_key, version, body, lambda got, sent: answer.know(got))
+        return answer
+
+    async def wait(self, answer: Later, timeout_ms: int) -> memoryview:
+        """The session has a time-out of its own."""
         got: memoryview | None = await answer
         if got is None:
             raise ConnectionLost("no answer")
@@ -93,6 +110,14 @@ class SimulatedCluster(Cluster):
         super().__init__("simulated:9092", request_timeout_ms=request_timeout_ms)
         self._process = process
         self.brokers = SimulatedBrokers(session)  # type: ignore[assignment]
+
+    async def produce(
+        self, batches: Mapping[TopicPartition, Buffer], **options: Any
+    ) -> dict[TopicPartition, Produced]:
+        try:
+            return await self.produce_to(_THE_NODE, batches, **options)
+        except ConnectionLost as error:
+            return dict.fromkeys(batches, Produced(ErrorCode.NETWORK_EXCEPTION, -1, -1, -1, str(error)))
 
     async def _coordinator(self, key_type: int, key: str) -> int:
         return _THE_NODE

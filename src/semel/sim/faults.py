@@ -54,6 +54,17 @@ class Fault(StrEnum):
     RESUMER_CRASH = "client: producer with a saved position crashed"
     CRASH_IN_RESUME = "client: crashed while resuming"
     TWIN = "client: older copy of an identity still runs"
+    SINK_DRIVER_KILL = "sink: driver killed"
+    SINK_SECOND_DRIVER = "sink: a second driver beside the first"
+    SINK_ZOMBIE = "sink: what a driver started outlives it"
+    SINK_TASK_KILL = "sink: task attempt killed"
+    SINK_TASK_LOST = "sink: task attempt given up, and goes on"
+    SINK_SPECULATION = "sink: task attempt doubled"
+    SINK_OTHER_ROWS = "sink: an attempt gives other rows"
+    SINK_RESTORED = "sink: old checkpoint put back"
+    SINK_LOST = "sink: checkpoint lost"
+    SINK_TORN = "sink: checkpoint without its last entries"
+    SINK_RECUT = "sink: ranges split otherwise"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from semel.record.batch import BatchHeader
 from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.story import SinkStory
 
 
 class Violation(Exception):
@@ -79,6 +82,7 @@ class History:
 
     records: dict[bytes, SentRecord] = field(default_factory=dict)
     sources: list[RowSource] = field(default_factory=list)
+    sinks: list[SinkStory] = field(default_factory=list)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     promises_end: bool = False  # a power cut where the page cache was trusted: what was promised is void
     is_rotten: bool = False  # bytes that were synced have changed

@@ -6,7 +6,7 @@ way or stand still, and nothing but the age of records may depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -82,8 +82,10 @@ class SimulatedServer:
         *,
         durable: bool,
         lease_ms: int,
+        sink_topics: Sequence[tuple[str, int, Mapping[str, str]]] = (),
     ) -> None:
         self._disk = disk
+        self._sink_topics = sink_topics
         self._settings = StorageSettings(durable=durable, default_config=config, producer_lease_ms=lease_ms)
         self._random = random
         self._scheduler = scheduler
@@ -125,6 +127,8 @@ class SimulatedServer:
         """Before the faults begin: the data folder, and the topic with all its partitions."""
         storage = self._open_storage(self._disk.mount())
         at_once(storage.create_topic(self.tps[0].topic, len(self.tps), now_ms=self.clock.now_ms()))
+        for topic, partition_count, config in self._sink_topics:
+            at_once(storage.create_topic(topic, partition_count, config, now_ms=self.clock.now_ms()))
         storage.close(now_ms=self.clock.now_ms())
         for tp in self.tps:
             self._write_past_of_veteran(tp)

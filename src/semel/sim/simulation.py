@@ -23,6 +23,7 @@ from semel.sim.history import History, Violation
 from semel.sim.network import Network
 from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
+from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
 from semel.sim.trace import Trace
 from semel.sim.witness import Witness
 from semel.sim.workload import Workload
@@ -93,8 +94,15 @@ class Simulation:
         )
         self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
+        self.history.sinks += draw_sinks(self._stream("sinks"), lambda: self.scheduler.elapsed_ms)
         self.witness = Witness(
-            tps, self.history, self.checkers, self.counts, self.trace, lambda: self.scheduler.now_ms
+            tps,
+            sink_partitions(self.history.sinks),
+            self.history,
+            self.checkers,
+            self.counts,
+            self.trace,
+            lambda: self.scheduler.now_ms,
         )
         self.server = SimulatedServer(
             self.disk,
@@ -114,6 +122,7 @@ class Simulation:
             self.witness,
             durable=self._mix_of_faults.durable,
             lease_ms=self._stream("leases").choice(LEASE_MS),
+            sink_topics=sink_topics(self.history.sinks),
         )
         self.workload = Workload(
             seed,
@@ -143,6 +152,8 @@ class Simulation:
             violation = str(found)
         except Exception as error:
             violation = f"raised {type(error).__name__}: {error}\n{traceback.format_exc()}"
+        finally:
+            self.workload.end_sinks()
         if violation is not None:
             self.trace.note("checker", violation)
         return SeedResult(

@@ -24,6 +24,7 @@ from semel.sim.checkers import Checker
 from semel.sim.faults import Counts
 from semel.sim.history import History, LoggedBatch, Logs
 from semel.sim.reference import LeasesKnown, PartitionLedger
+from semel.sim.sinks.view import SinkView
 from semel.sim.trace import Trace
 from semel.sim.verdicts import UNOPENED
 from semel.types import Lease, TopicPartition, is_leased
@@ -65,6 +66,7 @@ class Witness:
     def __init__(
         self,
         tps: Sequence[TopicPartition],
+        sink_tps: Sequence[TopicPartition],
         history: History,
         checkers: Sequence[Checker],
         counts: Counts,
@@ -72,13 +74,14 @@ class Witness:
         true_ms: Callable[[], int],
     ) -> None:
         self.tps: Final = tps
+        self._sink_tps: Final = sink_tps  # the sinks' outputs and the decision log
         self._history = history
         self._checkers = checkers
         self._counts = counts
         self._trace = trace
         self._true_ms = true_ms
         self._leases = LeasesKnown()
-        self._ledgers = {tp: PartitionLedger(self._leases) for tp in tps}
+        self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
 
     # -- marks ------------------------------------------------------------------------------------------
 
@@ -163,11 +166,16 @@ class Witness:
             raise
 
     def _judge(self, logs: Logs) -> None:
+        of_sinks = {tp: logs[tp] for tp in self._sink_tps if tp in logs}
+        views = [SinkView(story, of_sinks) for story in self._history.sinks]
+        of_clients = {tp: logs[tp] for tp in self.tps if tp in logs}
         for checker in self._checkers:
-            checker.logs(self._history, logs)
+            checker.logs(self._history, of_clients)
+            if views:
+                checker.sink_logs(views)
 
     def _partitions(self, storage: Storage) -> Iterable[tuple[TopicPartition, Partition]]:
-        for tp in self.tps:
+        for tp in (*self.tps, *self._sink_tps):
             partition = storage.partition(tp.topic, tp.partition)
             assert partition is not None, f"{tp} is gone"
             yield tp, partition

@@ -24,6 +24,8 @@ from semel.sim.producer import Kind, SimulatedProducer
 from semel.sim.resumer import SimulatedResumer, Source
 from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
+from semel.sim.sinks.operator import SinkOperator
+from semel.sim.sinks.surroundings import SinkMix, Surroundings
 from semel.sim.trace import Trace
 from semel.types import ProducerGrant
 
@@ -66,6 +68,7 @@ class Workload:
         self.consumers: list[SimulatedConsumer] = []
         self.producers: list[SimulatedProducer] = []  # those alive
         self.resumers: list[SimulatedResumer] = []  # those alive
+        self.sinks: list[SinkOperator] = []
         self._sources = 0
         self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
@@ -118,10 +121,17 @@ class Workload:
                 lease_ms=self._server.lease_ms,
                 on_granted=self._remember_grant,
             )
+        mix = SinkMix.draw(self._stream("sink mix"))
+        for story in self._history.sinks:
+            around = Surroundings(self._scheduler, self._network, self._trace, self._counts, self._checkers)
+            self.sinks.append(SinkOperator(story, self._stream(story.sink_id), around, mix))
+            self.sinks[-1].start()
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
         self._stopping = True
+        for sink in self.sinks:
+            sink.stop()
         for producer in self.producers:
             producer.rows_left = 0
         assert self._admin is not None
@@ -141,6 +151,7 @@ class Workload:
             and (self._lessee is None or self._lessee.is_done)
             and all(producer.is_done or not producer.process.alive for producer in self.producers)
             and all(source.is_done for source in self._history.sources)
+            and all(sink.is_settled for sink in self.sinks)
             and all(
                 consumer.next_offset == self._server.log_end_offset(consumer.tp)
                 for consumer in self.consumers
@@ -151,6 +162,7 @@ class Workload:
         open_records = [record.value for record in self._history.promised(Promise.OPEN)]
         behind = [f"{consumer.tp} at {consumer.next_offset}" for consumer in self.consumers]
         sources = [source.name for source in self._history.sources if not source.is_done]
+        sources += [sink.story.sink_id for sink in self.sinks if not sink.is_settled]
         return f"{len(open_records)} records open {open_records[:5]}, readers {behind}, sources {sources}"
 
     def end(self) -> None:
@@ -159,7 +171,13 @@ class Workload:
             consumer.die()
         for producer in self.producers:
             producer.die()
+        self.end_sinks()
         self.consumers.clear()
+
+    def end_sinks(self) -> None:
+        """Their fibers must not outlive the history."""
+        for sink in self.sinks:
+            sink.end()
 
     # -- readers ----------------------------------------------------------------------------------------
 
@@ -283,6 +301,7 @@ class Workload:
         processes: list[tuple[str, Process]] = [
             *((producer.name, producer.process) for producer in self.producers),
             *((resumer.name, resumer.process) for resumer in self.resumers),
+            *(named for sink in self.sinks for named in sink.processes),
         ]
         if self._lessee is not None:
             processes.append((self._lessee.name, self._lessee.process))

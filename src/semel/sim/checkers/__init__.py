@@ -22,6 +22,12 @@ from semel.sim.checkers.order import Order
 from semel.sim.checkers.recovered_state_equals_replay import RecoveredStateEqualsReplay
 from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
 from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
+from semel.sim.checkers.sink_attempts_not_mixed import SinkAttemptsNotMixed
+from semel.sim.checkers.sink_decided_is_stored import SinkDecidedIsStored
+from semel.sim.checkers.sink_order import SinkOrder
+from semel.sim.checkers.sink_rows_once import SinkRowsOnce
+from semel.sim.checkers.sink_stops_are_right import SinkStopsAreRight
+from semel.sim.checkers.sink_zombies_shut_out import SinkZombiesShutOut
 from semel.sim.checkers.sound_disk_opens import SoundDiskOpens
 
 __all__ = ["Checker", "all_checkers"]
@@ -46,4 +52,10 @@ def all_checkers() -> list[Checker]:
         LeaseOverForEver(),
         LeaseLivesItsLength(),
         SoundDiskOpens(),
+        SinkRowsOnce(),
+        SinkDecidedIsStored(),
+        SinkOrder(),
+        SinkAttemptsNotMixed(),
+        SinkZombiesShutOut(),
+        SinkStopsAreRight(),
     ]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from semel.core.sink.run import Ticket
+from semel.errors import SemelError
 from semel.record.batch import BatchHeader
 from semel.server.storage.outcome import RecoveryReport
 from semel.sim.history import History, LoggedBatch, Logs, Violation
 from semel.sim.reference import PartitionLedger
 from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.driver import SimulatedDriver
+    from semel.sim.sinks.story import SinkStory
+    from semel.sim.sinks.view import SinkView
 
 ProducersSeen = Mapping[int, tuple[int, int, tuple[tuple[int, int], ...]]]
 
@@ -76,6 +83,20 @@ class Checker:
 
     def logs(self, history: History, logs: Logs) -> None:
         """All logs as they lie there now: after each recovery, and at the end."""
+
+    # -- sinks ------------------------------------------------------------------------------------------
+
+    def sink_planned(self, ticket: Ticket) -> None:
+        """A planner has fenced, scanned and begun, or its run goes on."""
+
+    def sink_stopped(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
+        """A driver has ended with an error."""
+
+    def sink_left(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
+        """No restart and no way out has helped: the sink has stopped for good."""
+
+    def sink_logs(self, views: Sequence[SinkView]) -> None:
+        """What lies in the sinks' outputs and in the decision log, whenever all logs are judged."""
 
     def violated(self, evidence: str) -> Violation:
         return Violation(self.name, evidence)

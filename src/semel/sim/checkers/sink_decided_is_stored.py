@@ -1,0 +1,39 @@
+"""``sink_decided_is_stored``: what a DECISION says is in the output is there, and no later one takes it back.
+
+After every recovery too: a decision must not outlive the rows that it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from semel.sim.checkers.base import Checker
+from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.view import SinkView
+
+
+class SinkDecidedIsStored(Checker):
+    """By the decided ends of the source's partitions."""
+
+    name: ClassVar[str] = "sink_decided_is_stored"
+
+    def sink_logs(self, views: Sequence[SinkView]) -> None:
+        for view in views:
+            ends: dict[TopicPartition, int] = {}
+            for decision in view.decisions:
+                for tp, end in decision.source_ends.items():
+                    if end < ends.get(tp, 0):
+                        raise self.violated(f"{tp} was decided to {ends[tp]}, and then to {end}: {decision}")
+                    ends[tp] = end
+            if not view.is_whole:
+                continue
+            there = {(stored.row.source_partition, stored.row.number) for stored in view.rows}
+            for tp, end in ends.items():
+                missing = [number for number in range(end) if (tp.partition, number) not in there]
+                if missing:
+                    raise self.violated(
+                        f"{tp} is decided to {end}, and rows {missing[:5]} are not in the output"
+                    )

@@ -1,0 +1,35 @@
+"""``sink_rows_once``: a sink's output holds each row of its source at most once, at every moment; and all of them
+once its query has finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from semel.sim.checkers.base import Checker
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.view import SinkView, StoredRow
+
+
+class SinkRowsOnce(Checker):
+    """By the rows' numbers, whatever version of the query gave them."""
+
+    name: ClassVar[str] = "sink_rows_once"
+
+    def sink_logs(self, views: Sequence[SinkView]) -> None:
+        for view in views:
+            seen: dict[tuple[int, int, bool], StoredRow] = {}
+            for stored in view.rows:
+                row = stored.row
+                first = seen.setdefault((row.source_partition, row.number, row.is_extra), stored)
+                if first is not stored:
+                    raise self.violated(f"{first}, and {stored}")
+            if view.story.is_finished and view.is_whole:
+                for tp, head in view.story.heads().items():
+                    missing = [n for n in range(head) if (tp.partition, n, False) not in seen]
+                    if missing:
+                        raise self.violated(
+                            f"{tp} was written to its end {head}, and misses rows {missing[:5]}"
+                        )

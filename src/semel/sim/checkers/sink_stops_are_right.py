@@ -1,0 +1,50 @@
+"""``sink_stops_are_right``: a sink stops with a named error only where there is reason for it.
+
+A lost connection passes. ``SinkFenced`` needs a rival. ``ReplayDiffers`` and ``NonDeterministicReplay`` need a
+checkpoint that was put back, torn or taken to other splits, a rival on such a one, or a query whose rows differ;
+and a new query that starts at the decided ends gets over them. Everything else is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from semel.errors import (
+    BrokerError,
+    ConnectionLost,
+    NonDeterministicReplay,
+    ReplayDiffers,
+    SemelError,
+    SinkFenced,
+)
+from semel.sim.checkers.base import Checker
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.driver import SimulatedDriver
+    from semel.sim.sinks.story import SinkStory
+
+
+class SinkStopsAreRight(Checker):
+    """By what was done to the sink before."""
+
+    name: ClassVar[str] = "sink_stops_are_right"
+
+    def sink_stopped(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
+        replay_may_differ = driver.is_tampered or (driver.had_rival and story.was_tampered)
+        match error:
+            case SinkFenced():
+                is_right = driver.had_rival
+            case ReplayDiffers():
+                is_right = replay_may_differ
+            case NonDeterministicReplay():
+                is_right = replay_may_differ or story.rows_differ
+            case BrokerError():
+                is_right = error.code.retriable
+            case _:
+                is_right = isinstance(error, (ConnectionLost, driver.RUNS_ELSEWHERE))
+        if not is_right:
+            raise self.violated(f"{driver.name} stopped without reason: {type(error).__name__}: {error}")
+
+    def sink_left(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
+        if not (story.rows_differ or story.was_recut):
+            raise self.violated(f"no new query gets {story.sink_id} over {type(error).__name__}: {error}")

@@ -1,0 +1,141 @@
+"""Blocking code in simulated time: a thread that runs only while nobody else does.
+
+The shells of the Spark sink block. Each of their calls runs in a fiber: it goes on until it has to wait, hands
+over to whoever woke it, and is woken when what it waits for is known. There is never more than one thread
+running, and who that is depends on events only, so a history stays a function of its seed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, Final, Generic, TypeVar
+
+from semel.sim.cluster import drive
+from semel.sim.process import Process
+
+_T = TypeVar("_T")
+
+
+class Ended(BaseException):
+    """The process of this fiber is gone: unwind, and touch nothing."""
+
+
+class Fiber:
+    """One blocking call. ``done`` gets its result or its exception, unless its process ends before."""
+
+    def __init__(
+        self, process: Process, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]
+    ) -> None:
+        self.process: Final = process
+        self._work = work
+        self._done = done
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._is_over = False
+        self._go = threading.Semaphore(0)
+        self._pause = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name="fiber", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._hand_over()
+
+    def wait(self) -> None:
+        """From inside: stand still until somebody wakes this fiber."""
+        self._pause.release()
+        self._go.acquire()
+        if not self.process.alive:
+            raise Ended
+
+    def wake(self) -> None:
+        """From outside, when what it waits for is known."""
+        if self.process.alive and not self._is_over:
+            self._go.release()
+            self._hand_over()
+
+    def end(self) -> None:
+        """Its process is dead: let the thread unwind."""
+        assert not self.process.alive
+        if not self._is_over and threading.current_thread() is not self._thread:
+            self._go.release()
+            self._thread.join()
+
+    def _hand_over(self) -> None:
+        self._pause.acquire()
+        if self._is_over:
+            self._thread.join()
+            if isinstance(self._error, Exception) or self._error is None:
+                self._done(self._result, self._error)
+
+    def _run(self) -> None:
+        _CURRENT.set(self)
+        try:
+            self._result = self._work()
+        except BaseException as error:  # handed over to whoever asked
+            self._error = error
+        self._is_over = True
+        self._pause.release()
+
+
+_CURRENT: Final[ContextVar[Fiber]] = ContextVar("fiber")
+
+
+class Pending(Generic[_T]):
+    """What ``concurrent.futures.Future`` is to a blocking client, in a fiber."""
+
+    def __init__(self) -> None:
+        self._result: Any = None
+        self._error: Exception | None = None
+        self._is_known = False
+        self._waiting: Fiber | None = None
+
+    def know(self, result: _T | None = None, error: Exception | None = None) -> None:
+        self._result, self._error, self._is_known = result, error, True
+        if self._waiting is not None:
+            self._waiting.wake()
+
+    def result(self) -> _T:
+        if not self._is_known:
+            self._waiting = _CURRENT.get()
+            self._waiting.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[no-any-return]
+
+    def cancel(self) -> None:
+        """Nobody asks for the result any more."""
+
+
+class FiberLoop:
+    """``client/background`` in simulated time: runs the client's coroutines for the fiber that calls."""
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, _T]) -> Pending[_T]:
+        if not _CURRENT.get().process.alive:
+            work.close()
+            raise Ended
+        pending: Pending[_T] = Pending()
+        drive(work, pending.know)
+        return pending
+
+
+class FiberClock:
+    """The time of a simulated process, for blocking code (``spark.process.Clock``)."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now_ms(self) -> int:
+        return self._process.now_ms
+
+    def elapsed_ms(self) -> int:
+        return self._process.now_ms
+
+    def pause(self, pause_ms: int) -> None:
+        over: Pending[None] = Pending()
+        self._process.after(pause_ms, over.know)
+        over.result()

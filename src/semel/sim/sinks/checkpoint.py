@@ -1,0 +1,40 @@
+"""Spark's checkpoint of one query: its id, the offsets planned for every micro-batch, and which are committed.
+
+It lies on a disk of Spark's own. What may happen to it is not what a disk does to unsynced sectors but what
+people and object stores do: it is lost, put back from a copy, or its last entries never became durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from semel.types import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """As Spark's offsets log and commits log; an entry is written whole or not at all."""
+
+    query_id: str
+    start: Offsets | None  # None: not known yet; the source is asked (``startingOffsets=sink:…``)
+    ends: list[Offsets] = field(default_factory=list)  # by batch id
+    commits: int = 0  # entries of the commits log
+
+    def copy(self) -> Checkpoint:
+        """A backup."""
+        return Checkpoint(self.query_id, self.start, list(self.ends), self.commits)
+
+    def torn(self, *, offsets_too: bool) -> Checkpoint:
+        """Without its last commit entry; or without its last offsets entry as well."""
+        last = len(self.ends) - 1
+        if not offsets_too:
+            return Checkpoint(self.query_id, self.start, list(self.ends), min(self.commits, max(0, last)))
+        return Checkpoint(self.query_id, self.start, self.ends[:-1], min(self.commits, max(0, last)))
+
+    def starts_of(self, batch_id: int) -> Offsets:
+        """Where micro-batch ``batch_id`` begins."""
+        assert self.start is not None
+        return self.ends[batch_id - 1] if batch_id else self.start

@@ -1,0 +1,234 @@
+"""One life of a streaming query: Spark's micro-batch loop, as far as a sink can tell.
+
+Write the offsets of the next micro-batch into the checkpoint, plan, run the tasks, commit, write the commit
+entry; after a restart, again whatever has an offsets entry and no commit entry. The driver may die between any
+two of these, and what it has started may outlive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, ClassVar, Final, TypeVar
+
+from semel.core.sink.run import Ticket
+from semel.core.sink.task import Attempted
+from semel.errors import SemelError
+from semel.sim.faults import Fault
+from semel.sim.fiber import Fiber, FiberClock, Pending
+from semel.sim.process import Process
+from semel.sim.sinks.checkpoint import Checkpoint, Offsets
+from semel.sim.sinks.story import SinkStory
+from semel.sim.sinks.surroundings import SinkMix, Surroundings
+from semel.sim.sinks.task_set import TaskSet
+from semel.sim.sinks.worker import Worker, connection_of
+from semel.spark import commit, runs, sink_log
+from semel.spark.options import SinkOptions
+from semel.spark.planning import limit, split
+
+_T = TypeVar("_T")
+
+TRIGGER_MS: Final = (10, 500)
+
+
+class RunsElsewhere(SemelError):
+    """Spark's own check: somebody else has written this micro-batch's offsets entry."""
+
+
+class SimulatedDriver:
+    """``on_end`` gets the error that it ended with, or ``None`` when all rows are decided."""
+
+    RUNS_ELSEWHERE: ClassVar = RunsElsewhere
+
+    def __init__(
+        self,
+        story: SinkStory,
+        name: str,
+        checkpoint: Checkpoint,
+        splits: int,
+        random: Random,
+        around: Surroundings,
+        mix: Callable[[], SinkMix],
+        on_end: Callable[[SimulatedDriver, SemelError | None], None],
+    ) -> None:
+        self.story: Final = story
+        self.name: Final = name
+        self.checkpoint: Final = checkpoint
+        self.splits: Final = splits  # minPartitions, in pieces of a source partition
+        self.process: Final = Process(around.scheduler)
+        topic = story.topics[0] if len(story.topics) == 1 else None
+        self.options: Final = SinkOptions(connection_of(), topic, story.sink_id)
+        self.is_tampered = False  # its checkpoint does not say what this sink has done
+        self.had_rival = False  # another driver, or what was left of one, lived at the same time
+        self.backups: list[Checkpoint] = [checkpoint.copy()]
+        self.workers: list[Worker] = []  # those alive
+        self._random = random
+        self._around = around
+        self._mix = mix
+        self._on_end = on_end
+        self._workers_made = 0
+        self._task_attempts = 0
+        self._first_batch_id = checkpoint.commits
+        self._planner = self.new_worker("planner")
+        self._spare_planner: Worker | None = None
+        self._committer = self.new_worker("commit")
+        self._fiber = Fiber(self.process, self._live, self._over)
+        story.drivers.append(self)
+
+    def start(self) -> None:
+        self._fiber.start()
+
+    # -- what its parts ask ----------------------------------------------------------------------------
+
+    @property
+    def mix(self) -> SinkMix:
+        return self._mix()
+
+    @property
+    def is_gone(self) -> bool:
+        """It, and all that it has started."""
+        return not self.process.alive and not self.workers
+
+    def bites(self, fault: Fault, chance: float) -> bool:
+        return self._around.counts.bites(fault, self._random, chance)
+
+    def trace_note(self, what: str) -> None:
+        self._around.trace.note(self.name, what)
+
+    def next_task_attempt_id(self) -> int:
+        self._task_attempts += 1
+        return self._task_attempts - 1
+
+    def version_of_rows(self, attempt_number: int, random: Random) -> int:
+        """Which rows an attempt gives: always the same, unless the query is one that must not be."""
+        if self.story.rows_differ and self.bites(Fault.SINK_OTHER_ROWS, self.mix.other_rows):
+            return random.randint(1, 3)
+        return 0
+
+    def new_worker(self, kind: str) -> Worker:
+        self._workers_made += 1
+        worker = Worker(f"{self.name}.{kind}", self.name, self._around.scheduler, self._around.network)
+        self.workers.append(worker)
+        return worker
+
+    def worker_is_done(self, worker: Worker) -> None:
+        """A task's process has nothing more to do; so it is with the others of a driver that is dead."""
+        if worker not in (self._planner, self._spare_planner, self._committer) or not self.process.alive:
+            self.kill_worker(worker)
+
+    def kill_worker(self, worker: Worker) -> None:
+        worker.die()
+        if worker in self.workers:
+            self.workers.remove(worker)
+
+    def die(self, zombie: float = 0.0) -> None:
+        """Killed; with chance ``zombie`` each, what it has started goes on."""
+        if not self.process.alive:
+            return
+        self.process.alive = False
+        for worker in list(self.workers):
+            if not worker.is_busy or not self.bites(Fault.SINK_ZOMBIE, zombie):
+                self.kill_worker(worker)
+        self._fiber.end()
+        self.trace_note(f"dies; {[worker.name for worker in self.workers]} go on")
+
+    def die_with_all(self) -> None:
+        """The end of the world."""
+        self.die()
+        for worker in list(self.workers):
+            self.kill_worker(worker)
+
+    # -- Spark's loop ----------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        checkpoint, clock = self.checkpoint, FiberClock(self.process)
+        if checkpoint.start is None:
+            decided = self._call(
+                self._planner, lambda: sink_log.decided_ends(self.options.connection, self.story.sink_id)
+            )
+            checkpoint.start = {tp: decided.get(tp, 0) for tp in self.story.sources}
+            self.trace_note(f"starts at {list(checkpoint.start.values())}")
+        batch_id = checkpoint.commits
+        while True:
+            ends = self._offsets_of(batch_id)
+            if ends is not None:
+                self._micro_batch(batch_id, checkpoint.starts_of(batch_id), ends)
+                checkpoint.commits = max(checkpoint.commits, batch_id + 1)
+                self.backups.append(checkpoint.copy())
+                batch_id += 1
+            elif self.story.is_closed:
+                return
+            clock.pause(self._random.randint(*TRIGGER_MS))
+
+    def _offsets_of(self, batch_id: int) -> Offsets | None:
+        """Where the micro-batch ends: as planned before, or planned now; ``None`` when there is no row."""
+        checkpoint = self.checkpoint
+        if batch_id < len(checkpoint.ends):
+            if batch_id > self._first_batch_id:
+                raise RunsElsewhere(f"{self.name}: micro-batch {batch_id} is planned already")
+            return checkpoint.ends[batch_id]
+        starts = checkpoint.starts_of(batch_id)
+        ends = limit(starts, self.story.heads(), self.story.rows_per_batch_max)
+        if ends == dict(starts):
+            return None
+        checkpoint.ends.append(ends)
+        return ends
+
+    def _micro_batch(self, batch_id: int, starts: Offsets, ends: Offsets) -> None:
+        self.trace_note(f"micro-batch {batch_id}: {list(starts.values())} to {list(ends.values())}")
+        if self._random.random() < self.mix.other_planner:
+            self._replace_planner()
+        ticket = self._call(self._planner, self._plan)
+        self._around.counts.operations += sum(ends[tp] - starts[tp] for tp in ends)
+        for checker in self._around.checkers:
+            checker.sink_planned(ticket)
+        ranges = split(starts, ends, self.splits * len(ends) if self.splits > 1 else None)
+        try:
+            attempted = self._run_tasks(ticket, ranges)
+            self._call(self._committer, lambda: self._commit(ticket, attempted, batch_id))
+        except SemelError:
+            self._abort(ticket)
+            raise
+        self._around.counts.verdict("sink: micro-batch committed")
+        skipped = sum(entry.report.skipped for entry in attempted)
+        if skipped:
+            self._around.counts.verdict("sink: range skipped, decided already")
+
+    def _plan(self) -> Ticket:
+        return runs.plan_batch(self.options, self.checkpoint.query_id)
+
+    def _run_tasks(self, ticket: Ticket, ranges: Any) -> list[Attempted]:
+        done: Pending[list[Attempted]] = Pending()
+        TaskSet(self, ticket, ranges, self.checkpoint.query_id, self._random, done)
+        return done.result()
+
+    def _commit(self, ticket: Ticket, attempted: list[Attempted], batch_id: int) -> None:
+        commit.decide_batch(self.options, ticket, attempted, self.checkpoint.query_id, batch_id)
+
+    def _abort(self, ticket: Ticket) -> None:
+        """Spark calls it when a micro-batch fails; the sink does nothing then."""
+
+    def _replace_planner(self) -> None:
+        """Spark pools the processes: another query's turn, or a minute of rest, and it is another one."""
+        self._spare_planner, self._planner = self._planner, self._spare_planner or self.new_worker("planner2")
+
+    def _call(self, worker: Worker, work: Callable[[], _T]) -> _T:
+        answer: Pending[_T] = Pending()
+
+        def over(result: _T | None, error: Exception | None) -> None:
+            if not self.process.alive:
+                self.worker_is_done(worker)
+            self.process.soon(lambda: answer.know(result, error))
+
+        worker.run(work, over)
+        return answer.result()
+
+    def _over(self, result: None, error: Exception | None) -> None:
+        if error is not None and not isinstance(error, SemelError):
+            raise error
+        self.process.alive = False
+        for worker in list(self.workers):
+            if not worker.is_busy:
+                self.kill_worker(worker)
+        self.trace_note(f"ends: {'all is decided' if error is None else f'{type(error).__name__}: {error}'}")
+        self._on_end(self, error)

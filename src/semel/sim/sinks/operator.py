@@ -1,0 +1,191 @@
+"""Who runs a sink's query: starts its driver again whenever it ends, and does to it what people do.
+
+He kills it, starts a second one beside it, puts an old checkpoint back, loses it, or sets minPartitions anew. When
+a sink stops with an error that will not go away, he takes the way out that its text names for a stateless query:
+a new checkpoint, from ``startingOffsets=sink:<id>`` on.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from semel.errors import NonDeterministicReplay, ReplayDiffers, SemelError, SinkError
+from semel.sim.faults import Fault
+from semel.sim.process import Process
+from semel.sim.sinks.checkpoint import Checkpoint
+from semel.sim.sinks.driver import SimulatedDriver
+from semel.sim.sinks.story import SinkStory
+from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
+
+RESTART_MS: Final = (5, 1_500)
+WAYS_OUT_MAX: Final = 6  # in a row; then he leaves it
+SPLITS: Final = (1, 2)
+
+
+class SinkOperator:
+    """Of one sink, for a whole history."""
+
+    def __init__(self, story: SinkStory, random: Random, around: Surroundings, mix: SinkMix) -> None:
+        self.story: Final = story
+        self._random = random
+        self._around = around
+        self._mix = mix
+        self._queries = 0
+        self._drivers = 0
+        self._splits = SPLITS[0]
+        self._is_tampered = False
+        self._ways_out = 0
+        self._checkpoint = self._new_checkpoint(from_sink=False)
+        self._driver: SimulatedDriver | None = None
+
+    def start(self) -> None:
+        self._start_driver()
+        self._plan_disaster()
+
+    def stop(self) -> None:
+        """No more disasters, and no more rows."""
+        self._mix = NOTHING_HAPPENS
+        self.story.close_source()
+
+    @property
+    def is_settled(self) -> bool:
+        """All rows are decided, or the sink has stopped for good; and no part of any driver is left."""
+        story = self.story
+        return (story.is_finished or story.has_stopped) and all(driver.is_gone for driver in story.drivers)
+
+    @property
+    def processes(self) -> list[tuple[str, Process]]:
+        """All that could be paused now."""
+        found = []
+        for driver in self.story.drivers:
+            if driver.process.alive:
+                found.append((driver.name, driver.process))
+            found += [(worker.name, worker.process) for worker in driver.workers if worker.is_busy]
+        return found
+
+    def end(self) -> None:
+        """The end of the world."""
+        self.story.has_stopped = True
+        for driver in self.story.drivers:
+            driver.die_with_all()
+
+    # -- drivers ---------------------------------------------------------------------------------------
+
+    def _start_driver(self) -> None:
+        if self.story.is_finished or self.story.has_stopped:
+            return
+        story = self.story
+        driver = SimulatedDriver(
+            story,
+            f"{story.sink_id}.d{self._drivers}",
+            self._checkpoint,
+            self._splits,
+            Random(self._random.random()),
+            self._around,
+            lambda: self._mix,
+            self._ended,
+        )
+        self._drivers += 1
+        driver.is_tampered = self._is_tampered
+        rivals = [other for other in story.drivers if other is not driver and not other.is_gone]
+        for one in (*rivals, driver):
+            one.had_rival |= bool(rivals)
+        self._driver = driver
+        driver.trace_note(
+            f"starts on {self._checkpoint.query_id}, commits {self._checkpoint.commits}, splits {self._splits}, "
+            f"rivals {[rival.name for rival in rivals]}"
+        )
+        driver.start()
+
+    def _start_later(self) -> None:
+        self._around.scheduler.after(self._random.randint(*RESTART_MS), self._restart)
+
+    def _restart(self) -> None:
+        if self._driver is not None and self._driver.process.alive:
+            return
+        self._tamper()
+        self._start_driver()
+
+    def _ended(self, driver: SimulatedDriver, error: SemelError | None) -> None:
+        if error is None:
+            self.story.is_finished = True
+            return
+        self._around.counts.verdict(f"sink: stopped, {type(error).__name__}")
+        for checker in self._around.checkers:
+            checker.sink_stopped(self.story, driver, error)
+        if driver is not self._driver:
+            return
+        if isinstance(error, (ReplayDiffers, NonDeterministicReplay)):
+            self._ways_out += 1
+            if self._ways_out > WAYS_OUT_MAX:
+                self._leave_it(driver, error)
+                return
+            if not (self.story.rows_differ and isinstance(error, NonDeterministicReplay)):
+                self._take_the_way_out()
+        elif isinstance(error, SinkError):
+            pass  # fenced: whoever did it has gone, or will go
+        self._start_later()
+
+    def _take_the_way_out(self) -> None:
+        self._checkpoint = self._new_checkpoint(from_sink=True)
+        self._is_tampered = False
+        if self._ways_out > 1 and self.story.was_recut:
+            self._splits = SPLITS[self._ways_out % len(SPLITS)]
+
+    def _leave_it(self, driver: SimulatedDriver, error: SemelError) -> None:
+        driver.trace_note("is left for good")
+        for checker in self._around.checkers:
+            checker.sink_left(self.story, driver, error)
+        self.story.has_stopped = True
+        self._around.counts.verdict("sink: left for good")
+
+    def _new_checkpoint(self, *, from_sink: bool) -> Checkpoint:
+        self._queries += 1
+        start = None if from_sink else dict.fromkeys(self.story.sources, 0)
+        return Checkpoint(f"{self.story.sink_id}.q{self._queries}", start)
+
+    # -- disasters -------------------------------------------------------------------------------------
+
+    def _plan_disaster(self) -> None:
+        interval_ms = self._mix.driver_kill_interval_ms
+        if interval_ms:
+            self._around.scheduler.after(1 + int(self._random.expovariate(1 / interval_ms)), self._disaster)
+
+    def _disaster(self) -> None:
+        driver, mix, counts = self._driver, self._mix, self._around.counts
+        if mix is NOTHING_HAPPENS:
+            return
+        if driver is not None and driver.process.alive:
+            if counts.bites(Fault.SINK_SECOND_DRIVER, self._random, mix.second_driver):
+                self._tamper()
+                self._start_driver()
+            elif counts.bites(Fault.SINK_DRIVER_KILL, self._random, 1.0):
+                driver.die(mix.zombie)
+                self._start_later()
+        self._plan_disaster()
+
+    def _tamper(self) -> None:
+        """What becomes of a checkpoint between two lives of its query."""
+        random, mix, counts, story = self._random, self._mix, self._around.counts, self.story
+        if not story.rows_differ and counts.bites(Fault.SINK_RECUT, random, mix.recut):
+            self._splits = random.choice(SPLITS)
+            story.was_recut = story.was_tampered = self._is_tampered = True
+        if random.random() >= mix.tamper:
+            return
+        backups = [] if self._driver is None else self._driver.backups
+        kind = random.choice(
+            ("restored", "offsets torn", "commit torn", "lost", "lost", "lost, from the start")
+        )
+        if kind == "restored" and len(backups) > 1 and counts.bites(Fault.SINK_RESTORED, random, 1.0):
+            self._checkpoint = random.choice(backups).copy()
+        elif kind.endswith("torn") and self._checkpoint.ends and counts.bites(Fault.SINK_TORN, random, 1.0):
+            self._checkpoint = self._checkpoint.torn(offsets_too=kind == "offsets torn")
+        elif kind.startswith("lost") and counts.bites(Fault.SINK_LOST, random, 1.0):
+            self._checkpoint = self._new_checkpoint(from_sink=kind == "lost")
+        else:
+            return
+        self._around.trace.note(story.sink_id, f"checkpoint {kind}")
+        story.was_tampered = True
+        # A lost one costs a stateless query nothing, if it starts where the log has decided.
+        self._is_tampered = kind not in ("lost", "commit torn") or (self._is_tampered and kind != "lost")

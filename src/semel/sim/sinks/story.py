@@ -1,0 +1,118 @@
+"""One sink: its source's rows, its outputs, and all that was done to it. What the checkers know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from semel.core.sink.ranges import SourceRange
+from semel.spark.planning import ReadRange
+from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.driver import SimulatedDriver
+
+KEYS: Final = 5
+ONE_TOO_MANY: Final = 3  # the version whose attempts give a row more than the others
+_VALUE: Final = re.compile(rb"(.+)/(\d+):(\d+)(x?)(?:~(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row as it lies in an output."""
+
+    sink_id: str
+    source_partition: int
+    number: int
+    is_extra: bool  # of no number of its own: it comes behind the last row of a range
+    version: int
+
+
+def row_of(value: bytes) -> Row:
+    """What ``value`` says of itself."""
+    found = _VALUE.fullmatch(value)
+    assert found is not None, value
+    sink_id, partition, number, extra, version = found.groups()
+    return Row(sink_id.decode(), int(partition), int(number), bool(extra), int(version or 0))
+
+
+@dataclass(slots=True)
+class SinkStory:
+    """Rows come in at an even pace until :meth:`close_source`."""
+
+    sink_id: str
+    source_partitions: int
+    topics: Sequence[str]
+    output_partitions: int  # of each topic
+    row_gap_ms: int
+    rows_per_batch_max: int
+    has_keys: bool
+    elapsed_ms: Callable[[], int]
+    rows_differ: bool = False  # between the attempts of one task: the query is not deterministic
+    drivers: list[SimulatedDriver] = field(default_factory=list)
+    was_tampered: bool = False  # a checkpoint was put back, lost or torn, or the splits changed
+    was_recut: bool = False
+    is_finished: bool = False  # all rows of the source are decided
+    has_stopped: bool = False  # for good, with an error that was right
+    _closed_at_ms: int | None = None
+
+    @property
+    def outputs(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, number) for name in self.topics for number in range(self.output_partitions)
+        ]
+
+    @property
+    def sources(self) -> list[TopicPartition]:
+        return [TopicPartition(f"in.{self.sink_id}", number) for number in range(self.source_partitions)]
+
+    def heads(self) -> dict[TopicPartition, int]:
+        """Where the source ends now."""
+        at_ms = self.elapsed_ms() if self._closed_at_ms is None else self._closed_at_ms
+        return {tp: at_ms // (self.row_gap_ms * (1 + tp.partition)) for tp in self.sources}
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed_at_ms is not None
+
+    def close_source(self) -> None:
+        """No row comes any more."""
+        self._closed_at_ms = self.elapsed_ms()
+
+    # -- rows -------------------------------------------------------------------------------------------
+
+    def rows_of(self, planned: ReadRange, version: int) -> list[tuple[bytes | None, bytes, str]]:
+        """Key, value and topic of each row of a task's range, as ``version`` of the query gives them."""
+        tp, tilde = planned.source_range.source, f"~{version}" if version else ""
+        rows = []
+        for number in range(planned.read_from, planned.read_end):
+            value = f"{self.sink_id}/{tp.partition}:{number}{tilde}".encode()
+            rows.append((self._key_of(number), value, self.topics[number // 4 % len(self.topics)]))
+        if version == ONE_TOO_MANY:
+            last = planned.read_end - 1
+            value = f"{self.sink_id}/{tp.partition}:{last}x{tilde}".encode()
+            rows.append((self._key_of(last), value, self.topics[last // 4 % len(self.topics)]))
+        return rows
+
+    def _key_of(self, number: int) -> bytes | None:
+        return b"%d" % (number % KEYS) if self.has_keys else None
+
+    def batches_of(
+        self, planned: ReadRange, version: int, random: Random
+    ) -> Iterator[tuple[SourceRange, pa.RecordBatch]]:
+        """The range's rows as Spark hands them on: some at a time."""
+        rows = self.rows_of(planned, version)
+        while rows:
+            size = random.randint(1, 6)
+            part, rows = rows[:size], rows[size:]
+            columns = {"value": pa.array([value for _, value, _ in part], pa.binary())}
+            if self.has_keys:
+                columns["key"] = pa.array([key for key, _, _ in part], pa.binary())
+            if len(self.topics) > 1:
+                columns["topic"] = pa.array([topic for _, _, topic in part])
+            yield planned.source_range, pa.record_batch(columns)

@@ -1,0 +1,63 @@
+"""What everybody around the sinks needs of the world, and the mix of what one seed does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from semel.sim.checkers import Checker
+from semel.sim.faults import Counts
+from semel.sim.network import Network
+from semel.sim.scheduler import Scheduler
+from semel.sim.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class SinkMix:
+    """The chances of one seed: of a task attempt, of a driver's death, of a driver's start."""
+
+    kill_task: float = 0.0
+    lose_task: float = 0.0
+    double_task: float = 0.0
+    zombie: float = 0.0
+    second_driver: float = 0.0
+    other_planner: float = 0.0
+    other_rows: float = 0.0
+    tamper: float = 0.0
+    recut: float = 0.0
+    driver_kill_interval_ms: int = 0  # mean; 0: none
+
+    @staticmethod
+    def draw(random: Random) -> SinkMix:
+        """Each kind is on in about half of the seeds."""
+
+        def chance(most: float) -> float:
+            return random.random() * most if random.random() < 0.5 else 0.0
+
+        return SinkMix(
+            kill_task=chance(0.15),
+            lose_task=chance(0.3),
+            double_task=chance(0.4),
+            zombie=chance(1.0),
+            second_driver=chance(0.8),
+            other_planner=chance(0.3),
+            other_rows=random.choice((0.0, 0.0, 0.3)),
+            tamper=chance(1.0),
+            recut=chance(0.5),
+            driver_kill_interval_ms=random.randint(800, 6_000) if random.random() < 0.8 else 0,
+        )
+
+
+NOTHING_HAPPENS = SinkMix()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The world, as far as Spark knows it."""
+
+    scheduler: Scheduler
+    network: Network
+    trace: Trace
+    counts: Counts
+    checkers: Sequence[Checker]

@@ -1,0 +1,188 @@
+"""The tasks of one micro-batch: each runs in one or more attempts, and the first report of each wins.
+
+An attempt is killed, or given up as lost while it goes on unseen, or doubled because it is slow. Only the
+driver's view decides what starts next; what an attempt that nobody waits for still writes is the protocol's
+business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from semel.core.sink.run import Ticket
+from semel.core.sink.task import Attempted
+from semel.errors import SemelError
+from semel.sim.faults import Fault
+from semel.sim.fiber import Pending
+from semel.sim.sinks.worker import Worker
+from semel.spark import task_write
+from semel.spark.planning import ReadRange
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.driver import SimulatedDriver
+
+ATTEMPTS_MAX: Final = 4  # spark.task.maxFailures
+REPORT_MS_MAX: Final = 10
+FAULT_AFTER_MS_MAX: Final = 120
+ZOMBIE_PAUSE_MS: Final = (200, 12_000)
+
+
+class TaskFailed(Exception):
+    """An attempt too many has failed; the cause is the last one's."""
+
+
+class _Attempt:
+    def __init__(self, task: int, number: int, worker: Worker) -> None:
+        self.task = task
+        self.number = number
+        self.worker = worker
+        self.is_wanted = True  # False: killed or given up; its report means nothing
+
+
+class TaskSet:
+    """``done`` gets every task's winner, in order, or the error of a task that failed too often."""
+
+    def __init__(
+        self,
+        driver: SimulatedDriver,
+        ticket: Ticket,
+        ranges: Sequence[ReadRange],
+        query_id: str,
+        random: Random,
+        done: Pending[list[Attempted]],
+    ) -> None:
+        self._driver = driver
+        self._ticket = ticket
+        self._ranges = ranges
+        self._query_id = query_id
+        self._random = random
+        self._done = done
+        self._winners: dict[int, Attempted] = {}
+        self._attempts = [0] * len(ranges)
+        self._running: list[_Attempt] = []
+        self._is_over = False
+        for task in range(len(ranges)):
+            self._start(task)
+
+    def _start(self, task: int) -> None:
+        driver, number = self._driver, self._attempts[task]
+        self._attempts[task] += 1
+        task_attempt_id = driver.next_task_attempt_id()
+        attempt = _Attempt(task, number, driver.new_worker(f"t{task_attempt_id}"))
+        self._running.append(attempt)
+        planned, ticket = self._ranges[task], self._ticket
+        version = driver.version_of_rows(number, self._random)
+        rows = driver.story.batches_of(planned, version, Random(self._random.random()))
+
+        def work() -> Attempted:
+            return task_write.write_range(
+                driver.options,
+                ticket,
+                planned.source_range,
+                self._handed_on(attempt, rows),
+                query_id=self._query_id,
+                task_attempt_id=task_attempt_id,
+                attempt_number=number,
+            )
+
+        self._plan_faults(attempt)
+        driver.trace_note(f"task {task} attempt {number} starts as {attempt.worker.name}, rows {version}")
+        attempt.worker.run(work, lambda result, error: self._ended(attempt, result, error))
+
+    def _handed_on(
+        self, attempt: _Attempt, rows: Iterator[tuple[object, pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        """As the source's ``read()`` gives them: it takes its time."""
+        for _, batch in rows:
+            attempt.worker.memory.clock.pause(self._random.randint(1, 12))
+            yield batch
+
+    # -- what becomes of an attempt ---------------------------------------------------------------------
+
+    def _ended(self, attempt: _Attempt, result: Attempted | None, error: Exception | None) -> None:
+        driver = self._driver
+        driver.worker_is_done(attempt.worker)
+        if error is not None and not isinstance(error, SemelError):
+            raise error
+        if error is not None:
+            driver.trace_note(f"{attempt.worker.name} stops: {type(error).__name__}: {error}")
+        delay_ms = self._random.randint(1, REPORT_MS_MAX)
+        driver.process.after(delay_ms, lambda: self._report(attempt, result, error))
+
+    def _report(self, attempt: _Attempt, result: Attempted | None, error: SemelError | None) -> None:
+        """The driver hears of it."""
+        if self._is_over or not attempt.is_wanted or attempt.task in self._winners:
+            return
+        self._forget(attempt)
+        if error is None:
+            assert result is not None
+            self._winners[attempt.task] = result
+            for other in [other for other in self._running if other.task == attempt.task]:
+                self._give_up(other)
+            if len(self._winners) == len(self._ranges):
+                self._end([self._winners[task] for task in range(len(self._ranges))], None)
+        elif self._attempts[attempt.task] < ATTEMPTS_MAX:
+            self._start(attempt.task)
+        elif not any(other.task == attempt.task for other in self._running):
+            self._end(None, error)
+
+    def _end(self, winners: list[Attempted] | None, error: SemelError | None) -> None:
+        self._is_over = True
+        for attempt in list(self._running):
+            self._give_up(attempt)
+        self._done.know(winners, error)
+
+    def _forget(self, attempt: _Attempt) -> None:
+        attempt.is_wanted = False
+        if attempt in self._running:
+            self._running.remove(attempt)
+
+    def _give_up(self, attempt: _Attempt) -> None:
+        """Told to stop; some do not hear it."""
+        self._forget(attempt)
+        if attempt.worker.is_busy and not self._driver.bites(Fault.SINK_ZOMBIE, self._driver.mix.zombie):
+            self._driver.kill_worker(attempt.worker)
+
+    def _plan_faults(self, attempt: _Attempt) -> None:
+        mix, process = self._driver.mix, self._driver.process
+        for chance, happens in (
+            (mix.kill_task, self._kill),
+            (mix.lose_task, self._lose),
+            (mix.double_task, self._double),
+        ):
+            if self._random.random() < chance:
+                process.after(
+                    self._random.randint(1, FAULT_AFTER_MS_MAX),
+                    lambda happens=happens: happens(attempt),  # type: ignore[misc]
+                )
+
+    def _may_start_again(self, attempt: _Attempt) -> bool:
+        return (
+            not self._is_over
+            and attempt.is_wanted
+            and attempt.worker.is_busy
+            and self._attempts[attempt.task] < ATTEMPTS_MAX
+        )
+
+    def _kill(self, attempt: _Attempt) -> None:
+        if self._may_start_again(attempt) and self._driver.bites(Fault.SINK_TASK_KILL, 1.0):
+            self._forget(attempt)
+            self._driver.kill_worker(attempt.worker)
+            self._start(attempt.task)
+
+    def _lose(self, attempt: _Attempt) -> None:
+        """Its executor is not heard of: it stands still, perhaps, and goes on when nobody counts on it."""
+        if self._may_start_again(attempt) and self._driver.bites(Fault.SINK_TASK_LOST, 1.0):
+            self._forget(attempt)
+            pause_ms = self._random.choice((0, self._random.randint(*ZOMBIE_PAUSE_MS)))
+            attempt.worker.process.stop_until(attempt.worker.process.now_ms + pause_ms)
+            self._driver.trace_note(f"{attempt.worker.name} is lost for {pause_ms} ms")
+            self._start(attempt.task)
+
+    def _double(self, attempt: _Attempt) -> None:
+        if self._may_start_again(attempt) and self._driver.bites(Fault.SINK_SPECULATION, 1.0):
+            self._start(attempt.task)
