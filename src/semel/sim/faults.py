@@ -57,6 +57,7 @@ class Fault(StrEnum):
     SINK_DRIVER_KILL = "sink: driver killed"
     SINK_SECOND_DRIVER = "sink: a second driver beside the first"
     SINK_ZOMBIE = "sink: what a driver started outlives it"
+    SINK_TASK_FAILED = "sink: task attempt failed amid its rows"
     SINK_TASK_KILL = "sink: task attempt killed"
     SINK_TASK_LOST = "sink: task attempt given up, and goes on"
     SINK_SPECULATION = "sink: task attempt doubled"

@@ -92,6 +92,7 @@ class Pending(Generic[_T]):
         self._waiting: Fiber | None = None
 
     def know(self, result: _T | None = None, error: Exception | None = None) -> None:
+        assert not self._is_known, "whoever waits may be waiting for something else by now"
         self._result, self._error, self._is_known = result, error, True
         if self._waiting is not None:
             self._waiting.wake()

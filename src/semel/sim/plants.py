@@ -1,8 +1,7 @@
-"""The planted bugs: each breaks the product in one place as some real system was broken once.
+"""Bugs planted in the log and its clients: each breaks the product in one place as some system was broken once.
 
-They prove the simulator (:mod:`semel.sim.planting`): a checker that finds none of them checks nothing. ``KAFKA-``,
-``rp`` (Redpanda) and ``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and venue; "here"
-was our own.
+``KAFKA-``, ``rp`` (Redpanda) and ``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and
+venue; "here" was our own.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.partition import Partition
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
-from semel.sim import lease_plants  # noqa: F401 - those of the leases are among PLANTS too
 from semel.sim.disk import SimulatedFile
 from semel.sim.planting import (
     DEFINITE,
@@ -48,7 +46,6 @@ from semel.sim.planting import (
     OPENS,
     ORDER,
     OVER,
-    PLANTS,
     REPLAYED,
     RESUMED,
     STARTS,
@@ -57,8 +54,6 @@ from semel.sim.planting import (
     plant,
 )
 from semel.types import NO_LEADER_EPOCH
-
-__all__ = ["PLANTS"]
 
 
 # -- durability -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -24,6 +24,7 @@ from semel.sim.network import Network
 from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
 from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
+from semel.sim.sinks.story import SinkStory
 from semel.sim.trace import Trace
 from semel.sim.witness import Witness
 from semel.sim.workload import Workload
@@ -77,7 +78,13 @@ class SeedResult:
 class Simulation:
     """The world of one seed."""
 
-    def __init__(self, seed: int, telling: Telling = WHOLE, mix: FaultMix | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        telling: Telling = WHOLE,
+        mix: FaultMix | None = None,
+        sinks: Sequence[SinkStory] | None = None,
+    ) -> None:
         self.seed: Final = seed
         self._telling = telling
         self.random = self._stream("world")
@@ -94,7 +101,8 @@ class Simulation:
         )
         self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
-        self.history.sinks += draw_sinks(self._stream("sinks"), lambda: self.scheduler.elapsed_ms)
+        drawn_sinks = draw_sinks(self._stream("sinks"), lambda: self.scheduler.elapsed_ms)
+        self.history.sinks += drawn_sinks if sinks is None else sinks
         self.witness = Witness(
             tps,
             sink_partitions(self.history.sinks),

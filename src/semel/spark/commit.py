@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from semel.core.sink.decide import check_reports, check_twin, decide, has_twin
+from semel.core.sink.decide import check_twin, decide, to_settle
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.epochs import closing_epoch, identity_epoch
 from semel.core.sink.history import SinkHistory
@@ -37,25 +37,21 @@ def decide_batch(
     """Append the DECISION and return it; ``None`` when all was decided before."""
     log = SinkLog(options.connection, ticket.sink_id)
     history = history_of(log, options.connection)
-    fenced = history.fenced_by_other(ticket.sink_epoch)
-    if fenced is not None:
-        allow(fenced)
-    written = [entry for entry in attempted if not entry.report.skipped]
-    refusal = check_reports(ticket, [entry.report for entry in written])
-    if refusal is not None:
-        allow(refusal)
-    reports = []
-    closed = False
-    for entry in written:
-        report = entry.report
-        twin = entry.twin_possible or has_twin(history, ticket, report)
-        closed |= twin
-        reports.append(
-            _settle_twins(log, ticket, history, report) if twin and report.producer_id >= 0 else report
-        )
+    written = allow(to_settle(ticket, history, attempted))
+    reports = [
+        _settle_twins(log, ticket, history, report) if twin and report.producer_id >= 0 else report
+        for report, twin in written
+    ]
     decision = allow(
         decide(
-            ticket, history, reports, query_id, batch_id, closed=closed, carry=carry, txn_version=txn_version
+            ticket,
+            history,
+            reports,
+            query_id,
+            batch_id,
+            closed=any(twin for _, twin in written),
+            carry=carry,
+            txn_version=txn_version,
         )
     )
     if decision is not None and ticket.producer_id != NO_PRODUCER_ID:

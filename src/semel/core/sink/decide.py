@@ -9,7 +9,7 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Decision, WriterOutput, WriterState
 from semel.core.sink.refusal import Reason, Refusal, replay_differs
 from semel.core.sink.run import Ticket
-from semel.core.sink.task import TaskReport, fewer_rows, other_rows
+from semel.core.sink.task import Attempted, TaskReport, fewer_rows, other_rows
 from semel.types import TopicPartition
 
 
@@ -29,6 +29,25 @@ def check_reports(ticket: Ticket, reports: Sequence[TaskReport]) -> Refusal | No
                 f"{writer} has rows in {tp}, and this micro-batch does not have that writer"
             )
     return None
+
+
+def to_settle(
+    ticket: Ticket, history: SinkHistory, attempted: Sequence[Attempted]
+) -> list[tuple[TaskReport, bool]] | Refusal:
+    """The reports that a decision is to be made of, each with whether a twin may have written too.
+
+    None at all where every range was decided before: whatever else stands in the log is a later micro-batch's.
+    """
+    fenced = history.fenced_by_other(ticket.sink_epoch)
+    if fenced is not None:
+        return fenced
+    written = [entry for entry in attempted if not entry.report.skipped]
+    refusal = check_reports(ticket, [entry.report for entry in written]) if written else None
+    if refusal is not None:
+        return refusal
+    return [
+        (entry.report, entry.twin_possible or has_twin(history, ticket, entry.report)) for entry in written
+    ]
 
 
 def check_twin(report: TaskReport, tp: TopicPartition, stored: Digest) -> Refusal | None:

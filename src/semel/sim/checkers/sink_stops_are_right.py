@@ -41,7 +41,7 @@ class SinkStopsAreRight(Checker):
             case BrokerError():
                 is_right = error.code.retriable
             case _:
-                is_right = isinstance(error, (ConnectionLost, driver.RUNS_ELSEWHERE))
+                is_right = isinstance(error, (ConnectionLost, *driver.SPARKS_OWN))
         if not is_right:
             raise self.violated(f"{driver.name} stopped without reason: {type(error).__name__}: {error}")
 

@@ -20,7 +20,7 @@ from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint, Offsets
 from semel.sim.sinks.story import SinkStory
 from semel.sim.sinks.surroundings import SinkMix, Surroundings
-from semel.sim.sinks.task_set import TaskSet
+from semel.sim.sinks.task_set import TaskFailed, TaskSet
 from semel.sim.sinks.worker import Worker, connection_of
 from semel.spark import commit, runs, sink_log
 from semel.spark.options import SinkOptions
@@ -28,7 +28,8 @@ from semel.spark.planning import limit, split
 
 _T = TypeVar("_T")
 
-TRIGGER_MS: Final = (10, 500)
+TRIGGER_MS: Final = (5, 250)
+STALL_MS: Final = (50, 4_000)
 
 
 class RunsElsewhere(SemelError):
@@ -38,7 +39,7 @@ class RunsElsewhere(SemelError):
 class SimulatedDriver:
     """``on_end`` gets the error that it ended with, or ``None`` when all rows are decided."""
 
-    RUNS_ELSEWHERE: ClassVar = RunsElsewhere
+    SPARKS_OWN: ClassVar = (RunsElsewhere, TaskFailed)
 
     def __init__(
         self,
@@ -58,9 +59,10 @@ class SimulatedDriver:
         self.process: Final = Process(around.scheduler)
         topic = story.topics[0] if len(story.topics) == 1 else None
         self.options: Final = SinkOptions(connection_of(), topic, story.sink_id)
+        self.rows_per_arrow_batch = random.randint(1, 6)
+        self.attempts_max: Final = random.randint(1, 4)  # spark.task.maxFailures
         self.is_tampered = False  # its checkpoint does not say what this sink has done
         self.had_rival = False  # another driver, or what was left of one, lived at the same time
-        self.backups: list[Checkpoint] = [checkpoint.copy()]
         self.workers: list[Worker] = []  # those alive
         self._random = random
         self._around = around
@@ -121,6 +123,17 @@ class SimulatedDriver:
         if worker in self.workers:
             self.workers.remove(worker)
 
+    def stall(self, worker: Worker) -> None:
+        """What nobody waits for may well stand still for a while, and then go on."""
+        if self._random.random() < 0.6:
+            worker.process.stop_until(worker.process.now_ms + self._random.randint(*STALL_MS))
+
+    def stall_all(self) -> None:
+        """Its machine swaps, or its network is cut: that is why another driver is started."""
+        for worker in self.workers:
+            if worker.is_busy:
+                self.stall(worker)
+
     def die(self, zombie: float = 0.0) -> None:
         """Killed; with chance ``zombie`` each, what it has started goes on."""
         if not self.process.alive:
@@ -129,6 +142,7 @@ class SimulatedDriver:
         for worker in list(self.workers):
             if not worker.is_busy or not self.bites(Fault.SINK_ZOMBIE, zombie):
                 self.kill_worker(worker)
+        self.stall_all()
         self._fiber.end()
         self.trace_note(f"dies; {[worker.name for worker in self.workers]} go on")
 
@@ -146,7 +160,8 @@ class SimulatedDriver:
             decided = self._call(
                 self._planner, lambda: sink_log.decided_ends(self.options.connection, self.story.sink_id)
             )
-            checkpoint.start = {tp: decided.get(tp, 0) for tp in self.story.sources}
+            if checkpoint.start is None:  # no other driver on it was faster
+                checkpoint.start = {tp: decided.get(tp, 0) for tp in self.story.sources}
             self.trace_note(f"starts at {list(checkpoint.start.values())}")
         batch_id = checkpoint.commits
         while True:
@@ -154,7 +169,7 @@ class SimulatedDriver:
             if ends is not None:
                 self._micro_batch(batch_id, checkpoint.starts_of(batch_id), ends)
                 checkpoint.commits = max(checkpoint.commits, batch_id + 1)
-                self.backups.append(checkpoint.copy())
+                self.story.back_up(checkpoint)
                 batch_id += 1
             elif self.story.is_closed:
                 return
@@ -185,7 +200,8 @@ class SimulatedDriver:
         ranges = split(starts, ends, self.splits * len(ends) if self.splits > 1 else None)
         try:
             attempted = self._run_tasks(ticket, ranges)
-            self._call(self._committer, lambda: self._commit(ticket, attempted, batch_id))
+            if attempted:
+                self._call(self._committer, lambda: self._commit(ticket, attempted, batch_id))
         except SemelError:
             self._abort(ticket)
             raise

@@ -129,7 +129,7 @@ class SinkOperator:
 
     def _take_the_way_out(self) -> None:
         self._checkpoint = self._new_checkpoint(from_sink=True)
-        self._is_tampered = False
+        self._is_tampered = self.story.was_recut
         if self._ways_out > 1 and self.story.was_recut:
             self._splits = SPLITS[self._ways_out % len(SPLITS)]
 
@@ -158,6 +158,7 @@ class SinkOperator:
             return
         if driver is not None and driver.process.alive:
             if counts.bites(Fault.SINK_SECOND_DRIVER, self._random, mix.second_driver):
+                driver.stall_all()
                 self._tamper()
                 self._start_driver()
             elif counts.bites(Fault.SINK_DRIVER_KILL, self._random, 1.0):
@@ -173,12 +174,19 @@ class SinkOperator:
             story.was_recut = story.was_tampered = self._is_tampered = True
         if random.random() >= mix.tamper:
             return
-        backups = [] if self._driver is None else self._driver.backups
         kind = random.choice(
-            ("restored", "offsets torn", "commit torn", "lost", "lost", "lost, from the start")
+            (
+                "restored",
+                "restored",
+                "offsets torn",
+                "commit torn",
+                "commit torn",
+                "lost",
+                "lost, from the start",
+            )
         )
-        if kind == "restored" and len(backups) > 1 and counts.bites(Fault.SINK_RESTORED, random, 1.0):
-            self._checkpoint = random.choice(backups).copy()
+        if kind == "restored" and story.backups and counts.bites(Fault.SINK_RESTORED, random, 1.0):
+            self._checkpoint = random.choice(story.backups).copy()
         elif kind.endswith("torn") and self._checkpoint.ends and counts.bites(Fault.SINK_TORN, random, 1.0):
             self._checkpoint = self._checkpoint.torn(offsets_too=kind == "offsets torn")
         elif kind.startswith("lost") and counts.bites(Fault.SINK_LOST, random, 1.0):
@@ -187,5 +195,9 @@ class SinkOperator:
             return
         self._around.trace.note(story.sink_id, f"checkpoint {kind}")
         story.was_tampered = True
-        # A lost one costs a stateless query nothing, if it starts where the log has decided.
-        self._is_tampered = kind not in ("lost", "commit torn") or (self._is_tampered and kind != "lost")
+        # A lost one costs a stateless query nothing if it starts where the log has decided; but for the splits:
+        # how many there are of a range depends on the range (``minPartitions``), and a new query cuts others.
+        if kind == "lost":
+            self._is_tampered = story.was_recut
+        elif kind != "commit torn":
+            self._is_tampered = True

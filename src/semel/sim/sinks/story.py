@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from semel.core.sink.ranges import SourceRange
+from semel.sim.sinks.checkpoint import Checkpoint
 from semel.spark.planning import ReadRange
 from semel.types import TopicPartition
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from semel.sim.sinks.driver import SimulatedDriver
 
 KEYS: Final = 5
+BACKUPS_MAX: Final = 8
 ONE_TOO_MANY: Final = 3  # the version whose attempts give a row more than the others
 _VALUE: Final = re.compile(rb"(.+)/(\d+):(\d+)(x?)(?:~(\d+))?")
 
@@ -57,6 +57,7 @@ class SinkStory:
     drivers: list[SimulatedDriver] = field(default_factory=list)
     was_tampered: bool = False  # a checkpoint was put back, lost or torn, or the splits changed
     was_recut: bool = False
+    backups: list[Checkpoint] = field(default_factory=list)
     is_finished: bool = False  # all rows of the source are decided
     has_stopped: bool = False  # for good, with an error that was right
     _closed_at_ms: int | None = None
@@ -80,6 +81,11 @@ class SinkStory:
     def is_closed(self) -> bool:
         return self._closed_at_ms is not None
 
+    def back_up(self, checkpoint: Checkpoint) -> None:
+        """Somebody keeps copies; the oldest go."""
+        self.backups.append(checkpoint.copy())
+        del self.backups[:-BACKUPS_MAX]
+
     def close_source(self) -> None:
         """No row comes any more."""
         self._closed_at_ms = self.elapsed_ms()
@@ -102,17 +108,14 @@ class SinkStory:
     def _key_of(self, number: int) -> bytes | None:
         return b"%d" % (number % KEYS) if self.has_keys else None
 
-    def batches_of(
-        self, planned: ReadRange, version: int, random: Random
-    ) -> Iterator[tuple[SourceRange, pa.RecordBatch]]:
-        """The range's rows as Spark hands them on: some at a time."""
+    def batches_of(self, planned: ReadRange, version: int, size: int) -> Iterator[pa.RecordBatch]:
+        """The range's rows as Spark hands them on: ``size`` at a time, as it is configured."""
         rows = self.rows_of(planned, version)
         while rows:
-            size = random.randint(1, 6)
             part, rows = rows[:size], rows[size:]
             columns = {"value": pa.array([value for _, value, _ in part], pa.binary())}
             if self.has_keys:
                 columns["key"] = pa.array([key for key, _, _ in part], pa.binary())
             if len(self.topics) > 1:
                 columns["topic"] = pa.array([topic for _, _, topic in part])
-            yield planned.source_range, pa.record_batch(columns)
+            yield pa.record_batch(columns)

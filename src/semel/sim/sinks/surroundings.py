@@ -17,6 +17,7 @@ from semel.sim.trace import Trace
 class SinkMix:
     """The chances of one seed: of a task attempt, of a driver's death, of a driver's start."""
 
+    fail_task: float = 0.0
     kill_task: float = 0.0
     lose_task: float = 0.0
     double_task: float = 0.0
@@ -36,16 +37,17 @@ class SinkMix:
             return random.random() * most if random.random() < 0.5 else 0.0
 
         return SinkMix(
+            fail_task=chance(0.2),
             kill_task=chance(0.15),
-            lose_task=chance(0.3),
-            double_task=chance(0.4),
-            zombie=chance(1.0),
-            second_driver=chance(0.8),
+            lose_task=chance(0.5),
+            double_task=chance(0.6),
+            zombie=random.choice((0.0, 0.5, 0.9)),
+            second_driver=random.choice((0.0, 0.3, 0.7)),
             other_planner=chance(0.3),
             other_rows=random.choice((0.0, 0.0, 0.3)),
             tamper=chance(1.0),
             recut=chance(0.5),
-            driver_kill_interval_ms=random.randint(800, 6_000) if random.random() < 0.8 else 0,
+            driver_kill_interval_ms=random.randint(300, 3_000),
         )
 
 

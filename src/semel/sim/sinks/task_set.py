@@ -25,14 +25,12 @@ from semel.spark.planning import ReadRange
 if TYPE_CHECKING:
     from semel.sim.sinks.driver import SimulatedDriver
 
-ATTEMPTS_MAX: Final = 4  # spark.task.maxFailures
 REPORT_MS_MAX: Final = 10
 FAULT_AFTER_MS_MAX: Final = 120
-ZOMBIE_PAUSE_MS: Final = (200, 12_000)
 
 
-class TaskFailed(Exception):
-    """An attempt too many has failed; the cause is the last one's."""
+class TaskFailed(SemelError):
+    """The query before the sink raises."""
 
 
 class _Attempt:
@@ -65,6 +63,8 @@ class TaskSet:
         self._attempts = [0] * len(ranges)
         self._running: list[_Attempt] = []
         self._is_over = False
+        if not ranges:  # all that its offsets entry names was decided before its query began
+            self._end([], None)
         for task in range(len(ranges)):
             self._start(task)
 
@@ -76,14 +76,15 @@ class TaskSet:
         self._running.append(attempt)
         planned, ticket = self._ranges[task], self._ticket
         version = driver.version_of_rows(number, self._random)
-        rows = driver.story.batches_of(planned, version, Random(self._random.random()))
+        rows = driver.story.batches_of(planned, version, driver.rows_per_arrow_batch)
+        fails_at = self._random.randint(1, 4) if self._random.random() < driver.mix.fail_task else 0
 
         def work() -> Attempted:
             return task_write.write_range(
                 driver.options,
                 ticket,
                 planned.source_range,
-                self._handed_on(attempt, rows),
+                self._handed_on(attempt, rows, fails_at),
                 query_id=self._query_id,
                 task_attempt_id=task_attempt_id,
                 attempt_number=number,
@@ -94,11 +95,13 @@ class TaskSet:
         attempt.worker.run(work, lambda result, error: self._ended(attempt, result, error))
 
     def _handed_on(
-        self, attempt: _Attempt, rows: Iterator[tuple[object, pa.RecordBatch]]
+        self, attempt: _Attempt, rows: Iterator[pa.RecordBatch], fails_at: int
     ) -> Iterator[pa.RecordBatch]:
-        """As the source's ``read()`` gives them: it takes its time."""
-        for _, batch in rows:
-            attempt.worker.memory.clock.pause(self._random.randint(1, 12))
+        """As the query before the sink gives them: it takes its time, and may fail."""
+        for number, batch in enumerate(rows, 1):
+            attempt.worker.memory.clock.pause(self._random.randint(1, 40))
+            if number == fails_at and self._driver.bites(Fault.SINK_TASK_FAILED, 1.0):
+                raise TaskFailed("the user's own code")
             yield batch
 
     # -- what becomes of an attempt ---------------------------------------------------------------------
@@ -125,7 +128,7 @@ class TaskSet:
                 self._give_up(other)
             if len(self._winners) == len(self._ranges):
                 self._end([self._winners[task] for task in range(len(self._ranges))], None)
-        elif self._attempts[attempt.task] < ATTEMPTS_MAX:
+        elif self._attempts[attempt.task] < self._driver.attempts_max:
             self._start(attempt.task)
         elif not any(other.task == attempt.task for other in self._running):
             self._end(None, error)
@@ -144,7 +147,11 @@ class TaskSet:
     def _give_up(self, attempt: _Attempt) -> None:
         """Told to stop; some do not hear it."""
         self._forget(attempt)
-        if attempt.worker.is_busy and not self._driver.bites(Fault.SINK_ZOMBIE, self._driver.mix.zombie):
+        if not attempt.worker.is_busy:
+            return
+        if self._driver.bites(Fault.SINK_ZOMBIE, self._driver.mix.zombie):
+            self._driver.stall(attempt.worker)
+        else:
             self._driver.kill_worker(attempt.worker)
 
     def _plan_faults(self, attempt: _Attempt) -> None:
@@ -165,7 +172,7 @@ class TaskSet:
             not self._is_over
             and attempt.is_wanted
             and attempt.worker.is_busy
-            and self._attempts[attempt.task] < ATTEMPTS_MAX
+            and self._attempts[attempt.task] < self._driver.attempts_max
         )
 
     def _kill(self, attempt: _Attempt) -> None:
@@ -178,9 +185,8 @@ class TaskSet:
         """Its executor is not heard of: it stands still, perhaps, and goes on when nobody counts on it."""
         if self._may_start_again(attempt) and self._driver.bites(Fault.SINK_TASK_LOST, 1.0):
             self._forget(attempt)
-            pause_ms = self._random.choice((0, self._random.randint(*ZOMBIE_PAUSE_MS)))
-            attempt.worker.process.stop_until(attempt.worker.process.now_ms + pause_ms)
-            self._driver.trace_note(f"{attempt.worker.name} is lost for {pause_ms} ms")
+            self._driver.stall(attempt.worker)
+            self._driver.trace_note(f"{attempt.worker.name} is lost")
             self._start(attempt.task)
 
     def _double(self, attempt: _Attempt) -> None:

@@ -1,0 +1,217 @@
+"""A quiet world with one sink, in which a test says who stands still before which step, and who dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from semel.core.sink.journal import Begin, Decision, Fence, WriterClaim
+from semel.errors import SemelError
+from semel.sim.faults import FaultMix
+from semel.sim.fiber import Pending
+from semel.sim.simulation import Simulation
+from semel.sim.sinks.checkpoint import Checkpoint
+from semel.sim.sinks.driver import SimulatedDriver
+from semel.sim.sinks.story import SinkStory, row_of
+from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
+from semel.spark.flight import Flight
+from semel.spark.process import this_process
+from semel.spark.sink_log import SinkLog
+from semel.types import TopicPartition
+
+SINK = "k0"
+WITHIN_MS = 120_000
+STEPS = {Fence: "FENCE", Begin: "BEGIN", WriterClaim: "WRITER", Decision: "DECISION"}
+
+
+@dataclass(slots=True)
+class ScriptedStory(SinkStory):
+    """Its source has as many rows as the test says."""
+
+    rows: dict[int, int] = field(default_factory=dict)
+    versions: dict[int, int] = field(default_factory=dict)  # by attempt number
+
+    def heads(self) -> dict[TopicPartition, int]:
+        return {tp: self.rows[tp.partition] for tp in self.sources}
+
+
+class Hold:
+    """Whoever comes to this step stands still until it is let go."""
+
+    def __init__(self, who: str, step: str, skip: int) -> None:
+        self.who, self.step, self.skip = who, step, skip
+        self.is_reached = self.is_let_go = False
+        self._let_go: Pending[None] = Pending()
+
+    def stand(self) -> None:
+        self.is_reached = True
+        self._let_go.result()
+
+    def let_go(self) -> None:
+        if not self.is_let_go:
+            self.is_let_go = True
+            self._let_go.know()
+
+
+class World:
+    """The server, and whatever drivers the test starts; every checker watches."""
+
+    def __init__(self, *, sources: int = 1, rows_differ: bool = False, rows_per_batch: int = 8) -> None:
+        self.story = ScriptedStory(
+            SINK,
+            source_partitions=sources,
+            topics=["out"],
+            output_partitions=1,
+            row_gap_ms=1,
+            rows_per_batch_max=rows_per_batch,
+            has_keys=True,
+            elapsed_ms=lambda: 0,
+            rows_differ=rows_differ,
+            rows=dict.fromkeys(range(sources), 8),
+        )
+        self._simulation = Simulation(0, mix=FaultMix(), sinks=[self.story])
+        self._simulation.server.prepare()
+        self._simulation.server.start()
+        self._holds: list[Hold] = []
+        self.ended: dict[SimulatedDriver, SemelError | None] = {}
+
+    # -- what a test says -------------------------------------------------------------------------------
+
+    def checkpoint(self, query: str = "q", *, from_sink: bool = False) -> Checkpoint:
+        return Checkpoint(query, None if from_sink else dict.fromkeys(self.story.sources, 0))
+
+    def driver(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        splits: int = 1,
+        tampered: bool = False,
+        mix: SinkMix = NOTHING_HAPPENS,
+    ) -> SimulatedDriver:
+        """A driver that has started; it goes on whenever the test waits for something."""
+        simulation = self._simulation
+        around = Surroundings(
+            simulation.scheduler, simulation.network, simulation.trace, simulation.counts, simulation.checkers
+        )
+        driver = ScriptedDriver(
+            self.story,
+            f"{SINK}.d{len(self.story.drivers)}",
+            checkpoint,
+            splits,
+            Random(len(self.story.drivers)),
+            around,
+            lambda: mix,
+            self._ended,
+        )
+        driver.is_tampered = tampered
+        driver.rows_per_arrow_batch = 2
+        self.story.was_tampered |= tampered
+        rivals = [other for other in self.story.drivers if other is not driver and not other.is_gone]
+        for one in (*rivals, driver):
+            one.had_rival |= bool(rivals)
+        driver.start()
+        return driver
+
+    def hold(self, driver: int, process: str, step: str, *, skip: int = 0) -> Hold:
+        """Stop a process of a driver to come before ``step``, when it has done it ``skip`` times."""
+        self._holds.append(Hold(f"{SINK}.d{driver}.{process}", step, skip))
+        return self._holds[-1]
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        scheduler = self._simulation.scheduler
+        assert scheduler.run(condition, scheduler.now_ms + WITHIN_MS), "it did not come about"
+
+    def wait(self, wait_ms: int) -> None:
+        scheduler = self._simulation.scheduler
+        scheduler.run(lambda: False, scheduler.now_ms + wait_ms)
+
+    def until_held(self, hold: Hold) -> None:
+        self.until(lambda: hold.is_reached)
+
+    def until_committed(self, checkpoint: Checkpoint, batches: int) -> None:
+        self.until(lambda: checkpoint.commits >= batches)
+
+    def finish(self, *drivers: SimulatedDriver) -> None:
+        """No row comes any more; these drivers come to their end, and whatever else is left ends too."""
+        self.story.is_finished = True
+        self.story.close_source()
+        self.until(lambda: all(driver in self.ended for driver in drivers))
+        for hold in self._holds:
+            hold.let_go()
+        self.until(lambda: all(driver.is_gone or driver not in self.ended for driver in self.story.drivers))
+        self.check()
+
+    def check(self) -> None:
+        """Every invariant, over the logs as they lie there now."""
+        storage = self._simulation.server.storage
+        assert storage is not None
+        self._logs = self._simulation.witness.show_logs(storage)
+
+    def output(self) -> list[tuple[int, int]]:
+        """(source partition, number) of every row, in the order in which they lie."""
+        self.check()
+        values = [value for batch in self._logs[TopicPartition("out", 0)] for value in batch.values]
+        return [(row.source_partition, row.number) for row in map(row_of, values)]
+
+    # -- what happens -----------------------------------------------------------------------------------
+
+    def _ended(self, driver: SimulatedDriver, error: SemelError | None) -> None:
+        self.ended[driver] = error
+        if error is not None:
+            for checker in self._simulation.checkers:
+                checker.sink_stopped(self.story, driver, error)
+
+    def arrive(self, step: str) -> None:
+        owner = this_process().owner
+        for hold in self._holds:
+            if hold.who == owner and hold.step == step and not (hold.is_reached or hold.is_let_go):
+                if hold.skip:
+                    hold.skip -= 1
+                else:
+                    hold.stand()
+
+    def close(self) -> None:
+        for driver in self.story.drivers:
+            driver.die_with_all()
+
+
+class ScriptedDriver(SimulatedDriver):
+    """Its attempts give the rows that the test says."""
+
+    def version_of_rows(self, attempt_number: int, random: Random) -> int:
+        assert isinstance(self.story, ScriptedStory)
+        return self.story.versions.get(attempt_number, 0)
+
+
+@pytest.fixture
+def make_world(monkeypatch: pytest.MonkeyPatch):
+    """``make_world(sources=…)``; every step of the protocol can be held in it."""
+    worlds: list[World] = []
+    append, take_over, send = SinkLog.append, SinkLog.take_over, Flight.send
+
+    def appends(log, record, *rest, **more):
+        worlds[-1].arrive(STEPS.get(type(record), ""))
+        return append(log, record, *rest, **more)
+
+    def takes_over(log, query=""):
+        worlds[-1].arrive("take over")
+        return take_over(log, query)
+
+    def sends(flight, batches: Mapping[TopicPartition, bytearray]):
+        worlds[-1].arrive("rows")
+        return send(flight, batches)
+
+    monkeypatch.setattr(SinkLog, "append", appends)
+    monkeypatch.setattr(SinkLog, "take_over", takes_over)
+    monkeypatch.setattr(Flight, "send", sends)
+
+    def make(**fields) -> World:
+        worlds.append(World(**fields))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()

@@ -1,0 +1,344 @@
+"""The counter-examples that shaped the sink's protocol, told with its own shells.
+
+A model checker found each by leaving one rule out. Here the rule is there and every invariant holds; and with
+the rule left out (a planted bug) the same story violates one.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from semel.sim.history import Violation
+from semel.sim.proof import PLANTS
+from semel.sim.sinks.story import ONE_TOO_MANY
+from semel.sim.sinks.surroundings import SinkMix
+
+BATCH = [(0, number) for number in range(8)]
+TWO_BATCHES = [(0, number) for number in range(16)]
+DOUBLED = SinkMix(double_task=1.0)
+
+
+def without(plant: str):
+    """Tell the story twice: as it is, and without the rule that ``plant`` leaves out."""
+
+    def of(story):
+        @pytest.mark.parametrize("rule", ["kept", "left out"])
+        @functools.wraps(story)
+        def test(make_world, rule):
+            if rule == "kept":
+                story(make_world)
+                return
+            with PLANTS[plant].planted(), pytest.raises(Violation) as found:
+                story(make_world)
+            assert found.value.invariant in PLANTS[plant].found_by
+
+        test.__wrapped__ = lambda make_world, rule: None  # pytest reads the arguments here
+        return test
+
+    return of
+
+
+@without("sink_reads_before_its_fence")
+def test_fence_first_then_read(make_world):
+    """Between a new driver's look and its FENCE, the old one begins and writes."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    old_fences = world.hold(0, "planner", "FENCE")
+    world.driver(checkpoint)
+    world.until_held(old_fences)
+    new_fences = world.hold(1, "planner", "FENCE")
+    old_decides = world.hold(0, "commit", "DECISION")
+    new = world.driver(checkpoint)
+    world.until_held(new_fences)
+    old_fences.let_go()
+    world.until_held(old_decides)
+    new_fences.let_go()
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+@without("sink_skips_by_batch_id")
+def test_a_micro_batch_is_known_by_its_ranges(make_world):
+    """A checkpoint without its last entries plans the same micro-batch with more rows."""
+    world = make_world(rows_per_batch=20)
+    checkpoint = world.checkpoint()
+    old = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    old.die()
+    world.story.rows[0] = 12
+    torn = checkpoint.torn(offsets_too=True)
+    new = world.driver(torn, tampered=True)
+    world.until(lambda: new in world.ended or torn.commits == 1)
+    world.story.rows[0] = 16
+    world.until(lambda: new in world.ended or torn.commits == 2)
+    world.check()
+    assert type(world.ended[new]).__name__ == "ReplayDiffers"
+    assert world.output() == BATCH
+
+
+@without("sink_ignores_newer_fences")
+def test_a_task_that_claims_behind_a_newer_fence_stops(make_world):
+    """Its writer was not known yet when the new driver fenced all that were."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    claims = world.hold(0, "t0", "WRITER")
+    world.driver(checkpoint)
+    world.until_held(claims)
+    new_claims = world.hold(1, "t0", "WRITER")
+    new = world.driver(checkpoint)
+    world.until_held(new_claims)
+    claims.let_go()
+    world.wait(1_000)
+    new_claims.let_go()
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+@without("sink_commit_takes_an_epoch")
+def test_the_commit_decides_under_the_planners_epoch(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    driver = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.story.rows[0] = 16
+    world.until(lambda: checkpoint.commits == 2 or driver in world.ended)
+    world.finish(driver)
+    assert world.output() == TWO_BATCHES
+
+
+@without("sink_abort_gives_rows_up")
+def test_abort_ends_nothing(make_world):
+    """A micro-batch fails when some of its rows are in the output."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    old = world.driver(checkpoint, mix=SinkMix(fail_task=1.0))
+    world.until(lambda: old in world.ended)
+    new = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+def test_the_source_fences_before_it_reads_the_decided_ends(make_world):
+    """S7. The old driver decides behind a new query's look at the decided ends, or is stopped by its fence."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION", skip=1)
+    old = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.story.rows[0] = 16
+    world.until_held(decides)
+    lost = world.checkpoint("another", from_sink=True)
+    plans = world.hold(1, "planner", "take over", skip=1)
+    new = world.driver(lost)
+    world.until_held(plans)
+    decides.let_go()
+    world.until(lambda: old in world.ended)
+    assert type(world.ended[old]).__name__ == "SinkFenced"
+    plans.let_go()
+    world.until_committed(lost, 1)
+    world.finish(new)
+    assert world.ended[new] is None
+    assert world.output() == TWO_BATCHES
+
+
+@without("sink_writers_not_fenced")
+def test_writers_of_older_runs_are_fenced(make_world):
+    """An old task stands still in the middle of its rows, and goes on when a new driver has counted them."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    goes_on, new_writes = world.hold(0, "t0", "rows", skip=1), world.hold(1, "t0", "rows")
+    world.driver(checkpoint)
+    world.until_held(goes_on)
+    new = world.driver(checkpoint)
+    world.until_held(new_writes)
+    goes_on.let_go()
+    world.wait(1_000)
+    new_writes.let_go()
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+@without("sink_restarts_share_an_epoch")
+def test_s3_two_restarts_fence_to_different_epochs(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    for number in (0, 1):
+        writes = world.hold(number, "t0", "rows")
+        killed = world.driver(checkpoint)
+        world.until_held(writes)
+        killed.die()
+    goes_on, new_writes = world.hold(2, "t0", "rows", skip=1), world.hold(3, "t0", "rows")
+    world.driver(checkpoint)
+    world.until_held(goes_on)
+    new = world.driver(checkpoint)
+    world.until_held(new_writes)
+    goes_on.let_go()
+    world.wait(1_000)
+    new_writes.let_go()
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+@without("sink_scans_nothing")
+def test_rows_of_a_run_that_did_not_decide_are_met_again(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint)
+    world.until_held(decides)
+    old.die()
+    new = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+@without("sink_begins_behind_the_first_row")
+def test_begin_is_durable_before_the_first_row(make_world):
+    """Before the first decision nothing else says from where on the sink's rows may lie."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    goes_on = world.hold(0, "t0", "rows", skip=1)
+    old = world.driver(checkpoint)
+    world.until_held(goes_on)
+    old.die()
+    new = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH
+
+
+@without("sink_last_writer_wins")
+def test_s2_the_first_writer_of_a_name_wins(make_world):
+    """Two attempts of one task claim the writer; the first has written already."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    first = world.hold(0, "t0", "rows", skip=1)
+    driver = world.driver(checkpoint, mix=DOUBLED)
+    world.until_held(first)
+    world.until_committed(checkpoint, 1)  # by the other one
+    first.let_go()
+    world.finish(driver)
+    assert world.output() == BATCH
+
+
+def test_s4_a_skipped_micro_batch_leaves_no_run_without_begin(make_world):
+    """Killed between DECISION and Spark's commit entry; then the replay is skipped, and the next one is not."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    old = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    old.die()
+    world.story.rows[0] = 16
+    torn = checkpoint.torn(offsets_too=False)
+    new = world.driver(torn)
+    world.until_committed(torn, 2)
+    world.finish(new)
+    assert world.ended[new] is None
+    assert world.output() == TWO_BATCHES
+
+
+@without("sink_forgets_idle_writers")
+def test_s5_idle_writers_are_carried_forward(make_world):
+    world = make_world(sources=2, rows_per_batch=40)
+    checkpoint = world.checkpoint()
+    driver = world.driver(checkpoint)
+    for batches, rows in enumerate([(8, 8), (16, 8), (16, 16)], 1):
+        world.story.rows = dict(enumerate(rows))
+        world.until(lambda batches=batches: checkpoint.commits == batches or driver in world.ended)
+    world.finish(driver)
+    assert world.ended[driver] is None
+    assert sorted(world.output()) == [(source, number) for source in (0, 1) for number in range(16)]
+
+
+@without("sink_splits_not_compared")
+def test_s6_another_split_over_undecided_rows_differs(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint)
+    world.until_held(decides)
+    old.die()
+    split = world.driver(checkpoint, splits=2, tampered=True)
+    world.until(lambda: split in world.ended)
+    world.check()
+    assert type(world.ended[split]).__name__ == "ReplayDiffers"
+    back = world.driver(checkpoint, tampered=True)
+    world.until_committed(checkpoint, 1)
+    world.finish(back)
+    assert world.output() == BATCH
+
+
+@without("sink_refuses_a_surplus")
+def test_s8_a_lost_checkpoint_may_come_with_smaller_micro_batches(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint)
+    world.until_held(decides)
+    old.die()
+    world.story.rows_per_batch_max = 3
+    lost = world.checkpoint("another", from_sink=True)
+    new = world.driver(lost)
+    world.until(lambda: lost.commits == 3 or new in world.ended)
+    world.finish(new)
+    assert world.ended[new] is None
+    assert world.output() == BATCH
+
+
+@without("sink_twins_not_ended")
+def test_s9_a_late_twin_with_a_row_more_is_shut_out_or_found(make_world):
+    world = make_world(rows_differ=True)
+    world.story.versions = {0: 0, 1: ONE_TOO_MANY}
+    checkpoint = world.checkpoint()
+    first, twin = world.hold(0, "t0", "rows"), world.hold(0, "t1", "rows")
+    driver = world.driver(checkpoint, mix=SinkMix(double_task=1.0, zombie=1.0))
+    world.until_held(first)
+    world.until_held(twin)
+    first.let_go()
+    world.until_committed(checkpoint, 1)
+    twin.let_go()
+    world.finish(driver)
+    assert world.output() == BATCH
+
+
+@without("sink_prefixes_not_compared")
+def test_rows_that_are_stored_are_compared_before_the_rest_goes(make_world):
+    """The query gives other rows after a restart than those that stand in the output half."""
+    world = make_world(rows_differ=True)
+    checkpoint = world.checkpoint()
+    goes_on = world.hold(0, "t0", "rows", skip=1)
+    old = world.driver(checkpoint)
+    world.until_held(goes_on)
+    old.die()
+    world.story.versions = dict.fromkeys(range(4), 1)
+    new = world.driver(checkpoint)
+    world.until(lambda: new in world.ended or checkpoint.commits == 1)
+    world.check()
+    assert type(world.ended[new]).__name__ == "NonDeterministicReplay"
+
+
+@without("sink_skipped_replay_differs")
+def test_a_decided_replay_needs_nothing_of_the_rows_behind_it(make_world):
+    """Found by seed 123: rows of the next micro-batch stand in the output, and this one was decided before."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    old = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    decides = world.hold(0, "commit", "DECISION")
+    world.story.rows[0] = 16
+    world.until_held(decides)
+    old.die()
+    torn = checkpoint.torn(offsets_too=True).torn(offsets_too=False)
+    new = world.driver(torn)
+    world.until(lambda: torn.commits == 2 or new in world.ended)
+    world.finish(new)
+    assert world.ended[new] is None
+    assert world.output() == TWO_BATCHES
