@@ -29,6 +29,7 @@ from semel.core.sink.task import (
     TaskReport,
     claimed,
     claimed_output,
+    cut_of,
     fewer_rows,
     late,
     may_claim_output,
@@ -231,6 +232,9 @@ class TaskWrite:
     def _claim(self) -> int:
         """Whose producer id to write with. A known writer's first attempt needs no question."""
         ticket = self.ticket
+        cut = cut_of(ticket, self.source_range)
+        if cut is not None:
+            self._log.append(cut)
         known = ticket.known_id(self.writer)
         if known is not None and not self._may_have_twin:
             return known

@@ -12,6 +12,7 @@ from semel.core.sink.digest import Digest
 from semel.core.sink.journal import (
     Attempt,
     Begin,
+    Cut,
     Decision,
     Fence,
     OutputClaim,
@@ -50,6 +51,7 @@ RECORDS = st.one_of(
     st.builds(WriterClaim, NAMES, NAMES, NUMBERS, NUMBERS),
     st.builds(OutputClaim, NAMES, NUMBERS, OUTPUTS, OFFSETS, NUMBERS),
     st.builds(Attempt, NAMES, NAMES, NUMBERS, NUMBERS),
+    st.builds(Cut, NAMES, NUMBERS, TPS, NUMBERS, NUMBERS, NUMBERS),
     st.builds(
         Decision,
         NAMES,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from semel.core.sink.journal import Begin, Decision, Fence, WriterClaim
@@ -18,6 +19,7 @@ from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import SinkStory, row_of
 from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
 from semel.spark.flight import Flight
+from semel.spark.planning import ReadRange
 from semel.spark.process import this_process
 from semel.spark.sink_log import SinkLog
 from semel.types import TopicPartition
@@ -33,6 +35,12 @@ class ScriptedStory(SinkStory):
 
     rows: dict[int, int] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)  # by attempt number
+
+    arrive: Callable[[str], None] = print
+
+    def batches_of(self, planned: ReadRange, version: int, size: int) -> Iterator[pa.RecordBatch]:
+        self.arrive("reads")
+        yield from SinkStory.batches_of(self, planned, version, size)
 
     def heads(self) -> dict[TopicPartition, int]:
         return {tp: self.rows[tp.partition] for tp in self.sources}
@@ -71,6 +79,7 @@ class World:
             elapsed_ms=lambda: 0,
             rows_differ=rows_differ,
             rows=dict.fromkeys(range(sources), 8),
+            arrive=self.arrive,
         )
         self._simulation = Simulation(0, mix=FaultMix(), sinks=[self.story])
         self._simulation.server.prepare()

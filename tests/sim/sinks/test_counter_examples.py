@@ -276,6 +276,32 @@ def test_s6_another_split_over_undecided_rows_differs(make_world):
     assert world.output() == BATCH
 
 
+@without("sink_cuts_not_compared")
+def test_splits_of_another_range_differ(make_world):
+    """Found by seed 57: half of [0, 16) is [0, 8), whose second half stands under the other split's writer."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint, splits=2)
+    world.until_held(decides)
+    old.die()
+    world.story.rows[0], world.story.rows_per_batch_max = 16, 16
+    lost = world.checkpoint("another", from_sink=True)
+    second_half = world.hold(1, "t1", "reads")
+    recut = world.driver(lost, splits=2, tampered=True)
+    world.until(lambda: second_half.is_reached or recut in world.ended)
+    world.wait(1_000)
+    second_half.let_go()
+    world.until(lambda: recut in world.ended)
+    world.check()
+    assert type(world.ended[recut]).__name__ == "ReplayDiffers"
+    back = world.driver(checkpoint, splits=2, tampered=True)
+    world.until_committed(checkpoint, 1)
+    world.until(lambda: checkpoint.commits == 2)
+    world.finish(back)
+    assert sorted(world.output()) == TWO_BATCHES
+
+
 @without("sink_refuses_a_surplus")
 def test_s8_a_lost_checkpoint_may_come_with_smaller_micro_batches(make_world):
     world = make_world()

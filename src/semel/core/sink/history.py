@@ -12,6 +12,7 @@ from semel.core.sink.epochs import generation_of
 from semel.core.sink.journal import (
     Attempt,
     Begin,
+    Cut,
     Decision,
     Fence,
     JournalRecord,
@@ -38,6 +39,7 @@ class SinkHistory:
     outputs: dict[str, OutputTopic] = field(default_factory=dict)  # BEGIN's, then the first claim of a name
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # of ``outputs``, before any decision
     attempts: list[Attempt] = field(default_factory=list)  # since the last BEGIN
+    cuts: list[Cut] = field(default_factory=list)  # of ranges that may have undecided rows
 
     def apply(self, record: JournalRecord) -> None:
         """Take the next record of the log in; records of other sinks are passed over."""
@@ -53,7 +55,11 @@ class SinkHistory:
                 self.outputs = {output.topic: output for output in record.outputs}
                 self.starts = dict(record.scanned_from)
                 self.attempts.clear()
+                # Of a source without stored rows nothing comes any more: the older writers are fenced.
+                self.cuts = [cut for cut in self.cuts if record.has_rows_of(cut.source)]
             case Decision():
+                ends = record.source_ends
+                self.cuts = [cut for cut in self.cuts if cut.batch_end > ends.get(cut.source, 0)]
                 # Attempts stay: one that came in just before this did not see it, and may still write.
                 self.decision = record
             case WriterClaim():
@@ -65,6 +71,9 @@ class SinkHistory:
                     self.starts.update(record.starts)
             case Attempt():
                 self.attempts.append(record)
+            case Cut():
+                if self.begin is None or record.sink_epoch >= self.begin.sink_epoch:
+                    self.cuts.append(record)
 
     def of_writers(self, prefix: str) -> SinkHistory:
         """The same with only the writers whose name starts with ``prefix``: the others are done for good."""
@@ -78,6 +87,7 @@ class SinkHistory:
             dict(self.outputs),
             dict(self.starts),
             list(self.attempts),
+            list(self.cuts),
         )
 
     def fenced_by_other(self, sink_epoch: int) -> Refusal | None:

@@ -1,7 +1,7 @@
 """The records of the decision log (topic ``__semel_sinks``), and their bytes.
 
 A driver's records (FENCE, BEGIN, DECISION) carry the sink's own producer id and epoch, so the log itself
-refuses an older driver once a newer FENCE is in. A task's records (WRITER, OUTPUT, ATTEMPT) carry no
+refuses an older driver once a newer FENCE is in. A task's records (WRITER, OUTPUT, ATTEMPT, CUT) carry no
 identity: a shared sequence would be answered "duplicate" and not be stored. Keys are made so that compaction
 keeps all that is ever asked for: with the producer id in WRITER's key no "first" is compacted away, nor with
 the sink's epoch in OUTPUT's, because the BEGIN of a later run takes the first one of an earlier run over.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from semel.core.sink.digest import Digest
+from semel.core.sink.ranges import writers_of
 from semel.types import TopicPartition
 
 SINKS_TOPIC: Final = "__semel_sinks"
@@ -61,6 +62,10 @@ class Begin:
     scanned_from: Mapping[TopicPartition, int]
     have: Mapping[tuple[str, TopicPartition], Stored] = field(default_factory=dict)
 
+    def has_rows_of(self, source: TopicPartition) -> bool:
+        """Whether undecided rows of ``source`` were found."""
+        return any(writer.startswith(writers_of(source)) for writer, _ in self.have)
+
 
 @dataclass(frozen=True, slots=True)
 class WriterClaim:
@@ -94,6 +99,21 @@ class Attempt:
     writer: str
     sink_epoch: int
     task_attempt_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A source partition's range is written in several splits, and this is the range: durable before its first row.
+
+    Where the splits begin depends on where the range ends, so a writer "1 of 2" of another range has other rows.
+    """
+
+    sink_id: str
+    sink_epoch: int
+    source: TopicPartition
+    batch_from: int
+    batch_end: int
+    split_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +151,7 @@ class Decision:
     txn_version: int | None = None
 
 
-JournalRecord = Fence | Begin | WriterClaim | OutputClaim | Attempt | Decision
+JournalRecord = Fence | Begin | WriterClaim | OutputClaim | Attempt | Cut | Decision
 
 
 def encode(record: JournalRecord) -> tuple[bytes, bytes]:
@@ -163,6 +183,14 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
         case Attempt():
             key = ["attempt", record.sink_id, record.writer, record.task_attempt_id]
             body = {"writer": record.writer, "task_attempt_id": record.task_attempt_id}
+        case Cut():
+            body = {
+                "source": [*record.source],
+                "batch_from": record.batch_from,
+                "batch_end": record.batch_end,
+                "split_count": record.split_count,
+            }
+            key = ["cut", record.sink_id, *body["source"], *list(body.values())[1:]]
         case Decision():
             key = ["decision", record.sink_id]
             body = {
@@ -214,6 +242,15 @@ def decode(value: bytes) -> JournalRecord:
             )
         case "attempt":
             return Attempt(sink_id, body["writer"], sink_epoch, body["task_attempt_id"])
+        case "cut":
+            return Cut(
+                sink_id,
+                sink_epoch,
+                TopicPartition(*body["source"]),
+                body["batch_from"],
+                body["batch_end"],
+                body["split_count"],
+            )
         case "decision":
             return Decision(
                 sink_id,

@@ -6,13 +6,13 @@ below is one of the decisions between two of these steps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
-from semel.core.sink.journal import Begin, Decision, OutputTopic, Stored
+from semel.core.sink.journal import Begin, Cut, Decision, OutputTopic, Stored
 from semel.core.sink.refusal import Reason, Refusal
 from semel.types import TopicPartition
 
@@ -38,6 +38,7 @@ class Ticket:
     surplus_from: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
     source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     decided_query_id: str | None = None
+    cuts: Sequence[Cut] = ()  # of undecided rows
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
@@ -212,6 +213,7 @@ def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_s
         surplus_from=surplus_starts(history),
         source_ends={} if decision is None else dict(decision.source_ends),
         decided_query_id=None if decision is None else decision.query_id,
+        cuts=tuple(history.cuts),
     )
 
 
@@ -238,6 +240,7 @@ def next_ticket(ticket: Ticket, history: SinkHistory, journal_sequence: int) -> 
         surplus_from={},
         source_ends=dict(decision.source_ends),
         decided_query_id=decision.query_id,
+        cuts=(),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from semel.core.sink.digest import NO_ROWS, Column, Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import OutputTopic
+from semel.core.sink.journal import Cut, OutputTopic
 from semel.core.sink.ranges import SourceRange, Verdict, judge_range, writers_of
 from semel.core.sink.refusal import Reason, Refusal, replay_differs
 from semel.core.sink.run import OUTPUT_TOPICS_MAX, Ticket
@@ -85,7 +85,29 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
                 f"the range of {source_range.source} is split in {source_range.split_count}, and rows of "
                 f"it stand in the log under another split ({writer}): set minPartitions back"
             )
+    mine = (source_range.batch_from, source_range.batch_end, source_range.split_count)
+    for cut in ticket.cuts:
+        if cut.source == source_range.source and (cut.batch_from, cut.batch_end, cut.split_count) != mine:
+            return replay_differs(
+                f"offsets {cut.batch_from} to {cut.batch_end} (exclusive) of {cut.source} were written in "
+                f"{cut.split_count} splits and are not decided, and the planned range is {source_range.batch_from} "
+                f"to {source_range.batch_end} (exclusive) in {source_range.split_count}: its splits begin elsewhere"
+            )
     return verdict
+
+
+def cut_of(ticket: Ticket, source_range: SourceRange | None) -> Cut | None:
+    """What the decision log has to know before the first row of a range that is written in several splits."""
+    if source_range is None or source_range.split_count == 1:
+        return None
+    return Cut(
+        ticket.sink_id,
+        ticket.sink_epoch,
+        source_range.source,
+        source_range.batch_from,
+        source_range.batch_end,
+        source_range.split_count,
+    )
 
 
 def surplus_allowed(ticket: Ticket, writer: str, output: TopicPartition, query_id: str) -> bool:

@@ -29,7 +29,7 @@ def draw_sinks(random: Random, elapsed_ms: Callable[[], int]) -> list[SinkStory]
             rows_per_batch_max=random.choice((8, 25)),
             has_keys=random.random() < 0.7,
             elapsed_ms=elapsed_ms,
-            rows_differ=random.random() < 0.2,
+            rows_differ=random.random() < 0.3,
         )
     ]
 

@@ -33,7 +33,10 @@ class SinkOperator:
         self._mix = mix
         self._queries = 0
         self._drivers = 0
-        self._splits = SPLITS[0]
+        self._splits = SPLITS[0] if story.rows_differ else random.choice(SPLITS)
+        story.was_recut = (
+            self._splits > 1
+        )  # where its splits begin depends on the range, which a new query cuts anew
         self._is_tampered = False
         self._ways_out = 0
         self._checkpoint = self._new_checkpoint(from_sink=False)

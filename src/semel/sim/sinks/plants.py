@@ -136,6 +136,14 @@ def sink_splits_not_compared(patch: Patches) -> None:
     original = patch.set(task_write, "may_write", without_siblings)
 
 
+@plant("undecided rows of another range, in as many splits, are not looked for", "here", ROWS_ONCE)
+def sink_cuts_not_compared(patch: Patches) -> None:
+    def whatever_the_cut(ticket: Ticket, source_range: SourceRange, query_id: str) -> Any:
+        return original(replace(ticket, cuts=()), source_range, query_id)
+
+    original = patch.set(task_write, "may_write", whatever_the_cut)
+
+
 @plant("the last WRITER of a name wins, not the first", "S2", ROWS_ONCE, ZOMBIES, STOPS)
 def sink_last_writer_wins(patch: Patches) -> None:
     def apply(history: SinkHistory, record: JournalRecord) -> None:

@@ -44,7 +44,7 @@ class SinkMix:
             zombie=random.choice((0.0, 0.5, 0.9)),
             second_driver=random.choice((0.0, 0.3, 0.7)),
             other_planner=chance(0.3),
-            other_rows=random.choice((0.0, 0.0, 0.3)),
+            other_rows=random.choice((0.2, 0.5)),
             tamper=chance(1.0),
             recut=chance(0.5),
             driver_kill_interval_ms=random.randint(300, 3_000),
