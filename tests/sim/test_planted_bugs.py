@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from semel.sim.planting import PLANTS
+from semel.sim.plants import PLANTS
 from semel.sim.proof import SEEDS_MAX, Finding, find, prove, row_without_finding
 from semel.sim.swarm import run_watched
 

@@ -7,7 +7,7 @@ import pytest
 
 from semel.sim.__main__ import main, run_scenario
 from semel.sim.faults import Fault, Occasion
-from semel.sim.planting import PLANTS
+from semel.sim.plants import PLANTS
 from semel.sim.scenario import decode_scenario, encode_scenario
 from semel.sim.shrink import Shrinker
 from semel.sim.simulation import SeedResult, Telling, run_seed

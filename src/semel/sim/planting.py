@@ -1,8 +1,6 @@
-"""How a bug is planted: the code is patched while the plant is switched on, and put back behind it.
+"""How a bug is planted: patched into the code while it is switched on, and taken out again.
 
-The plants prove the simulator: a checker that finds none of them checks nothing. The product knows nothing of
-them. Those of the log and its clients are in ``plants``, those of leases in ``lease_plants``, those of the sinks in
-``sinks/plants``.
+The product knows nothing of it. Each plant names the checkers that may be the ones to find it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Bugs planted in the log and its clients: each breaks the product in one place as some system was broken once.
+"""The planted bugs: each breaks the product in one place as some real system was broken once.
 
-``KAFKA-``, ``rp`` (Redpanda) and ``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and
-venue; "here" was our own.
+They prove the simulator (:mod:`semel.sim.planting`): a checker that finds none of them checks nothing. ``KAFKA-``,
+``rp`` (Redpanda) and ``rdk`` (librdkafka) are the trackers' numbers; papers are named by author and venue; "here"
+was our own.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.partition import Partition
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
+from semel.sim import lease_plants  # noqa: F401 - those of the leases are among PLANTS too
 from semel.sim.disk import SimulatedFile
 from semel.sim.planting import (
     DEFINITE,
@@ -46,6 +48,7 @@ from semel.sim.planting import (
     OPENS,
     ORDER,
     OVER,
+    PLANTS,
     REPLAYED,
     RESUMED,
     STARTS,
@@ -53,7 +56,10 @@ from semel.sim.planting import (
     Patches,
     plant,
 )
+from semel.sim.sinks import plants as sink_plants  # noqa: F401 - those of the sinks are among PLANTS too
 from semel.types import NO_LEADER_EPOCH
+
+__all__ = ["PLANTS"]
 
 
 # -- durability -----------------------------------------------------------------------------------------

@@ -10,15 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from semel.sim import lease_plants, plants
-from semel.sim.planting import PLANTS, Plant
-from semel.sim.sinks import plants as sink_plants
+from semel.sim.planting import Plant
+from semel.sim.plants import PLANTS
 from semel.sim.swarm import run_watched
 
 SEEDS_MAX: Final = 200
 PAGE: Final = "docs/proof.md"
 _NO_SEEDS: Final[Mapping[str, int]] = MappingProxyType({})
-_ALL_PLANTED: Final = (plants, lease_plants, sink_plants)  # whoever imports them has them in PLANTS
 _ROOT: Final = Path(__file__).parents[3]
 
 

@@ -11,7 +11,7 @@ import functools
 import pytest
 
 from semel.sim.history import Violation
-from semel.sim.proof import PLANTS
+from semel.sim.plants import PLANTS
 from semel.sim.sinks.story import ONE_TOO_MANY
 from semel.sim.sinks.surroundings import SinkMix
 

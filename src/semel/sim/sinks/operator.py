@@ -36,7 +36,7 @@ class SinkOperator:
         self._splits = SPLITS[0] if story.rows_differ else random.choice(SPLITS)
         story.was_recut = (
             self._splits > 1
-        )  # where its splits begin depends on the range, which a new query cuts anew
+        )  # where a split begins depends on the range: a new query cuts others
         self._is_tampered = False
         self._ways_out = 0
         self._checkpoint = self._new_checkpoint(from_sink=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from semel.core.sink import run
 from semel.core.sink.digest import NO_ROWS
@@ -18,7 +18,7 @@ from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.refusal import Refusal
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, PrefixCheck, TaskReport
-from semel.sim.planting import Patches, plant
+from semel.sim.planting import FINISHES, Patches, plant
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.spark import commit, takeover, task_write
 from semel.spark.flight import Flight
@@ -29,7 +29,6 @@ from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
 ROWS_ONCE, DECIDED, IN_ORDER = "sink_rows_once", "sink_decided_is_stored", "sink_order"
 NOT_MIXED, ZOMBIES, STOPS = "sink_attempts_not_mixed", "sink_zombies_shut_out", "sink_stops_are_right"
-FINISHES: Final = "healed_world_finishes"
 
 # -- a driver takes over --------------------------------------------------------------------------------
 
