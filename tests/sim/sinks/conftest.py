@@ -74,7 +74,7 @@ class World:
             topics=["out"],
             output_partitions=1,
             row_gap_ms=1,
-            rows_per_batch_max=rows_per_batch,
+            rows_per_batch=(rows_per_batch,),
             has_keys=True,
             elapsed_ms=lambda: 0,
             rows_differ=rows_differ,
@@ -116,7 +116,7 @@ class World:
             self._ended,
         )
         driver.is_tampered = tampered
-        driver.rows_per_arrow_batch = 2
+        driver.rows_per_arrow_batch, driver.attempts_max = 2, 4
         self.story.was_tampered |= tampered
         rivals = [other for other in self.story.drivers if other is not driver and not other.is_gone]
         for one in (*rivals, driver):

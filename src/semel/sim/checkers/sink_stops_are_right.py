@@ -2,7 +2,8 @@
 
 A lost connection passes. ``SinkFenced`` needs a rival. ``ReplayDiffers`` and ``NonDeterministicReplay`` need a
 checkpoint that was put back, torn or taken to other splits, a rival on such a one, or a query whose rows differ;
-and a new query that starts at the decided ends gets over them. Everything else is wrong.
+``ReplayDiffers`` also comes of a rival that is another query. A new query that starts at the decided ends gets
+over them. Everything else is wrong.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ class SinkStopsAreRight(Checker):
     name: ClassVar[str] = "sink_stops_are_right"
 
     def sink_stopped(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
-        replay_may_differ = driver.is_tampered or (driver.had_rival and story.was_tampered)
+        rows_may_differ = driver.is_tampered or (driver.had_rival and story.was_tampered)
         match error:
             case SinkFenced():
                 is_right = driver.had_rival
             case ReplayDiffers():
-                is_right = replay_may_differ
+                is_right = rows_may_differ or (driver.had_rival and story.was_lost)
             case NonDeterministicReplay():
-                is_right = replay_may_differ or story.rows_differ
+                is_right = rows_may_differ or story.rows_differ
             case BrokerError():
                 is_right = error.code.retriable
             case _:

@@ -34,6 +34,11 @@ class Checkpoint:
             return Checkpoint(self.query_id, self.start, list(self.ends), min(self.commits, max(0, last)))
         return Checkpoint(self.query_id, self.start, self.ends[:-1], min(self.commits, max(0, last)))
 
+    @property
+    def next_batch_id(self) -> int:
+        """Where a restarted query goes on: the last that was planned, unless that is committed."""
+        return max(self.commits, len(self.ends) - 1)
+
     def starts_of(self, batch_id: int) -> Offsets:
         """Where micro-batch ``batch_id`` begins."""
         assert self.start is not None

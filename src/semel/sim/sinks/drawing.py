@@ -11,7 +11,7 @@ from semel.sim.sinks.story import SinkStory
 from semel.spark.sink_log import DECISION_LOG_CONFIG
 from semel.types import TopicPartition
 
-SINK_CHANCE: Final = 0.3
+SINK_CHANCE: Final = 0.35
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -26,10 +26,10 @@ def draw_sinks(random: Random, elapsed_ms: Callable[[], int]) -> list[SinkStory]
             topics=["out"] if random.random() < 0.7 else ["out", "other"],
             output_partitions=random.choice((1, 1, 2)),
             row_gap_ms=random.choice((60, 150, 400)),
-            rows_per_batch_max=random.choice((8, 25)),
+            rows_per_batch=random.choice(((8,), (3, 8, 25), (3, 8, 25))),
             has_keys=random.random() < 0.7,
             elapsed_ms=elapsed_ms,
-            rows_differ=random.random() < 0.3,
+            rows_differ=random.random() < 0.35,
         )
     ]
 

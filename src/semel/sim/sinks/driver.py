@@ -29,7 +29,7 @@ from semel.spark.planning import limit, split
 _T = TypeVar("_T")
 
 TRIGGER_MS: Final = (5, 250)
-STALL_MS: Final = (50, 4_000)
+STALLS_MS: Final = ((20, 400), (20, 400), (400, 4_000))
 
 
 class RunsElsewhere(SemelError):
@@ -59,8 +59,9 @@ class SimulatedDriver:
         self.process: Final = Process(around.scheduler)
         topic = story.topics[0] if len(story.topics) == 1 else None
         self.options: Final = SinkOptions(connection_of(), topic, story.sink_id)
+        self.rows_per_batch_max = random.choice(story.rows_per_batch)  # maxOffsetsPerTrigger
         self.rows_per_arrow_batch = random.randint(1, 6)
-        self.attempts_max: Final = random.randint(1, 4)  # spark.task.maxFailures
+        self.attempts_max = random.randint(1, 4)  # spark.task.maxFailures
         self.is_tampered = False  # its checkpoint does not say what this sink has done
         self.had_rival = False  # another driver, or what was left of one, lived at the same time
         self.workers: list[Worker] = []  # those alive
@@ -70,7 +71,7 @@ class SimulatedDriver:
         self._on_end = on_end
         self._workers_made = 0
         self._task_attempts = 0
-        self._first_batch_id = checkpoint.commits
+        self._first_batch_id = checkpoint.next_batch_id
         self._planner = self.new_worker("planner")
         self._spare_planner: Worker | None = None
         self._committer = self.new_worker("commit")
@@ -90,6 +91,11 @@ class SimulatedDriver:
     def is_gone(self) -> bool:
         """It, and all that it has started."""
         return not self.process.alive and not self.workers
+
+    @property
+    def has_running_tasks(self) -> bool:
+        idle = (self._planner, self._spare_planner, self._committer)
+        return self.process.alive and any(worker.is_busy for worker in self.workers if worker not in idle)
 
     def bites(self, fault: Fault, chance: float) -> bool:
         return self._around.counts.bites(fault, self._random, chance)
@@ -126,7 +132,9 @@ class SimulatedDriver:
     def stall(self, worker: Worker) -> None:
         """What nobody waits for may well stand still for a while, and then go on."""
         if self._random.random() < 0.6:
-            worker.process.stop_until(worker.process.now_ms + self._random.randint(*STALL_MS))
+            worker.process.stop_until(
+                worker.process.now_ms + self._random.randint(*self._random.choice(STALLS_MS))
+            )
 
     def stall_all(self) -> None:
         """Its machine swaps, or its network is cut: that is why another driver is started."""
@@ -163,7 +171,7 @@ class SimulatedDriver:
             if checkpoint.start is None:  # no other driver on it was faster
                 checkpoint.start = {tp: decided.get(tp, 0) for tp in self.story.sources}
             self.trace_note(f"starts at {list(checkpoint.start.values())}")
-        batch_id = checkpoint.commits
+        batch_id = self._first_batch_id
         while True:
             ends = self._offsets_of(batch_id)
             if ends is not None:
@@ -183,7 +191,7 @@ class SimulatedDriver:
                 raise RunsElsewhere(f"{self.name}: micro-batch {batch_id} is planned already")
             return checkpoint.ends[batch_id]
         starts = checkpoint.starts_of(batch_id)
-        ends = limit(starts, self.story.heads(), self.story.rows_per_batch_max)
+        ends = limit(starts, self.story.heads(), self.rows_per_batch_max)
         if ends == dict(starts):
             return None
         checkpoint.ends.append(ends)

@@ -21,6 +21,8 @@ from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
 RESTART_MS: Final = (5, 1_500)
 WAYS_OUT_MAX: Final = 6  # in a row; then he leaves it
 SPLITS: Final = (1, 2)
+AMID_ROWS: Final = 0.9  # how often a disaster waits a little for a task to run, each time that it looks
+LOOK_AGAIN_MS: Final = 20
 
 
 class SinkOperator:
@@ -131,6 +133,7 @@ class SinkOperator:
         self._start_later()
 
     def _take_the_way_out(self) -> None:
+        self.story.was_lost = True
         self._checkpoint = self._new_checkpoint(from_sink=True)
         self._is_tampered = self.story.was_recut
         if self._ways_out > 1 and self.story.was_recut:
@@ -160,6 +163,9 @@ class SinkOperator:
         if mix is NOTHING_HAPPENS:
             return
         if driver is not None and driver.process.alive:
+            if not driver.has_running_tasks and self._random.random() < AMID_ROWS:
+                self._around.scheduler.after(LOOK_AGAIN_MS, self._disaster)
+                return
             if counts.bites(Fault.SINK_SECOND_DRIVER, self._random, mix.second_driver):
                 driver.stall_all()
                 self._tamper()
@@ -178,15 +184,7 @@ class SinkOperator:
         if random.random() >= mix.tamper:
             return
         kind = random.choice(
-            (
-                "restored",
-                "restored",
-                "offsets torn",
-                "commit torn",
-                "commit torn",
-                "lost",
-                "lost, from the start",
-            )
+            ("restored", "offsets torn", "commit torn", "lost", "lost", "lost", "lost, from the start")
         )
         if kind == "restored" and story.backups and counts.bites(Fault.SINK_RESTORED, random, 1.0):
             self._checkpoint = random.choice(story.backups).copy()
@@ -197,10 +195,9 @@ class SinkOperator:
         else:
             return
         self._around.trace.note(story.sink_id, f"checkpoint {kind}")
-        story.was_tampered = True
         # A lost one costs a stateless query nothing if it starts where the log has decided; but for the splits:
         # how many there are of a range depends on the range (``minPartitions``), and a new query cuts others.
         if kind == "lost":
-            self._is_tampered = story.was_recut
+            self._is_tampered, story.was_lost = story.was_recut, True
         elif kind != "commit torn":
-            self._is_tampered = True
+            self._is_tampered = story.was_tampered = True

@@ -6,7 +6,6 @@ is their name in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,8 @@ from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Begin, Decision, JournalRecord, OutputTopic, WriterClaim
 from semel.core.sink.ranges import SourceRange, Verdict
-from semel.core.sink.refusal import Refusal
 from semel.core.sink.run import Ticket
-from semel.core.sink.task import Attempted, PrefixCheck, TaskReport
+from semel.core.sink.task import PrefixCheck
 from semel.sim.planting import FINISHES, Patches, plant
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.spark import commit, takeover, task_write
@@ -153,7 +151,7 @@ def sink_last_writer_wins(patch: Patches) -> None:
     original = patch.set(SinkHistory, "apply", apply)
 
 
-@plant("rows that are stored already are counted, and not compared", "step 6", NOT_MIXED)
+@plant("rows that are stored already are counted, and not compared", "step 6", NOT_MIXED, DECIDED)
 def sink_prefixes_not_compared(patch: Patches) -> None:
     def counts(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> int:
         expected, seen = check.expected.get(tp, NO_ROWS), check.seen.get(tp, NO_ROWS)
@@ -187,7 +185,7 @@ def sink_commit_takes_an_epoch(patch: Patches) -> None:
     original = patch.set(commit, "decide_batch", decides)
 
 
-@plant("a decision is made without ending the writers' twins", "S9", NOT_MIXED)
+@plant("a decision is made without ending the writers' twins", "S9", NOT_MIXED, ROWS_ONCE, DECIDED)
 def sink_twins_not_ended(patch: Patches) -> None:
     patch.set(commit, "_settle_twins", lambda log, ticket, history, report: report)
 
@@ -198,18 +196,6 @@ def sink_forgets_idle_writers(patch: Patches) -> None:
         return original(*rest, **{**more, "carry": False})
 
     original = patch.set(commit, "decide", decides)
-
-
-@plant("a replay whose ranges are all decided must meet every stored row", "here", STOPS)
-def sink_skipped_replay_differs(patch: Patches) -> None:
-    def settles(ticket: Ticket, history: SinkHistory, attempted: Sequence[Attempted]) -> Any:
-        from semel.core.sink.decide import check_reports
-
-        written: list[TaskReport] = [entry.report for entry in attempted if not entry.report.skipped]
-        refusal: Refusal | None = check_reports(ticket, written)
-        return refusal or original(ticket, history, attempted)
-
-    original = patch.set(commit, "to_settle", settles)
 
 
 @plant("abort() gives up the rows of its micro-batch", "rule 6", ROWS_ONCE, DECIDED, STOPS)

@@ -50,12 +50,13 @@ class SinkStory:
     topics: Sequence[str]
     output_partitions: int  # of each topic
     row_gap_ms: int
-    rows_per_batch_max: int
+    rows_per_batch: Sequence[int]  # of which each driver takes one for its most
     has_keys: bool
     elapsed_ms: Callable[[], int]
     rows_differ: bool = False  # between the attempts of one task: the query is not deterministic
     drivers: list[SimulatedDriver] = field(default_factory=list)
-    was_tampered: bool = False  # a checkpoint was put back, lost or torn, or the splits changed
+    was_lost: bool = False  # a checkpoint, and a new query has begun where the log had decided
+    was_tampered: bool = False  # a checkpoint was put back, torn or begun anew, or the splits changed
     was_recut: bool = False
     backups: list[Checkpoint] = field(default_factory=list)
     is_finished: bool = False  # all rows of the source are decided

@@ -38,15 +38,15 @@ class SinkMix:
 
         return SinkMix(
             fail_task=chance(0.2),
-            kill_task=chance(0.15),
+            kill_task=chance(0.2),
             lose_task=chance(0.5),
             double_task=chance(0.6),
             zombie=random.choice((0.0, 0.5, 0.9)),
             second_driver=random.choice((0.0, 0.3, 0.7)),
             other_planner=chance(0.3),
             other_rows=random.choice((0.2, 0.5)),
-            tamper=chance(1.0),
-            recut=chance(0.5),
+            tamper=random.choice((0.0, 0.3, 0.8)),
+            recut=random.choice((0.0, 0.3, 0.7)),
             driver_kill_interval_ms=random.randint(300, 3_000),
         )
 
