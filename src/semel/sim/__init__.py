@@ -11,11 +11,13 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     process, session      a client process and its connection
     sending, cluster      the real pipeline and the real low-level client behind that session
     producer, resumer     writers without and with a saved position; prober, admin, consumer: the others
+    fiber, sinks          blocking code in simulated time; Spark around the real shells of the exactly-once sink
     workload              who of them lives in this history
     witness, reference    what the checkers see of the server; the second opinion on every verdict
     history, checkers     what was promised, and one file an invariant
     simulation, coda      one seed: faults, healing, the end, and damage that voids a promise
     swarm, watchdog       many seeds, none of which may hang
     shrink, scenario      from a failing seed to the few faults that matter, as a file
-    plants, proof         the planted bugs, and the page that says at which seed each is found
+    planting, plants      the planted bugs; those of the sinks are in ``sinks/plants``
+    proof                 the page that says at which seed each is found
 """
