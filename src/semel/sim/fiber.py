@@ -34,8 +34,8 @@ class Fiber:
         self._result: Any = None
         self._error: BaseException | None = None
         self._is_over = False
-        self._go = threading.Semaphore(0)
-        self._pause = threading.Semaphore(0)
+        self._go = _closed_gate()
+        self._pause = _closed_gate()
         self._thread = threading.Thread(target=self._run, name="fiber", daemon=True)
 
     def start(self) -> None:
@@ -44,6 +44,8 @@ class Fiber:
 
     def wait(self) -> None:
         """From inside: stand still until somebody wakes this fiber."""
+        if not self.process.alive:
+            raise Ended
         self._pause.release()
         self._go.acquire()
         if not self.process.alive:
@@ -77,6 +79,13 @@ class Fiber:
             self._error = error
         self._is_over = True
         self._pause.release()
+
+
+def _closed_gate() -> threading.Lock:
+    """Whoever comes waits for one ``release``; a plain lock, because a semaphore costs ten times as much."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
 
 
 _CURRENT: Final[ContextVar[Fiber]] = ContextVar("fiber")
