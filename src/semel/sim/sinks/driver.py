@@ -63,6 +63,7 @@ class SimulatedDriver:
         self.rows_per_arrow_batch = random.randint(1, 6)
         self.attempts_max = random.randint(1, 4)  # spark.task.maxFailures
         self.is_tampered = False  # its checkpoint does not say what this sink has done
+        self.has_committed = False  # a micro-batch, in this life
         self.had_rival = False  # another driver, or what was left of one, lived at the same time
         self.workers: list[Worker] = []  # those alive
         self._random = random
@@ -176,6 +177,7 @@ class SimulatedDriver:
             ends = self._offsets_of(batch_id)
             if ends is not None:
                 self._micro_batch(batch_id, checkpoint.starts_of(batch_id), ends)
+                self.has_committed = True
                 checkpoint.commits = max(checkpoint.commits, batch_id + 1)
                 self.story.back_up(checkpoint)
                 batch_id += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from semel.errors import NonDeterministicReplay, ReplayDiffers, SemelError, SinkError
+from semel.errors import NonDeterministicReplay, ReplayDiffers, SemelError
 from semel.sim.faults import Fault
 from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint
@@ -122,14 +122,12 @@ class SinkOperator:
         if driver is not self._driver:
             return
         if isinstance(error, (ReplayDiffers, NonDeterministicReplay)):
-            self._ways_out += 1
+            self._ways_out = 1 if driver.has_committed else self._ways_out + 1
             if self._ways_out > WAYS_OUT_MAX:
                 self._leave_it(driver, error)
                 return
             if not (self.story.rows_differ and isinstance(error, NonDeterministicReplay)):
                 self._take_the_way_out()
-        elif isinstance(error, SinkError):
-            pass  # fenced: whoever did it has gone, or will go
         self._start_later()
 
     def _take_the_way_out(self) -> None:
