@@ -7,6 +7,7 @@ was our own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -259,7 +260,7 @@ def recovery_forgets_the_producers(patch: Patches) -> None:
 
 @plant("ids expire by the time in their records", "KAFKA-9144", DEFINITE, REPLAYED, FENCED)
 def expiry_by_record_time(patch: Patches) -> None:
-    def expires(state: ProducerState, before_ms: int) -> Iterator[int]:
+    def expires(state: ProducerState, before_ms: int, leases_expired_below: int) -> Iterator[int]:
         old = [producer_id for producer_id, entry in state if 0 <= entry.last_timestamp_ms < before_ms]
         for producer_id in old:
             state.restore(producer_id, None)
