@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from semel.core.log.index import (
     OffsetEntry,
     TimeEntry,
-    floor_by_time,
-    floor_position,
-    floor_position_below,
+    floor_of_offset,
+    floor_of_position,
+    floor_of_time,
     offsets_rise,
     times_rise,
 )
@@ -19,16 +19,16 @@ rising = st.sets(st.integers(0, 1000), max_size=30).map(sorted)
 @given(rising, st.integers(-1, 1001))
 def test_the_position_to_look_from_is_the_last_at_or_below(offsets: list[int], target: int) -> None:
     entries = [OffsetEntry(offset, 10 * offset) for offset in offsets]
-    below = [10 * offset for offset in offsets if offset <= target]
-    assert floor_position(entries.__getitem__, len(entries), target) == max(below, default=0)
-    assert floor_position_below(entries.__getitem__, len(entries), 10 * target) == max(below, default=0)
+    below = max((entry for entry in entries if entry.relative_offset <= target), default=None)
+    assert floor_of_offset(entries.__getitem__, len(entries), target) == below
+    assert floor_of_position(entries.__getitem__, len(entries), 10 * target) == below
 
 
 @given(rising, st.integers(-1, 1001))
 def test_everything_before_the_offset_for_a_time_is_older(times: list[int], target: int) -> None:
     entries = [TimeEntry(timestamp_ms, n) for n, timestamp_ms in enumerate(times)]
-    offset = floor_by_time(entries.__getitem__, len(entries), target)
-    assert all(entry.timestamp_ms < target for entry in entries[: offset + 1] if offset)
+    older = max((entry for entry in entries if entry.timestamp_ms < target), default=None)
+    assert floor_of_time(entries.__getitem__, len(entries), target) == older
 
 
 def test_an_index_that_cannot_be_true() -> None:

@@ -4,7 +4,8 @@ Offset index: (last offset of a batch - base offset: int32, position of that bat
 ``index.interval.bytes`` of log. Time index: (largest timestamp so far: int64, last offset of the batch
 that has it - base offset: int32). Both rise strictly, so that the entry for a target is found by halving.
 
-An index only shortens a search: any prefix of one is right, also an empty one.
+An index only shortens a search: any prefix of one is right, also an empty one. It has no checksum, so an entry
+is believed only once the batch that it leads to bears it out.
 """
 
 from __future__ import annotations
@@ -32,22 +33,28 @@ class TimeEntry(NamedTuple):
 # The searches take entries as plain tuples: naming the fields of each that is looked at would double their cost.
 
 
-def floor_position(entry_at: Callable[[int], tuple[int, int]], count: int, relative_offset: int) -> int:
-    """Where to start looking for ``relative_offset``: the position of the last entry at or below it, or 0."""
+def floor_of_offset(
+    entry_at: Callable[[int], tuple[int, int]], count: int, relative_offset: int
+) -> tuple[int, int] | None:
+    """Where to start looking for ``relative_offset``: the last entry at or below it."""
     n = bisect_right(range(count), relative_offset, key=lambda n: entry_at(n)[0])
-    return entry_at(n - 1)[1] if n else 0
+    return entry_at(n - 1) if n else None
 
 
-def floor_position_below(entry_at: Callable[[int], tuple[int, int]], count: int, position: int) -> int:
-    """The largest indexed position at or below ``position``, or 0."""
+def floor_of_position(
+    entry_at: Callable[[int], tuple[int, int]], count: int, position: int
+) -> tuple[int, int] | None:
+    """The last entry whose position is at or below ``position``."""
     n = bisect_right(range(count), position, key=lambda n: entry_at(n)[1])
-    return entry_at(n - 1)[1] if n else 0
+    return entry_at(n - 1) if n else None
 
 
-def floor_by_time(entry_at: Callable[[int], tuple[int, int]], count: int, timestamp_ms: int) -> int:
-    """A relative offset before which every record is older than ``timestamp_ms``."""
+def floor_of_time(
+    entry_at: Callable[[int], tuple[int, int]], count: int, timestamp_ms: int
+) -> tuple[int, int] | None:
+    """The last entry before whose offset every record is older than ``timestamp_ms``."""
     n = bisect_left(range(count), timestamp_ms, key=lambda n: entry_at(n)[0])
-    return entry_at(n - 1)[1] if n else 0
+    return entry_at(n - 1) if n else None
 
 
 def offsets_rise(entries: Sequence[OffsetEntry], size_bytes: int) -> bool:

@@ -1,16 +1,20 @@
 """Opening a partition: what its files hold, after a clean stop or any crash.
 
-After a clean stop the indexes are believed and only the last few batches are walked. Otherwise every segment
+After a clean stop the indexes are believed and only the last few batches are read. Otherwise every segment
 from the recovery point on is read whole, its CRCs checked, its indexes built anew and the log cut at the
 first batch that is not good (:mod:`semel.core.log.recovery`); what is kept is then written AGAIN and synced.
 Written again, because a failed fsync leaves pages that look clean and are not on the disk: reading them back
 proves nothing.
 
 A cut is durable before the partition takes an append: else a tail that was cut could come back behind it.
+
+What has rotted in a segment that is believed shows when it is replayed, or read. It was synced once, so it is
+damage too: the verdict is of this partition alone, and no error leaves :func:`open_log` for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,13 +25,14 @@ from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, fi
 from semel.core.log.recovery import Bad, Cut, Damaged, NeedMore, Sound, decide_cut, examine
 from semel.core.producer_state.entry import NO_COORDINATOR_EPOCH
 from semel.core.producer_state.state import ProducerState
-from semel.record.batch import HEADER_BYTES, decode_header
+from semel.errors import CorruptRecordBatch
+from semel.record.batch import HEADER_BYTES, decode_header, validate_batch
 from semel.record.control import decode_marker
 from semel.server.storage.filesystem import FileSystem, write_whole
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import Unopened
-from semel.server.storage.segment import Segment
+from semel.server.storage.segment import DamagedLog, Segment, damage_at
 from semel.server.storage.snapshots import SnapshotFiles
 
 _SCAN_CHUNK_BYTES: Final = 1 << 20
@@ -71,18 +76,23 @@ def open_log(
             return OpenedLog((), ProducerState(end_offset=log_start_offset), missing, 0, 0)
         first = Segment.create(files, folder, log_start_offset, now_ms=now_ms)
         snapshots.drop_above(log_start_offset)
-        return OpenedLog((first,), _producers((first,), snapshots, now_ms), missing, 0, 0)
+        return OpenedLog((first,), _producers((first,), snapshots, (), now_ms), missing, 0, 0)
     opening = _Opening(files, folder, config, now_ms)
     trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
     verdict = opening.open_all(
         bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
     )
-    if isinstance(verdict, Damaged):
-        empty = ProducerState(end_offset=log_start_offset)
-        return OpenedLog(tuple(opening.segments), empty, verdict, 0, opening.scanned_bytes)
-    snapshots.drop_above(opening.end_offset)
-    producers = _producers(tuple(opening.segments), snapshots, now_ms)
-    return OpenedLog(tuple(opening.segments), producers, verdict, opening.cut_bytes, opening.scanned_bytes)
+    segments = tuple(opening.segments)
+    if not isinstance(verdict, Damaged):
+        snapshots.drop_above(opening.end_offset)
+        try:
+            producers = _producers(segments, snapshots, opening.scanned, now_ms)
+        except DamagedLog as damage:
+            verdict = Damaged(damage.offset, str(damage))
+        else:
+            return OpenedLog(segments, producers, verdict, opening.cut_bytes, opening.scanned_bytes)
+    empty = ProducerState(end_offset=log_start_offset)
+    return OpenedLog(segments, empty, verdict, opening.cut_bytes, opening.scanned_bytes)
 
 
 class _Opening:
@@ -95,6 +105,7 @@ class _Opening:
         self.config = config
         self.now_ms = now_ms
         self.segments: list[Segment] = []
+        self.scanned: list[Segment] = []  # of these: the ones whose every CRC was checked
         self.end_offset = 0
         self.cut_bytes = 0
         self.scanned_bytes = 0
@@ -107,7 +118,7 @@ class _Opening:
             return Damaged(log_start_offset, f"no segment holds it; the first begins at {bases[0]}")
         self.end_offset = bases[0]
         bad: Bad | None = None
-        scanned: list[Segment] = []
+        scanned = self.scanned
         for n, base_offset in enumerate(bases):
             if base_offset != self.end_offset:
                 bad = Bad(f"no segment holds offset {self.end_offset}")
@@ -123,6 +134,8 @@ class _Opening:
             self.segments.append(segment)
             self.end_offset = segment.end_offset
             if bad is not None:
+                log_name = file_name(base_offset, LOG_SUFFIX)
+                bad = Bad(damage_at(log_name, segment.size_bytes, bad.reason))
                 break
         verdict = decide_cut(bad, at_offset=self.end_offset, recovery_point=recovery_point)
         if isinstance(verdict, Damaged):
@@ -148,22 +161,27 @@ class _Opening:
         ):
             return None
         segment = Segment(base_offset, held, index, times, now_ms=self.now_ms)
-        interval = self.config.index_interval_bytes
-        for place in segment.walk(segment.resume(), size_bytes):
-            segment.note(
-                place.size_bytes, place.last_offset, place.max_timestamp_ms, index_interval_bytes=interval
-            )
-        return segment if segment.size_bytes == size_bytes else None
+        try:
+            good = segment.resume() and self._read_on(segment) is None and segment.is_timed()
+        except DamagedLog:  # the scan tells more of it
+            return None
+        return segment if good else None
 
     def _scan(self, base_offset: int) -> tuple[Segment, Bad | None]:
         """Read the whole segment, build its indexes, and stop at the first batch that is not good."""
         held = self.files.hold(self.folder / file_name(base_offset, LOG_SUFFIX))
-        file = held.get()
         index_path = self.folder / file_name(base_offset, INDEX_SUFFIX)
         times_path = self.folder / file_name(base_offset, TIME_INDEX_SUFFIX)
         index = IndexFile.create(self.files, index_path, OFFSETS)
         times = IndexFile.create(self.files, times_path, TIMES)
         segment = Segment(base_offset, held, index, times, now_ms=self.now_ms)
+        bad = self._read_on(segment)
+        self.scanned_bytes += segment.size_bytes
+        return segment, bad
+
+    def _read_on(self, segment: Segment) -> Bad | None:
+        """Check and note what the file holds behind what is noted already, up to the first bad batch."""
+        file = segment.file
         file_bytes = file.size()
         chunk, chunk_at = memoryview(b""), 0
         while segment.size_bytes < file_bytes:
@@ -178,19 +196,18 @@ class _Opening:
                 wanted = max(found.bytes_min, _SCAN_CHUNK_BYTES)
                 chunk, chunk_at = memoryview(file.pread(wanted, position)), position
                 if len(chunk) < found.bytes_min:
-                    return segment, Bad("the file is shorter than it says")
+                    return Bad("the file is shorter than it says")
                 continue
             if isinstance(found, Bad):
-                return segment, found
+                return found
             header = found.header
-            self.scanned_bytes += header.size_bytes
             segment.note(
                 header.size_bytes,
                 header.last_offset,
                 header.max_timestamp,
                 index_interval_bytes=self.config.index_interval_bytes,
             )
-        return segment, None
+        return None
 
     def _cut(self, bases: list[int]) -> None:
         """Take off everything behind the last good batch, newest file first."""
@@ -235,7 +252,9 @@ def _segment_bases(file_system: FileSystem, folder: Path, not_needed_below: int)
     return bases
 
 
-def _producers(segments: tuple[Segment, ...], snapshots: SnapshotFiles, now_ms: int) -> ProducerState:
+def _producers(
+    segments: Sequence[Segment], snapshots: SnapshotFiles, scanned: Collection[Segment], now_ms: int
+) -> ProducerState:
     """The newest good snapshot with the tail of the log applied to it; else all of the log.
 
     All that is in the files counts, also what lies below the log's start: who wrote what was trimmed has
@@ -249,19 +268,26 @@ def _producers(segments: tuple[Segment, ...], snapshots: SnapshotFiles, now_ms: 
         state = ProducerState(end_offset=first_offset)
     for segment in segments:
         if segment.end_offset > state.end_offset:
-            _replay(segment, state, now_ms)
+            _replay(segment, state, now_ms, is_checked=segment in scanned)
     return state
 
 
-def _replay(segment: Segment, state: ProducerState, now_ms: int) -> None:
+def _replay(segment: Segment, state: ProducerState, now_ms: int, *, is_checked: bool) -> None:
+    """Apply the batches that the state does not know; of a segment that was not scanned with their CRCs."""
     position = segment.position_of(max(state.end_offset, segment.base_offset))
     for place in segment.walk(position, segment.size_bytes):
         if place.base_offset < state.end_offset:
             continue
-        header = decode_header(segment.file.pread(HEADER_BYTES, place.position))
-        if header.is_control:
-            marker = decode_marker(segment.file.pread(place.size_bytes, place.position))
-            coordinator_epoch = NO_COORDINATOR_EPOCH if marker is None else marker.coordinator_epoch
-            state.apply_marker(header, header.base_offset, coordinator_epoch, now_ms)
-        else:
-            state.apply(header, header.base_offset, now_ms)
+        wanted = HEADER_BYTES if is_checked else place.size_bytes
+        batch = segment.file.pread(wanted, place.position)
+        try:
+            header = decode_header(batch) if is_checked else validate_batch(batch)
+            if header.is_control:
+                marker = decode_marker(segment.file.pread(place.size_bytes, place.position))
+                coordinator_epoch = NO_COORDINATOR_EPOCH if marker is None else marker.coordinator_epoch
+                state.apply_marker(header, header.base_offset, coordinator_epoch, now_ms)
+            else:
+                state.apply(header, header.base_offset, now_ms)
+        except CorruptRecordBatch as error:
+            log_name = segment.held.path.name
+            raise DamagedLog(log_name, place.position, place.base_offset, str(error)) from error

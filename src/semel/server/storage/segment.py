@@ -4,7 +4,8 @@ Invariants:
 - The file holds whole batches with dense offsets, from ``base_offset`` to ``end_offset`` (exclusive). A write
   that fails half-way is taken back before anything else happens; if not even that works, it is a
   :class:`TornWrite`.
-- Every search starts from an index and ends by walking batch headers, so that a short index only costs time.
+- Every search starts from an index and ends by walking batch headers, so that a short index only costs time,
+  and so does an entry that no batch bears out. Headers that cannot follow each other are a :class:`DamagedLog`.
 """
 
 from __future__ import annotations
@@ -17,26 +18,38 @@ from typing import Final, NamedTuple
 from semel.core.log.index import (
     OffsetEntry,
     TimeEntry,
-    floor_by_time,
-    floor_position,
-    floor_position_below,
+    floor_of_offset,
+    floor_of_position,
+    floor_of_time,
 )
 from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from semel.core.log.policy import SegmentFacts
-from semel.record.batch import HEADER_BYTES
+from semel.record.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
 from semel.server.storage.filesystem import File
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import HeldFile, OpenFiles
 from semel.types import NO_TIMESTAMP
 
 _WALK: Final = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
+_START: Final = struct.Struct(">qi4xb")  # base offset, length, magic
 _WALK_CHUNK_BYTES: Final = 8192
-_PREFIX_BYTES: Final = 12
 _READERS_MAX: Final = 64
 
 
 class TornWrite(OSError):
     """A failed write could not be taken back: the end of the file is not known any more."""
+
+
+class DamagedLog(OSError):
+    """The file does not hold what was written to it: what is to be read is not served, and nothing is guessed."""
+
+    def __init__(self, log_name: str, position: int, offset: int, reason: str) -> None:
+        super().__init__(damage_at(log_name, position, reason))
+        self.offset = offset  # that is due there
+
+
+def damage_at(log_name: str, position: int, reason: str) -> str:
+    return f"{log_name}, byte {position}: {reason}"
 
 
 class BatchPlace(NamedTuple):
@@ -168,14 +181,25 @@ class Segment:
             self.index.fdatasync()
             self.time_index.fdatasync()
 
-    def resume(self) -> int:
-        """Take up the counts of the loaded indexes; the position from which batches are still to be noted."""
-        last_time = self.time_index.last
+    def resume(self) -> bool:
+        """Take up the counts of the loaded indexes, up to where batches are still to be noted.
+
+        Whether a batch bears the last entry out; of the newest time that is asked at the end (:meth:`is_timed`).
+        """
+        last_time, last = self.time_index.last, self.index.last
         if last_time is not None:
             self.max_timestamp_ms = last_time.timestamp_ms
             self._offset_of_max_timestamp = self.base_offset + last_time.relative_offset
-        self.size_bytes = self.index.last.position if self.index.last is not None else 0
-        return self.size_bytes
+        if last is not None:
+            found = self._base_offset_at(last)
+            if found is None:
+                return False
+            self.size_bytes, self.end_offset = last.position, found
+        return True
+
+    def is_timed(self) -> bool:
+        """Whether a batch bears out the newest time that the time index tells; retention goes by it."""
+        return self.time_index.last is None or self._bears_out(self.time_index.last)
 
     def _index_time(self) -> None:
         last = self.time_index.last
@@ -186,21 +210,27 @@ class Segment:
     # Searching
 
     def walk(self, position: int, end_position: int) -> Iterator[BatchPlace]:
-        """The batches from ``position``, where one starts, to ``end_position``."""
+        """The batches from ``position``, where one starts, to ``end_position``, where one ends."""
         chunk, chunk_at = b"", 0
         file = self.file
-        while position + HEADER_BYTES <= end_position:
+        due = self.base_offset if position == 0 else None
+        while position < end_position:
             at = position - chunk_at
             if at + HEADER_BYTES > len(chunk):
                 chunk, chunk_at, at = file.pread(_WALK_CHUNK_BYTES, position), position, 0
                 if len(chunk) < HEADER_BYTES:
-                    return
+                    raise self._damaged(position, due, "the file ends")
             base_offset, length, last_offset_delta, max_timestamp_ms = _WALK.unpack_from(chunk, at)
-            size_bytes = length + _PREFIX_BYTES
-            if size_bytes < HEADER_BYTES or position + size_bytes > end_position:
-                return
+            if base_offset != due and due is not None:
+                raise self._damaged(position, due, f"offset {base_offset} where {due} is due")
+            size_bytes = length + LOG_OVERHEAD_BYTES
+            if size_bytes < HEADER_BYTES or position + size_bytes > end_position or last_offset_delta < 0:
+                raise self._damaged(
+                    position, due, f"impossible length {length}, or records {last_offset_delta}"
+                )
             last_offset = base_offset + last_offset_delta
             yield BatchPlace(position, size_bytes, base_offset, last_offset, max_timestamp_ms)
+            due = last_offset + 1
             position += size_bytes
 
     def position_of(self, offset: int) -> int:
@@ -210,18 +240,17 @@ class Segment:
         known = self._read_to.get(offset)
         if known is not None:
             return known
-        start = floor_position(self.index.tuple_at, self.index.count, offset - self.base_offset)
-        for place in self.walk(start, self.size_bytes):
+        for place in self.walk(self._start_for(offset - self.base_offset), self.size_bytes):
             if place.last_offset >= offset:
                 return place.position
-        return self.size_bytes
+        raise self._damaged(self.size_bytes, offset, "no batch holds the offset")
 
     def trim(self, start: int, limit: int, *, bytes_max: int, at_least_one: bool) -> int:
         """The end of the last whole batch within ``bytes_max`` of ``start`` and below ``limit``."""
         if limit - start <= bytes_max:
             return limit
-        known = floor_position_below(self.index.tuple_at, self.index.count, start + bytes_max)
-        end = max(start, known)
+        entry = floor_of_position(self.index.tuple_at, self.index.count, start + bytes_max)
+        end = start if entry is None or self._base_offset_at(entry) is None else max(start, entry[1])
         for place in self.walk(end, limit):
             place_end = place.position + place.size_bytes
             if place_end - start <= bytes_max:
@@ -243,12 +272,44 @@ class Segment:
         """The batches that end at or after ``from_offset`` and claim a record as new as ``timestamp_ms``."""
         if self.max_timestamp_ms < timestamp_ms:
             return
-        older_to = floor_by_time(self.time_index.tuple_at, self.time_index.count, timestamp_ms)
-        from_relative = max(older_to, from_offset - self.base_offset)
-        start = floor_position(self.index.tuple_at, self.index.count, from_relative)
+        entry = floor_of_time(self.time_index.tuple_at, self.time_index.count, timestamp_ms)
+        older_to = 0 if entry is None or not self._bears_out(entry) else entry[1]
+        start = self._start_for(max(older_to, from_offset - self.base_offset))
         for place in self.walk(start, self.size_bytes):
             if place.max_timestamp_ms >= timestamp_ms and place.last_offset >= from_offset:
                 yield place
+
+    def _start_for(self, relative_offset: int) -> int:
+        """Where to begin to look for an offset: at the beginning, if the entry for it is not borne out."""
+        entry = floor_of_offset(self.index.tuple_at, self.index.count, relative_offset)
+        return 0 if entry is None or self._base_offset_at(entry) is None else entry[1]
+
+    def _base_offset_at(self, entry: tuple[int, int]) -> int | None:
+        """Where the batch begins to which an entry of the offset index leads; ``None``: it leads to none.
+
+        Kafka's entries may tell an offset behind that batch, so it need not be the last one in it.
+        """
+        relative_offset, position = entry
+        header = self.file.pread(HEADER_BYTES, position)
+        if len(header) < HEADER_BYTES:
+            return None
+        base_offset, length, magic = _START.unpack_from(header)
+        is_batch = magic == MAGIC and length >= HEADER_BYTES - LOG_OVERHEAD_BYTES
+        within = self.base_offset <= base_offset <= self.base_offset + relative_offset
+        return int(base_offset) if is_batch and within else None
+
+    def _bears_out(self, entry: tuple[int, int]) -> bool:
+        """Whether the offset of an entry of the time index lies in a batch of its time."""
+        timestamp_ms, relative_offset = entry
+        offset = self.base_offset + relative_offset
+        for place in self.walk(self._start_for(relative_offset), self.size_bytes):
+            if place.last_offset >= offset:
+                return place.base_offset <= offset and place.max_timestamp_ms == timestamp_ms
+        return False
+
+    def _damaged(self, position: int, due_offset: int | None, reason: str) -> DamagedLog:
+        known = self.base_offset if due_offset is None else due_offset
+        return DamagedLog(self.held.path.name, position, known, reason)
 
 
 def _after(buffers: Sequence[memoryview], written: int) -> list[memoryview]:

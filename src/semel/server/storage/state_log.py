@@ -2,6 +2,7 @@
 
 Invariants:
 - What :meth:`StateLog.submit` applied is in the log; it is answered only once that is durable.
+- It is read whole or not at all: damage in it is a ``StorageError``, for no state can be made of a part.
 - The log stays small: when it has grown past a bound, the live records are written once more at its end,
   synced, and everything before them is deleted: it can add nothing, as the newest record of a key counts.
 """
@@ -12,11 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from semel.core.decision import Decision, LogBacked, StateRecord
-from semel.errors import ErrorCode, StorageError
+from semel.core.log.names import LOG_SUFFIX, file_name
+from semel.errors import CorruptRecordBatch, ErrorCode, StorageError
 from semel.record.batch import Record, decode_header, decode_records, encode_batch, scan_batches
 from semel.server.storage.aside import aside
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
+from semel.server.storage.segment import DamagedLog
 
 _READ_BYTES: Final = 1 << 20
 _RECORDS_PER_BATCH: Final = 1000
@@ -45,14 +48,34 @@ class StateLog:
         if not partition.is_online:
             raise StorageError(f"{partition.offline_reason}; nothing can be served without it")
         offset = partition.log_start_offset
-        while offset < partition.log_end_offset:
-            piece = partition.read(offset, _READ_BYTES, partition.log_end_offset)
-            assert isinstance(piece, Slice)
-            for batch, header in scan_batches(piece.read()):
+        try:
+            while offset < partition.log_end_offset:
+                offset = self._read_from(offset)
+        except DamagedLog as damage:
+            raise StorageError(
+                f"{partition.name}: damaged at offset {damage.offset}: {damage}; nothing can be served without it"
+            ) from damage
+
+    def _read_from(self, offset: int) -> int:
+        """Apply a piece of the log, the batch that holds ``offset`` first; the offset behind it."""
+        partition = self.partition
+        log_name = file_name(max(b for b in partition.segment_base_offsets if b <= offset), LOG_SUFFIX)
+        piece = partition.read(offset, _READ_BYTES, partition.log_end_offset)
+        assert isinstance(piece, Slice)
+        position, end = piece.position, piece.position + piece.length
+        try:
+            for batch, header in scan_batches(piece.read_whole()):
+                if not header.base_offset <= offset <= header.last_offset:
+                    raise CorruptRecordBatch(f"offset {header.base_offset} where {offset} is due")
                 for record in decode_records(batch):
                     if record.offset >= offset and record.key is not None:
                         self._apply(StateRecord(record.key, record.value))
                 offset = header.last_offset + 1
+                position += header.size_bytes
+        except CorruptRecordBatch as error:
+            raise DamagedLog(log_name, position, offset, str(error)) from error
+        assert position == end > piece.position, "a piece is of whole batches, and of one at least"
+        return offset
 
     def submit(self, decision: Decision[ResponseT], now_ms: int) -> Submitted[ResponseT]:
         """Write a decision's records and apply them. Answer when the partition's watermark is high enough."""

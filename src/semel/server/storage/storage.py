@@ -297,7 +297,8 @@ class Storage:
         if version != str(FORMAT_VERSION):
             found = "another program's" if version is None else f"of format version {version}"
             raise StorageError(
-                f"data folder {self.data_dir} is {found}; this semel reads format version {FORMAT_VERSION}"
+                f"data folder {self.data_dir} is {found}; "
+                f"this semel reads format version {FORMAT_VERSION} ({FOLDER_PROPERTIES})"
             )
         return properties.get("cluster.id", "semel")
 
