@@ -35,8 +35,8 @@ types:
 contracts:
 	$(BIN)/lint-imports
 
-unit: # on four processes: they wait, for servers and for what gives up, as long as they work
-	$(BIN)/python -m pytest -q -n 4 --dist worksteal -m "not slow and not alone and not kcat"
+unit: # on three processes: some wait for servers and for what gives up; each one more imports everything once more
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --hypothesis-profile loop -m "not slow and not alone and not kcat"
 
 test: setup
 	@$(MAKE) $(ALL_AT_ONCE) lint types contracts

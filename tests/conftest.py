@@ -24,6 +24,8 @@ from tests.peers.parts import (
 
 # No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
 hypothesis.settings.register_profile("semel", deadline=None)
+# For the loop (`make check`): fewer examples. What asks for a number of its own asks for a part of the profile's.
+hypothesis.settings.register_profile("loop", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("semel")
 
 # A shell's background job ignores Ctrl-C, and so would every program that a test interrupts.

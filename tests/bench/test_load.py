@@ -22,8 +22,8 @@ def test_several_generators_are_as_slow_as_the_slowest() -> None:
     "load",
     [
         Load("produce", "t", 4, 4, 5, ONE_RECORD, requests=REQUESTS),
-        Load("produce", "t", 4, 8, 1, ONE_RECORD, requests=REQUESTS),
-        Load("produce", "t", 4, 4, 5, 65_536, requests=REQUESTS),
+        pytest.param(Load("produce", "t", 4, 8, 1, ONE_RECORD, requests=REQUESTS), marks=pytest.mark.slow),
+        pytest.param(Load("produce", "t", 4, 4, 5, 65_536, requests=REQUESTS), marks=pytest.mark.slow),
         Load("fetch", "t", 4, 4, 1, 65_536, 1_048_576, requests=REQUESTS),
     ],
     ids=["pipelined", "one at a time", "64 KB", "fetch"],

@@ -287,7 +287,16 @@ print([thread.name for thread in threading.enumerate() if not thread.daemon], fl
 """
 
 
-@pytest.mark.parametrize("call", ["result", "flush", "close", "send", "poll", "list_topics"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "result",
+        *(
+            pytest.param(call, marks=pytest.mark.slow)
+            for call in ("flush", "close", "send", "poll", "list_topics")
+        ),
+    ],
+)
 def test_ctrl_c_ends_a_blocking_call_and_the_program_after_it(cable: Cable, call: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, cable.bootstrap, call],

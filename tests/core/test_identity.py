@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def test_the_id_of_a_name_is_not_resumed_by_its_number() -> None:
     assert server.init("sink") == ProducerGrant(0, 1)
 
 
+@pytest.mark.slow
 def test_used_up_epochs_end_in_a_fresh_id() -> None:
     server = Server()
     server.init("sink")

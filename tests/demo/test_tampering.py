@@ -61,12 +61,13 @@ def swapped(rows: Rows) -> Rows:
     [
         (lambda rows: rows, None),
         (lambda rows: [*rows, rows[7]], "VIOLATED duplicated: 1 "),
-        (lambda rows: rows[:7] + rows[8:], "VIOLATED missing: 1 "),
-        (
+        pytest.param(lambda rows: rows[:7] + rows[8:], "VIOLATED missing: 1 ", marks=pytest.mark.slow),
+        pytest.param(
             lambda rows: [*rows, Record(0, 0, b"XX1", b'{"time_hour":"x","carrier":"XX","flight":1}')],
             "extra: 1 ",
+            marks=pytest.mark.slow,
         ),
-        (swapped, "VIOLATED out_of_order: 1 "),
+        pytest.param(swapped, "VIOLATED out_of_order: 1 ", marks=pytest.mark.slow),
     ],
     ids=["none", "doubled", "lost", "invented", "swapped"],
 )

@@ -96,7 +96,10 @@ def eventually(observe: Callable[[], T], wanted: T) -> T:
     return seen
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec",
+    ["none", "zstd", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("gzip", "snappy", "lz4"))],
+)
 def test_an_idempotent_producer_is_read_back_in_order(
     bootstrap: str, admin: AdminClient, consumer: Consumer, topic: str, codec: str
 ) -> None:

@@ -32,7 +32,8 @@ from semel.record.partitioner import partition_for_key
 
 Strategy = Callable[..., st.SearchStrategy[list[Record]]]
 SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=settings().max_examples * 3 // 5,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -151,7 +152,7 @@ def test_the_table_has_the_columns_of_sparks_source() -> None:
 def test_damage_is_refused_alike(record_lists: Strategy) -> None:
     """Damage under a right CRC: what a hostile client can send."""
 
-    @settings(SETTINGS, max_examples=150)
+    @settings(SETTINGS, max_examples=settings().max_examples * 3 // 2)
     @given(records=record_lists(), data=st.data())
     def check(records: list[Record], data: st.DataObject) -> None:
         payload = bytearray(memoryview(encode_batch(records))[61:])
@@ -176,7 +177,6 @@ def test_a_timestamp_beyond_microseconds_is_refused() -> None:
         table_of(batch)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     keys=st.lists(st.none() | st.binary(max_size=30) | st.sampled_from([b"k" * 999]), max_size=80),
     count=st.integers(1, 50),

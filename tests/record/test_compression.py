@@ -22,7 +22,7 @@ CODECS = [codec for codec in Compression if codec]
 MIB = 1024 * 1024
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(data=st.binary(max_size=3000), times=st.integers(1, 60), codec=st.sampled_from(Compression))
 def test_what_goes_in_comes_out(data: bytes, times: int, codec: Compression) -> None:
     plain = data * times

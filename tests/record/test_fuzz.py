@@ -11,7 +11,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("target", ["batches", "records", "columns", "compression", "control", "requests"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("batches", "records", "compression", "control"),
+        *(pytest.param(target, marks=pytest.mark.slow) for target in ("columns", "requests")),
+    ],
+)
 def test_damage_never_escapes_as_another_exception(target: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"fuzz.{target}", "--runs", "400", "--seed", "1"],

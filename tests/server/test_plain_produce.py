@@ -141,7 +141,7 @@ class Server:
         shutil.rmtree(self.folder)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.lists(st.lists(asked, min_size=1, max_size=8), max_size=4), st.booleans())
 def test_together_as_alone(reads: list[list[Asked]], durable: bool) -> None:
     one, other = Server(durable), Server(durable)

@@ -39,6 +39,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(PLANTS) >= PLANTS_MIN
 
 
+@pytest.mark.slow
 def test_a_plant_is_taken_out_again() -> None:
     before = run_watched(5).trace_sha256
     assert find("ack_before_sync").seed is not None

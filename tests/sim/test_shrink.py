@@ -22,6 +22,7 @@ def first_failure() -> SeedResult:
     return next(result for result in map(run_watched, range(50)) if result.violation is not None)
 
 
+@pytest.mark.slow
 def test_a_shrunk_failure_has_fewer_faults_and_the_same_end(tmp_path: Path) -> None:
     with PLANT.planted():
         failure = first_failure()
@@ -63,6 +64,7 @@ def test_no_time_is_spent_on_shrinking_where_none_is_given(capsys: pytest.Captur
     assert "fewest faults" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     progress = tmp_path / "progress.json"
     assert main(["--no-shrink", "--seeds", "2", "--resume", str(progress)]) == 0

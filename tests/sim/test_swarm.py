@@ -24,6 +24,7 @@ def test_every_invariant_holds_over_seeds_that_meet_every_fault() -> None:
     assert report.fewest_faults >= FAULTS_MIN
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
     script = "from semel.sim.simulation import run_seed; print([run_seed(s).trace_sha256 for s in range(4)])"
     hashes = {

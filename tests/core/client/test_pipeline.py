@@ -390,7 +390,7 @@ def test_rows_that_expire_say_what_kept_them() -> None:
     assert isinstance(fate, Refused) and "CLUSTER_AUTHORIZATION_FAILED" in fate.why
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 @given(
     st.lists(st.sampled_from(["store", "store and lose", "lose", "not leader"]), max_size=60),
     st.integers(1, 25),

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.core.client import progress as progress_module
@@ -233,7 +233,6 @@ def partition_of(progress: Progress, topic: str, row: int) -> int:
     return progress.turn(topic) if row % 3 == 0 else row * 7 % progress.partition_count(topic)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), st.integers(1, 3), st.sampled_from([0, 1, 2]), st.integers(0, 6))
 def test_any_history_of_runs_stores_each_row_once_and_in_order(
     data: st.DataObject, partitions_of_a: int, partitions_of_b: int, runs: int

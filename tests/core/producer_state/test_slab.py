@@ -100,7 +100,7 @@ class Beside:
             assert {id_of(row): bytes(row) for row in rows_in(slabs)} == known
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(st.lists(steps, max_size=14))
 def test_the_map_does_what_a_dict_does(script: list[tuple[str, int, int]]) -> None:
     both = Beside()

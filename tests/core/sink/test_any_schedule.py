@@ -14,7 +14,7 @@ LIFE = st.tuples(st.integers(0, 7), st.booleans(), st.sampled_from(["before", "a
 SOURCE = TopicPartition("in", 0)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(
     lives=st.lists(LIFE, max_size=5),
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=3),

@@ -156,4 +156,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = pytest.mark.slow(AnyHistory.TestCase)
-TestAnyHistory.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestAnyHistory.settings = settings(max_examples=settings().max_examples * 3 // 10, stateful_step_count=25)
