@@ -85,6 +85,15 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _zookeeper_connect(text: str) -> str:
+    hosts, slash, chroot = text.partition("/")
+    for host in hosts.split(","):
+        Address.parse(host)
+    if slash and not all(part.strip(".") for part in chroot.split("/")):
+        raise ConfigError(f"{text!r} does not end in a path: HOST:PORT,…/chroot")
+    return text
+
+
 def _setting(name: str, default: Any, parse: Callable[[str], Any], doc: str) -> Any:
     metadata = {"name": name, "parse": parse, "doc": doc}
     if callable(default):
@@ -181,6 +190,18 @@ class ServerSettings:
     )
     fetch_max_bytes: int = _setting(
         "fetch.max.bytes", 55 * MIB, _integer(1024, 2**31 - 1), "largest answer to a fetch"
+    )
+    zookeeper_connect: str | None = _setting(
+        "zookeeper.connect",
+        None,
+        _zookeeper_connect,
+        "HOST:PORT,…/chroot of a ZooKeeper from which several servers take producer ids that none of them shares",
+    )
+    zookeeper_session_timeout_ms: int = _setting(
+        "zookeeper.session.timeout.ms",
+        18_000,
+        _integer(1000, 2**31 - 1),
+        "silence after which a connection to ZooKeeper counts as lost",
     )
     offset_metadata_max_bytes: int = _setting(
         "offset.metadata.max.bytes", 4096, _integer(0, 32767), "longest text beside a committed offset"

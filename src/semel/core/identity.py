@@ -61,7 +61,8 @@ class InitProducer:
     """Ask for the right to write.
 
     Without a name and id: a fresh id. With an id: resume it, and fence the other copies. With a name: the
-    identity of that name. ``fresh_producer_id`` comes from a claimed block; it is wasted when not needed.
+    identity of that name. ``fresh_producer_id`` comes from a claimed block; it is wasted when not needed. If there
+    is none at hand, whoever needs it is told to ask again.
     """
 
     fresh_producer_id: int
@@ -104,9 +105,18 @@ class Identities:
     def get(self, name: str) -> Identity | None:
         return self._named.get(name)
 
+    @property
+    def next_id(self) -> int:
+        """All ids below are claimed."""
+        return self._next_id
+
     def claim(self, ids: int = BLOCK_IDS) -> Decision[IdBlock]:
         """The next block of producer ids."""
-        block = IdBlock(self._next_id, self._next_id + ids)
+        return self.take(IdBlock(self._next_id, self._next_id + ids))
+
+    def take(self, block: IdBlock) -> Decision[IdBlock]:
+        """A block from wherever they come from; not below what was claimed before."""
+        assert block.first_id >= self._next_id, "no id twice"
         return Decision((_record(_BLOCK_KEY, {"next": block.end_id}),), block)
 
     def decide(self, request: Request, now_ms: int) -> Decision[Response]:
@@ -114,6 +124,15 @@ class Identities:
         if isinstance(request, ClaimBlock):
             claimed = self.claim(request.ids)
             return Decision(claimed.records, claimed.response)
+        decision = self._init(request, now_ms)
+        granted = decision.response
+        if isinstance(granted, ProducerGrant) and granted.producer_id == NO_PRODUCER_ID:
+            return _refuse(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no fresh producer id is at hand: ask again"
+            )
+        return decision
+
+    def _init(self, request: InitProducer, now_ms: int) -> Decision[Response]:
         if request.name is not None:
             return self._init_named(request, request.name, now_ms)
         if request.producer_id == NO_PRODUCER_ID:

@@ -60,8 +60,9 @@ class LiveLeases:
 class LeaseRequest:
     """Ask for a lease; or, with an id and its epoch, for the rest of the one that an earlier copy had.
 
-    ``fresh_producer_id`` and ``starting_epoch`` (random) are wasted when not needed; ``free_room`` is how many
-    more (producer, partition) pairs the server can remember, of which a lease takes what it asks for.
+    ``fresh_producer_id`` (if one is at hand) and ``starting_epoch`` (random) are wasted when not needed;
+    ``free_room`` is how many more (producer, partition) pairs the server can remember, of which a lease takes
+    what it asks for.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -223,6 +224,10 @@ class Leases:
             reason = f"the server has room for {request.free_room} more producers of partitions, not {request.room}"
             return _refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
         producer_id, producer_epoch = request.fresh_producer_id, request.starting_epoch
+        if producer_id == NO_PRODUCER_ID:
+            return _refuse(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no fresh producer id is at hand: ask again"
+            )
         assert producer_id >= self.granted_below, "leased ids must rise"
         records = [_leases_record([producer_id], [producer_epoch], [request.room])]
         if self.length_ms != request.length_ms:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from semel.config import Address, ServerSettings, load_settings
 from semel.core.log.config import LogConfig
@@ -28,8 +28,12 @@ from semel.server.broker import Broker
 from semel.server.limits import cold_files_max, fitted, raise_open_files_max
 from semel.server.listener import Listener
 from semel.server.logs import configure_logs
+from semel.server.storage.id_blocks import IdBlocks
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from semel.server.zookeeper.id_blocks import ZooKeeperIdBlocks
 
 log = logging.getLogger("semel.server")
 
@@ -79,12 +83,23 @@ def run(settings: ServerSettings) -> int:
 
 
 async def _serve(settings: ServerSettings, open_files_max: int) -> int:
+    shared_ids = _shared_ids(settings)
+    try:
+        return await _serve_until_stopped(settings, open_files_max, shared_ids)
+    finally:
+        if shared_ids is not None:
+            shared_ids.close()
+
+
+async def _serve_until_stopped(
+    settings: ServerSettings, open_files_max: int, shared_ids: IdBlocks | None
+) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        storage = open_storage(settings, open_files_max)
+        storage = open_storage(settings, open_files_max, shared_ids)
     except (StorageError, OSError) as error:
         log.error("cannot use the data folder: %s", error)
         return 1
@@ -119,7 +134,17 @@ async def _serve(settings: ServerSettings, open_files_max: int) -> int:
     return 0 if clean else 1
 
 
-def open_storage(settings: ServerSettings, open_files_max: int) -> Storage:
+def _shared_ids(settings: ServerSettings) -> ZooKeeperIdBlocks | None:
+    if settings.zookeeper_connect is None:
+        return None
+    from semel.server.zookeeper.id_blocks import ZooKeeperIdBlocks
+
+    return ZooKeeperIdBlocks(settings.zookeeper_connect, settings.zookeeper_session_timeout_ms)
+
+
+def open_storage(
+    settings: ServerSettings, open_files_max: int, shared_ids: IdBlocks | None = None
+) -> Storage:
     """Open the data folder and tell what recovery did."""
     storage_settings = StorageSettings(
         durable=settings.durability == "fsync",
@@ -140,7 +165,12 @@ def open_storage(settings: ServerSettings, open_files_max: int) -> Storage:
         producer_lease_ms=settings.producer_lease_ms,
         offset_metadata_bytes_max=settings.offset_metadata_max_bytes,
     )
-    storage = Storage.open(settings.data_dir, settings=storage_settings, now_ms=time.time_ns() // 1_000_000)
+    storage = Storage.open(
+        settings.data_dir,
+        settings=storage_settings,
+        now_ms=time.time_ns() // 1_000_000,
+        id_blocks=shared_ids,
+    )
     for report in storage.recovery:
         if not isinstance(report.verdict, Sound):
             log.warning("%s", report)

@@ -4,6 +4,8 @@ Invariants:
 - A grant is told only once it is durable; so is a refusal that rests on another grant.
 - That leases are over is durable before any partition judges by it: what one was told to be over stays over,
   whoever starts next.
+- A block of ids is in the log before its first id is used, wherever it comes from. Where the next one must be asked
+  for, that is done when half of this one is used; with none at hand, grants are told to come again.
 - A lease finds the room that it asked for: it is kept free among all that the server can remember of producers.
 
 Wall-clock time enters as ``now_ms``. Lives are counted by ``monotonic_ms``, for the wall clock may step.
@@ -16,9 +18,10 @@ from typing import Final, TypeAlias
 
 from semel.core import identity
 from semel.core.decision import Decision
-from semel.core.identity import IdBlock, Identities, InitProducer, Refused
+from semel.core.identity import BLOCK_IDS, IdBlock, Identities, InitProducer, Refused
 from semel.core.lease import STARTING_EPOCHS, LeaseRequest, Leases, LiveLeases
 from semel.errors import ErrorCode, StorageError
+from semel.server.storage.id_blocks import IdBlocks
 from semel.server.storage.producer_bound import ProducerBound
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import (
@@ -42,6 +45,7 @@ class ProducerIds:
         lease_ms: int,
         monotonic_ms: Callable[[], int],
         random_bits: Callable[[], int],
+        id_blocks: IdBlocks,
     ) -> None:
         """Read the log into ``identities`` and ``leases``, then :meth:`begin`."""
         self.identities: Final = Identities()
@@ -52,6 +56,7 @@ class ProducerIds:
         self._lease_ms = lease_ms
         self._monotonic_ms = monotonic_ms
         self._random_bits = random_bits
+        self._id_blocks = id_blocks
         self._log: StateLog
         self._free_ids = IdBlock(0, 0)
         self._durable_from = 0  # of the log: then the newest expiry is durable
@@ -70,6 +75,7 @@ class ProducerIds:
         self.live_leases.expired_below = leases.expired_below
         for lease in leases:
             self._bound.reserve(lease.producer_id, lease.room)
+        self._id_blocks.claim_ahead(self.identities.next_id)
 
     def init(
         self,
@@ -136,7 +142,7 @@ class ProducerIds:
         monotonic_ms = self._monotonic_ms()
         request = LeaseRequest(
             partitions,
-            LEASED_IDS_FROM + fresh_id,
+            fresh_id if fresh_id == NO_PRODUCER_ID else LEASED_IDS_FROM + fresh_id,
             self._random_bits() % STARTING_EPOCHS,
             self._bound.free,
             self._lease_ms,
@@ -155,14 +161,21 @@ class ProducerIds:
         return _widened(submitted)
 
     def _fresh_id(self, now_ms: int) -> int | str:
-        """An id that nobody has had; or why there is none."""
+        """An id that nobody has had, ``NO_PRODUCER_ID`` if none is at hand; or why there can be none."""
         if self._free_ids.first_id == self._free_ids.end_id:
-            claimed = self._log.submit(self.identities.claim(), now_ms)  # durable before any grant is
-            if claimed.error_message is not None:
-                return claimed.error_message
-            self._free_ids = claimed.response
+            floor_id = self.identities.next_id
+            block = self._id_blocks.take(floor_id)
+            if block is None:
+                self._id_blocks.claim_ahead(floor_id)
+                return NO_PRODUCER_ID
+            taken = self._log.submit(self.identities.take(block), now_ms)  # durable before any grant is
+            if taken.error_message is not None:
+                return taken.error_message
+            self._free_ids = block
         fresh_id = self._free_ids.first_id
         self._free_ids = IdBlock(fresh_id + 1, self._free_ids.end_id)
+        if self._free_ids.end_id - self._free_ids.first_id <= BLOCK_IDS // 2:
+            self._id_blocks.claim_ahead(self.identities.next_id)
         return fresh_id
 
 

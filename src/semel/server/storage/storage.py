@@ -45,6 +45,7 @@ from semel.server.storage.filesystem import (
     replace_file,
     write_file,
 )
+from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
@@ -77,6 +78,7 @@ class Storage:
         now_ms: int,
         new_uuid: Callable[[], UUID],
         monotonic_ms: Callable[[], int],
+        id_blocks: IdBlocks,
     ) -> None:
         """Use :meth:`open`."""
         self.data_dir = data_dir
@@ -97,7 +99,7 @@ class Storage:
         for internal, topic_id in _INTERNAL_IDS.items():
             self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
         self.producer_ids = ProducerIds(
-            self._producer_bound, settings.producer_lease_ms, monotonic_ms, lambda: new_uuid().int
+            self._producer_bound, settings.producer_lease_ms, monotonic_ms, lambda: new_uuid().int, id_blocks
         )
         self.groups = Groups(settings.offset_metadata_bytes_max)
         states: list[LogBacked] = [self.topics, self.producer_ids.identities, self.producer_ids.leases]
@@ -121,11 +123,13 @@ class Storage:
         now_ms: int,
         new_uuid: Callable[[], UUID] = uuid4,
         monotonic_ms: Callable[[], int] = _monotonic_ms,
+        id_blocks: IdBlocks | None = None,
     ) -> Storage:
         """Lock the folder, recover what is in it, and be ready. ``StorageError`` says why not.
 
         ``new_uuid`` is where every new id comes from: nothing else here is random. ``monotonic_ms`` is a clock
         that only goes forward, and counts the lives of leases; for all else time is the wall clock's ``now_ms``.
+        ``id_blocks`` is where blocks of producer ids come from, unless it is this folder alone.
         """
         try:
             return cls(
@@ -135,6 +139,7 @@ class Storage:
                 now_ms,
                 new_uuid,
                 monotonic_ms,
+                id_blocks or FolderIdBlocks(),
             )
         except OSError as error:
             raise StorageError(f"data folder {data_dir} cannot be used: {error}") from error
