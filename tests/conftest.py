@@ -1,4 +1,4 @@
-"""Fixtures for the real parts: Apache Kafka, its Java tools, kcat, Spark's Kafka connector.
+"""Fixtures for the real parts: Apache Kafka, its Java tools, ZooKeeper, kcat, Spark's Kafka connector.
 
 A test whose part this machine lacks is skipped, one summary line a part; with ``CI=true`` that is a failure,
 because there ``tools/ci_install.sh`` has run first.
@@ -19,8 +19,10 @@ from tests.peers.parts import (
     find_java,
     find_kafka_jars,
     find_kcat,
+    find_pyspark_jars,
     find_spark_connector_jars,
 )
+from tests.peers.zookeeper import ZooKeeper
 
 # No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
 hypothesis.settings.register_profile("semel", deadline=None)
@@ -33,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A JVM takes every core, and its peers give up on what a busy machine answers late.
-_ALONE = ("kafka", "spark")
+_ALONE = ("kafka", "spark", "zookeeper")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m alone` chooses
@@ -77,6 +79,13 @@ def apache_kafka(java_tool: JavaTool, tmp_path_factory: pytest.TempPathFactory) 
     """A real Apache Kafka node, one for the whole session: use topic names of your own."""
     with ApacheKafka(java_tool.java, java_tool.jars, tmp_path_factory.mktemp("kafka")) as node:
         yield node
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> Iterator[ZooKeeper]:
+    """A real ZooKeeper of the test's own, to kill and to freeze."""
+    with ZooKeeper(_need(find_java()), _need(find_pyspark_jars()), tmp_path / "zookeeper") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,14 @@ def find_java() -> Path | Missing:
 def find_kafka_jars() -> Path | Missing:
     """The folder with Apache Kafka's jars."""
     return _jars("kafka", "Apache Kafka")
+
+
+def find_pyspark_jars() -> Path | Missing:
+    """The folder with the jars in pyspark's wheel, ZooKeeper's among them."""
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        return Missing("ZooKeeper", "pyspark, whose wheel has its jars, is not installed")
+    return Path(pyspark.origin).parent / "jars"
 
 
 def find_spark_connector_jars() -> Path | Missing:

@@ -54,8 +54,10 @@ class ZooKeeperIdBlocks:
         self._floor_id: int | None = None  # set: a block is wanted
         self._ready: IdBlock | None = None
         self._stopping = False
+        hosts, slash, chroot = connect.partition("/")
+        self._path = slash + chroot + COUNTER_PATH  # kazoo's own chroot cannot be made through kazoo
         self._client = KazooClient(
-            hosts=connect,
+            hosts=hosts,
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=_AGAIN_S),
             command_retry=KazooRetry(max_tries=0),
@@ -131,11 +133,9 @@ class ZooKeeperIdBlocks:
         return step
 
     def _read(self, claim: Claim) -> Step:
-        self._client.sync_async(COUNTER_PATH).get(
-            timeout=_ANSWER_S
-        )  # else a follower may answer from the past
+        self._client.sync_async(self._path).get(timeout=_ANSWER_S)  # else a follower may answer from the past
         try:
-            content, stat = self._client.get_async(COUNTER_PATH).get(timeout=_ANSWER_S)
+            content, stat = self._client.get_async(self._path).get(timeout=_ANSWER_S)
         except NoNodeError:
             return claim.on_read(None)
         return claim.on_read(Seen(content, stat.version))
@@ -143,10 +143,10 @@ class ZooKeeperIdBlocks:
     def _write(self, claim: Claim, write: Write) -> Step:
         try:
             if write.node_version is None:
-                self._client.ensure_path_async(COUNTER_PATH.rpartition("/")[0]).get(timeout=_ANSWER_S)
-                self._client.create_async(COUNTER_PATH, write.content).get(timeout=_ANSWER_S)
+                self._client.ensure_path_async(self._path.rpartition("/")[0]).get(timeout=_ANSWER_S)
+                self._client.create_async(self._path, write.content).get(timeout=_ANSWER_S)
             else:
-                setting = self._client.set_async(COUNTER_PATH, write.content, write.node_version)
+                setting = self._client.set_async(self._path, write.content, write.node_version)
                 setting.get(timeout=_ANSWER_S)
         except (BadVersionError, NodeExistsError, NoNodeError):
             return claim.on_conflict()
