@@ -48,11 +48,21 @@ def test_dots_dashes_and_underscores_are_one(name: str) -> None:
         ("listen=localhost", "not HOST:PORT"),
         ("listeners=SSL://localhost:9093", "not HOST:PORT"),
         ("log.message.timestamp.type=Never", "none of createtime"),
+        ("zookeeper.connect=localhost", "not HOST:PORT"),
+        ("zookeeper.connect=one:2181,two", "'two' is not HOST:PORT"),
+        ("zookeeper.connect=one:2181/", "does not end in a path"),
+        ("zookeeper.connect=one:2181/a//b", "does not end in a path"),
+        ("zookeeper.connect=one:2181/a/../b", "does not end in a path"),
     ],
 )
 def test_what_is_wrong_is_said(override: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         load_settings(overrides=[override])
+
+
+@pytest.mark.parametrize("connect", ["one:2181", "[::1]:2181,two:2182", "one:2181,two:2182/some/cluster"])
+def test_zookeepers_are_named_as_in_kafka(connect: str) -> None:
+    assert load_settings(overrides=[f"zookeeper.connect={connect}"]).zookeeper_connect == connect
 
 
 def test_an_unknown_variable_and_a_broken_file_are_errors(tmp_path: Path) -> None:

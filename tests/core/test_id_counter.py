@@ -175,20 +175,20 @@ def has_no_id_twice(blocks: list[IdBlock]) -> bool:
     return all(one.end_id <= two.first_id for one, two in itertools.pairwise(ordered))
 
 
-@given(st.lists(STEPS, max_size=120))
+@given(st.lists(STEPS, min_size=80, max_size=160))
 def test_no_id_twice(steps: list[tuple[int, str]]) -> None:
     """Whatever interleaves, is lost, lands late or crashes."""
     assert has_no_id_twice([block for server in play(steps) for block in server.blocks])
 
 
-@given(st.lists(st.one_of(STEPS, st.just((0, "restore"))), max_size=120))
+@given(st.lists(st.one_of(*[STEPS] * 9, st.just((0, "restore"))), min_size=80, max_size=160))
 def test_no_server_gives_an_id_twice_after_the_counter_was_restored(steps: list[tuple[int, str]]) -> None:
     for server in play(steps):
         assert has_no_id_twice(server.blocks)
         assert server.blocks == sorted(server.blocks, key=lambda block: block.first_id), "and they rise"
 
 
-@given(st.lists(STEPS, max_size=60))
+@given(st.lists(STEPS, min_size=20, max_size=60))
 def test_a_server_left_alone_gets_its_block(steps: list[tuple[int, str]]) -> None:
     steps = [*steps, *[(0, "crash"), *[(0, "go on")] * 4]]
     before = len(play(steps[:-4])[0].blocks)

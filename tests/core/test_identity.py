@@ -58,6 +58,24 @@ def test_a_crash_wastes_a_block_and_reuses_none() -> None:
     assert server.restart().init() == ProducerGrant(10, 0)
 
 
+def test_only_who_needs_a_fresh_id_is_told_that_none_is_at_hand() -> None:
+    server = Server()
+    last = PRODUCER_EPOCH_MAX - 1
+    server.init("named"), server.init()
+    for producer_epoch in range(last):
+        assert server.run(InitProducer(-1, "named")) == ProducerGrant(0, producer_epoch + 1)
+        assert server.run(InitProducer(-1, None, 1, producer_epoch)) == ProducerGrant(1, producer_epoch + 1)
+    for request in (
+        InitProducer(-1),
+        InitProducer(-1, "other"),
+        InitProducer(-1, "named"),
+        InitProducer(-1, None, 1, last),
+    ):
+        assert code(server.run(request)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert server.init("named") == ProducerGrant(2, 0), "and nothing was changed by being told so"
+    assert server.init(None, 1, last) == ProducerGrant(3, 0)
+
+
 def test_a_saved_id_is_resumed_once() -> None:
     server = Server()
     server.init()

@@ -137,6 +137,16 @@ def test_used_up_epochs_end_in_a_fresh_lease() -> None:
     assert code(server.ask(4_000, (old.producer_id, last))) is ErrorCode.PRODUCER_FENCED
 
 
+def test_without_a_fresh_id_no_lease_begins() -> None:
+    server = Server()
+    lease = server.lease(epoch=PRODUCER_EPOCH_MAX - 1)
+    for before in ((-1, -1), (lease.producer_id, lease.producer_epoch)):
+        refused = server.core.decide(LeaseRequest(TPS, -1, 5, 100, LENGTH_MS, *before), 0)
+        assert isinstance(refused.response, Refused)
+        assert refused.response.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert not refused.records
+
+
 def test_another_length_needs_that_no_lease_lives() -> None:
     server = Server()
     server.lease(0)

@@ -89,7 +89,7 @@ def test_leases_come_from_the_same_sequence(start: Start) -> None:
 @pytest.mark.slow
 def test_kill_9_of_the_server_wastes_a_block_and_repeats_no_id(start: Start) -> None:
     log, ids = start("one"), []
-    for _ in range(5):
+    for _ in range(3):
         ids += take(log, BLOCK_IDS + 7)
         log.crash()
         log.start()
@@ -118,7 +118,7 @@ def test_without_zookeeper_there_are_ids_until_both_blocks_are_used(
 def test_kill_9_of_zookeeper_amid_claims(start: Start, zookeeper: ZooKeeper) -> None:
     one, other = start("one"), start("other")
     ids: list[int] = []
-    for _ in range(3):
+    for _ in range(2):
         ids += take(one, BLOCK_IDS // 2) + take(other, BLOCK_IDS)
         zookeeper.kill()  # also while a claim is under way: each asks for one at half a block
         ids += take_what_is_there(one)
