@@ -16,7 +16,7 @@ import pytest
 
 import semel
 from semel import aio
-from semel.errors import CannotKnow, ConfigError, CorruptRecordBatch, NotStored
+from semel.errors import CannotKnow, ConfigError, CorruptRecordBatch, DeliveryError, NotStored
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_rows_never_sent_expire_in_the_queue_as_not_stored(semel_server: semel.L
     with semel.Producer(semel_server.bootstrap, delivery_timeout_ms=500, linger_ms=0) as producer:
         store(producer, "0")
         semel_server.crash()
-        with pytest.raises(semel.DeliveryError):  # its bytes may still go into the dying socket
+        with pytest.raises(DeliveryError):  # its bytes may still go into the dying socket
             producer.send("out", "1").result(60)
         with pytest.raises(NotStored, match="not acknowledged within 500 ms"):
             producer.send("out", "2").result(60)
