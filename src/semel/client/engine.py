@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from semel.client.cluster import Cluster
+from semel.client.reading_back import read_back
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import (
     Answer,
@@ -23,9 +24,12 @@ from semel.core.client.events import (
     Event,
     Granted,
     LeadersKnown,
+    Leased,
+    LeaseRefused,
     LogAnswered,
     LogSilent,
     Lost,
+    ReadBack,
     SendProduce,
     Tick,
     Trouble,
@@ -154,10 +158,14 @@ class ProducerEngine:
             self._settle(effects.settled)
         if effects.ask_grant:
             self.start(self._ask_grant())
+        if effects.ask_lease is not None:
+            self.start(self._ask_lease(effects.ask_lease))
         if effects.ask_leaders_of:
             self.start(self._ask_leaders(frozenset(effects.ask_leaders_of)))
         for tp, grant in effects.ask_log:
             self.start(self._ask_log(tp, grant))
+        for ask in effects.read_back:
+            self.start(self._read_back(ask))
         for send in effects.sends:
             self.start(self._send(send))
 
@@ -253,6 +261,15 @@ class ProducerEngine:
             self.handle(Granted(grant))
             return
 
+    async def _ask_lease(self, tps: tuple[TopicPartition, ...]) -> None:
+        asked_ms = monotonic_ms()
+        try:
+            answer = await self.cluster.lease_producer_id(tps, is_retried=False)
+        except SemelError as error:
+            self.handle(LeaseRefused(str(error)))
+            return
+        self.handle(Leased(answer, asked_ms))
+
     async def _ask_leaders(self, topics: frozenset[str]) -> None:
         leaders: dict[TopicPartition, int] = {}
         try:
@@ -263,6 +280,7 @@ class ProducerEngine:
         self.handle(LeadersKnown(topics, leaders))
 
     async def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
+        asked_ms = monotonic_ms()
         try:
             described = (await self.cluster.describe_producers([tp]))[tp]
         except SemelError as error:
@@ -275,8 +293,19 @@ class ProducerEngine:
                 None if ours is None else ours.producer_epoch,
                 None if ours is None else ours.last_sequence,
                 grant,
+                None if ours is None else ours.lease_remaining_ms,
+                asked_ms,
             )
         )
+
+    async def _read_back(self, ask: ReadBack) -> None:
+        try:
+            last_sequence = await read_back(self.cluster, ask)
+        except SemelError as error:
+            self.handle(LogSilent(ask.tp, str(error)))
+            return
+        epoch = ask.grant.producer_epoch
+        self.handle(LogAnswered(ask.tp, epoch, last_sequence, ask.grant, is_final=True))
 
     async def _send(self, send: SendProduce) -> None:
         batches = {batch.tp: memoryview(batch.encoded or b"") for batch in send.batches}

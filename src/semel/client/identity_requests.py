@@ -76,15 +76,17 @@ class IdentityRequests(Routing):
         tps: Iterable[TopicPartition],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
+        *,
+        is_retried: bool = True,
     ) -> Lease | ProducerGrant:
         """A leased producer id for these partitions; or, with an id and its epoch, the rest of that lease.
 
         From brokers that know no leases, and for an id that is none, an id without an end. Count what remains
-        of a lease from BEFORE the call.
+        of a lease from BEFORE the call; of a short one, not ``is_retried``, so that the call takes one attempt.
         """
         request = InitProducerIdRequest(None, _TRANSACTION_TIMEOUT_MS, producer_id, producer_epoch)
         request.lease = LeaseAsked(tuple(dict.fromkeys(tps)))
-        answer = await self._init_producer_id(request)
+        answer = await self._init_producer_id(request, is_retried=is_retried)
         if answer.lease is None:
             return ProducerGrant(answer.producer_id, answer.producer_epoch)
         return Lease(
@@ -95,7 +97,9 @@ class IdentityRequests(Routing):
             answer.lease.first_sequences,
         )
 
-    async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    async def _init_producer_id(
+        self, request: InitProducerIdRequest, *, is_retried: bool = True
+    ) -> InitProducerIdResponse:
         version = CLIENT_VERSION[ApiKey.INIT_PRODUCER_ID]
         transactional_id = request.transactional_id
 
@@ -112,7 +116,7 @@ class IdentityRequests(Routing):
             check_read(answer.error_code, "ask for a producer id", transactional_id or "")
             return answer
 
-        return await self.retried(ask)
+        return await (self.retried(ask) if is_retried else ask())
 
     async def write_fence(
         self, fences: Mapping[tuple[int, int], Iterable[TopicPartition]], *, coordinator_epoch: int = 0

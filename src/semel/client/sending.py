@@ -60,6 +60,7 @@ class ProducerSettings:
     client_id: str = "semel"
     acks: str | int = "all"
     security_protocol: str = "PLAINTEXT"
+    lease: bool = False  # write under ids that are leased anew in time; from brokers without leases, as ever
 
     def __post_init__(self) -> None:
         if str(self.acks) not in ("all", "-1"):
@@ -73,6 +74,8 @@ class ProducerSettings:
             raise ConfigError("identity needs identity_store, the file that the identity is saved in")
         if isinstance(self.identity, SavedIdentity) and self.identity_store is not None:
             raise ConfigError("identity is a value: it is kept by the caller, not in an identity_store")
+        if self.lease and (self.identity is not None or self.identity_store is not None):
+            raise ConfigError("lease=True gives an id that ends; an identity is one that is kept. Choose one")
         for name in (
             "batch_bytes",
             "buffer_bytes",
@@ -93,6 +96,7 @@ class ProducerSettings:
             delivery_timeout_ms=self.delivery_timeout_ms,
             retry_backoff_ms=self.retry_backoff_ms,
             strict=self.identity is not None or self.identity_store is not None,
+            lease=self.lease,
         )
 
     def store(self) -> IdentityStore | None:

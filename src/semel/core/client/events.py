@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import PartFate
 from semel.errors import ErrorCode
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import Lease, ProducerGrant, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,21 @@ class Granted:
     """InitProducerId answered."""
 
     grant: ProducerGrant
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A lease was asked for at ``asked_ms``, before the first byte of the question left. A grant: it has no end."""
+
+    answer: Lease | ProducerGrant
+    asked_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRefused:
+    """No new lease for now; the one that is held stays what it is."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +81,22 @@ class LogAnswered:
     """DescribeProducers answered: what the partition's log knows of our producer id (None: nothing).
 
     ``asked_for`` repeats whom the question was about: an answer that comes after the partition moved on is
-    about somebody else.
+    about somebody else. ``lease_remaining_ms``: of a leased id, by its server, counted from ``asked_ms``.
+    ``is_final``: the id was shut out first, so nothing of it comes in any more; and the log itself was read.
     """
 
     tp: TopicPartition
     newest_epoch: int | None
     last_sequence: int | None
     asked_for: ProducerGrant | None = None
+    lease_remaining_ms: int | None = None
+    asked_ms: int = 0
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LogSilent:
-    """DescribeProducers could not be answered."""
+    """What the log knows could not be learnt."""
 
     tp: TopicPartition
     why: str
@@ -90,7 +109,18 @@ class Trouble:
     why: str
 
 
-Event = Tick | Granted | LeadersKnown | Answered | Lost | LogAnswered | LogSilent | Trouble
+Event = (
+    Tick
+    | Granted
+    | Leased
+    | LeaseRefused
+    | LeadersKnown
+    | Answered
+    | Lost
+    | LogAnswered
+    | LogSilent
+    | Trouble
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +132,23 @@ class SendProduce:
     batches: tuple[ProducerBatch, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """Shut ``grant`` out of the partition, then look in its log what is stored of it, from ``from_offset`` on."""
+
+    tp: TopicPartition
+    grant: ProducerGrant
+    from_offset: int
+
+
 @dataclass(slots=True)
 class Effects:
     """What the shell is to do, in this order."""
 
     settled: list[tuple[ProducerBatch, PartFate]] = field(default_factory=list)
     ask_grant: bool = False
+    ask_lease: tuple[TopicPartition, ...] | None = None  # for these partitions
     ask_leaders_of: set[str] = field(default_factory=set)
     ask_log: list[tuple[TopicPartition, ProducerGrant]] = field(default_factory=list)
+    read_back: list[ReadBack] = field(default_factory=list)
     sends: list[SendProduce] = field(default_factory=list)

@@ -10,7 +10,9 @@ Invariants (each has a test of its name):
   (``ProducerAppendInfo.checkSequence``), so a second batch would be stored without the first, should that
   one meet a leader that is not ready yet.
 - ``one_grant_at_a_time``: a partition moves to a new grant only when no batch of the old one is unsettled,
-  or when those that are unsettled are proven not to be stored.
+  or when those that are unsettled are proven not to be stored. While it is about to move, only what was begun
+  under the old grant is sent.
+- ``nothing_after_the_end``: under a lease that is over by our own clock nothing is sent, not even again.
 
 Kafka's counterparts are ``RecordAccumulator`` and ``TransactionManager.TopicPartitionEntry`` (KAFKA-5494).
 """
@@ -33,15 +35,19 @@ class PartitionPipe:
 
     __slots__ = (
         "asking",
+        "ends_ms",
         "filling",
         "gap_at",
         "grant",
         "in_flight",
+        "is_moving",
+        "is_shut",
         "known_until_ms",
         "next_order",
         "next_sequence",
         "recovering",
         "stopped",
+        "stored_end_offset",
         "tp",
         "waiting",
     )
@@ -52,6 +58,10 @@ class PartitionPipe:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []  # in sequence order
         self.grant: ProducerGrant | None = None
+        self.ends_ms: int | None = None  # when the grant's lease is over, by our clock
+        self.is_moving = False  # there is a newer grant; this one only finishes
+        self.is_shut = False  # we have shut the grant out ourselves, to read back what is stored of it
+        self.stored_end_offset = 0  # what is unsettled is stored from here on, if at all
         self.known_until_ms = 0  # until then the log surely knows the grant, and refuses a gap
         self.next_sequence = 0
         self.next_order = 0
@@ -75,14 +85,36 @@ class PartitionPipe:
             self.waiting.append(self.filling)
             self.filling = None
 
-    def adopt(self, grant: ProducerGrant) -> bool:
+    def adopt(self, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
         """Move to ``grant`` if no batch of the old one is unsettled; whether the partition is on it now."""
         if self.grant == grant:
             return True
-        if self.in_flight or any(batch.attempts for batch in self.waiting):
+        if self.begun:
+            self.is_moving = self.grant is not None
             return False
         self.grant, self.next_sequence, self.known_until_ms = grant, 0, 0
+        self.ends_ms, self.is_moving, self.is_shut = ends_ms, False, False
         return True
+
+    @property
+    def begun(self) -> bool:
+        """Whether some batch of the grant is unsettled."""
+        return bool(self.in_flight) or any(batch.attempts for batch in self.waiting)
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether the grant was a lease that is over, by our clock."""
+        return self.ends_ms is not None and now_ms >= self.ends_ms
+
+    def leave(self) -> None:
+        """Be without a grant; nothing of the old one can be in the log any more but what is settled."""
+        self.grant = self.ends_ms = self.gap_at = self.asking = None
+        self.is_moving = self.is_shut = False
+
+    def forget_attempts(self) -> None:
+        """What waits is not in the log and cannot come to be there: it goes as new under another grant."""
+        for batch in self.waiting:
+            batch.attempts, batch.maybe_stored, batch.grant = 0, False, None
+        self.leave()
 
     def head(self, now_ms: int, in_flight_max: int) -> ProducerBatch | None:
         """The next batch that may be sent now, or None."""
@@ -91,6 +123,8 @@ class PartitionPipe:
             or self.asking is not None
             or not self.waiting
             or len(self.in_flight) >= in_flight_max
+            or self.is_over(now_ms)
+            or (self.is_moving and not self.waiting[0].attempts)
         ):
             return None
         if self.recovering:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from semel.core.client import outliving
 from semel.core.client.batch import BATCH_OVERHEAD_BYTES, ProducerBatch, estimated_bytes
 from semel.core.client.events import (
     Answer,
@@ -29,6 +30,8 @@ from semel.core.client.events import (
     Event,
     Granted,
     LeadersKnown,
+    Leased,
+    LeaseRefused,
     LogAnswered,
     LogSilent,
     Lost,
@@ -45,12 +48,13 @@ from semel.core.client.fate import (
     Stored,
     next_step,
 )
+from semel.core.client.leasing import Leasing
 from semel.core.client.pipe import PartitionPipe
 from semel.errors import ErrorCode
 from semel.record.batch import Record
 from semel.record.compression import Compression
 from semel.sequence import advance, distance, last_of
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import ProducerGrant, TopicPartition, is_leased
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class PipelineSettings:
     retry_backoff_ms_max: int = 1_000
     idempotent: bool = True
     strict: bool = False
+    lease: bool = False
 
 
 class Pipeline:
@@ -86,6 +91,9 @@ class Pipeline:
         self._requests_of_node: dict[int, int] = {}
         self._next_request_id = 0
         self._asking_grant = False
+        self._leasing = (
+            Leasing(settings.retry_backoff_ms, settings.retry_backoff_ms_max) if settings.lease else None
+        )
         self._asking_leaders: set[str] = set()
         self._ask_not_before_ms: dict[str, int] = {}
         self._handled_ms = 0
@@ -157,6 +165,12 @@ class Pipeline:
                 self._trouble = why
             case Granted(grant):
                 self.grant, self._asking_grant = grant, False
+            case Leased(lease, asked_ms) if self._leasing is not None:
+                if self._leasing.take(lease, asked_ms, now_ms):
+                    self.grant = self._leasing.grant
+            case LeaseRefused(why) if self._leasing is not None:
+                self._trouble = why
+                self._leasing.refuse(now_ms)
             case LeadersKnown(topics, leaders):
                 self._leaders.update(leaders)
                 self._asking_leaders -= topics
@@ -173,10 +187,10 @@ class Pipeline:
                     self._retry(batch, now_ms, elsewhere=True)
                     if now_ms >= self._expires_ms(batch):
                         self._expire(self._pipes[batch.tp], why, effects, now_ms)
-            case LogAnswered(tp, newest_epoch, last_sequence, asked_for):
+            case LogAnswered(tp, _, _, asked_for):
                 pipe = self._pipes[tp]
                 if asked_for is None or (pipe.asking is not None and pipe.asking.grant == asked_for):
-                    self._judge_by_log(pipe, newest_epoch, last_sequence, now_ms, effects)
+                    self._judge_by_log(pipe, event, now_ms, effects)
             case LogSilent(tp, why):
                 pipe, self._trouble = self._pipes[tp], why
                 if pipe.asking is not None:
@@ -195,6 +209,14 @@ class Pipeline:
             for when in self._deadlines(pipe):
                 if when > self._handled_ms and (deadline is None or when < deadline):
                     deadline = when
+        if self._busy and self._leasing is not None:
+            when_due = self._leasing.next_question_ms()
+            if (
+                when_due is not None
+                and when_due > self._handled_ms
+                and (deadline is None or when_due < deadline)
+            ):
+                deadline = when_due
         return deadline
 
     # -- sending ----------------------------------------------------------------------------------------
@@ -202,6 +224,8 @@ class Pipeline:
     def _advance(self, now_ms: int, effects: Effects) -> None:
         if self.unsettled_batches == 0:
             return
+        if self._leasing is not None:
+            self._lease_if_due(self._leasing, now_ms, effects)
         ready: dict[int, list[PartitionPipe]] = {}
         for pipe in list(self._busy.values()):
             self._seal_if_due(pipe, now_ms)
@@ -209,6 +233,8 @@ class Pipeline:
                 self._stop(pipe, *pipe.stopped, effects)
                 continue
             self._expire_if_due(pipe, now_ms, effects)
+            if pipe.is_over(now_ms):
+                outliving.ask_the_log(pipe, now_ms, effects)
             if pipe.gap_at is not None and not pipe.in_flight and pipe.asking is None:
                 self._close_gap(pipe)
             if not pipe.waiting:
@@ -250,9 +276,10 @@ class Pipeline:
     def _has_grant(self, pipe: PartitionPipe, effects: Effects) -> bool:
         if pipe.grant is None and not pipe.in_flight:
             self._begin_anew(pipe, effects)
-        if self.grant is not None and pipe.adopt(self.grant):
+        ends_ms = None if self._leasing is None else self._leasing.ends_ms
+        if self.grant is not None and pipe.adopt(self.grant, ends_ms):
             return True
-        if self.grant is None and not self._asking_grant:
+        if self.grant is None and not self._asking_grant and self._leasing is None:
             self._asking_grant = effects.ask_grant = True
         return self._may_finish(pipe)
 
@@ -277,6 +304,10 @@ class Pipeline:
         if pipe.waiting and not pipe.in_flight:
             head = pipe.waiting[0]
             yield self._expires_ms(head)
+            if pipe.ends_ms is not None:
+                yield pipe.ends_ms
+                if pipe.asking is None:
+                    yield head.not_before_ms
             if self.settings.idempotent and self.grant is None and not self._may_finish(pipe):
                 return
             topic = pipe.tp.topic
@@ -316,6 +347,10 @@ class Pipeline:
                     effects.ask_log.append((batch.tp, batch.grant))
             case Next.FENCED:
                 self._fence(batch, code, None, effects)
+            case Next.NEW_GRANT if batch.grant is not None and is_leased(batch.grant.producer_id):
+                pipe.put_back(batch)  # this attempt is not stored; what of those before it, the log is asked
+                pipe.ends_ms = now_ms
+                self._give_up_lease(pipe, now_ms)
             case Next.NEW_GRANT:
                 self._forgotten(pipe, batch, why, effects)
             case _:
@@ -324,11 +359,11 @@ class Pipeline:
     def _judge_by_log(
         self,
         pipe: PartitionPipe,
-        newest_epoch: int | None,
-        last_sequence: int | None,
+        answer: LogAnswered,
         now_ms: int,
         effects: Effects,
     ) -> None:
+        newest_epoch, last_sequence = answer.newest_epoch, answer.last_sequence
         batch, pipe.asking = pipe.asking, None
         if batch is None or batch.grant is None:
             return
@@ -343,6 +378,11 @@ class Pipeline:
         if stored_to >= 0 and distance(stored_to, last) >= 0:
             pipe.in_flight.append(pipe.waiting.popleft())
             self._stored(pipe, batch, None, -1, now_ms, effects)
+            if answer.is_final and pipe.waiting and pipe.waiting[0].grant == batch.grant:
+                pipe.asking = pipe.waiting[0]
+                self._judge_by_log(pipe, answer, now_ms, effects)
+        elif pipe.is_over(now_ms):
+            outliving.judge(pipe, answer, now_ms, self.settings.retry_backoff_ms)
         elif advance(stored_to, 1) == batch.base_sequence:
             batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
         else:
@@ -365,6 +405,8 @@ class Pipeline:
         effects: Effects,
     ) -> None:
         pipe.taken_by_log(batch, now_ms)
+        if base_offset is not None:
+            pipe.stored_end_offset = max(pipe.stored_end_offset, base_offset + batch.record_count)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
         if pipe.gap_at is not None:
             # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
@@ -411,7 +453,7 @@ class Pipeline:
         """Go on under a new producer id, once every answer for the old one is in."""
         if pipe.grant == self.grant:
             self.grant = None
-        pipe.grant, pipe.gap_at, pipe.asking = None, None, None
+        pipe.leave()
 
     def _begin_anew(self, pipe: PartitionPipe, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""
@@ -443,6 +485,22 @@ class Pipeline:
         self._settle(self._pipes[batch.tp], batch, fate, effects)
         for pipe in list(self._busy.values()):
             self._stop(pipe, code, "a newer copy of this producer's identity writes", effects)
+
+    # -- leases -----------------------------------------------------------------------------------------
+
+    def _lease_if_due(self, leasing: Leasing, now_ms: int, effects: Effects) -> None:
+        if self.grant is None or leasing.ends_by(now_ms):
+            self.grant = leasing.tenure = None
+        due_ms = leasing.next_question_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            leasing.is_asking = True
+            effects.ask_lease = tuple(self._pipes)
+
+    def _give_up_lease(self, pipe: PartitionPipe, now_ms: int) -> None:
+        assert self._leasing is not None
+        if pipe.grant == self.grant:
+            self.grant = None
+            self._leasing.give_up(now_ms)
 
     # -- time -------------------------------------------------------------------------------------------
 

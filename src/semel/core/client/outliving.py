@@ -1,0 +1,47 @@
+"""A partition whose lease is over by our clock, with batches unsettled: what becomes of each is still definite.
+
+Nothing is sent under the lease. If the front one cannot be in the log, none behind it can, and all go as new ones
+under the next lease. Else the log is asked:
+
+- it has the batch: stored;
+- it has not, and its server says that the lease lives there: then what it says is the better reckoning (counted,
+  as ever, from before the question), and the batch goes again under its own id;
+- the server knows the id no more, or says that the lease is over: a late copy could still have come in between two
+  questions. So the id is shut out of the partition, and then the log itself is read: what is not there now never
+  comes.
+
+So a batch is in doubt only if no leader answers within its time, or the log no longer has what was to be read.
+"""
+
+from __future__ import annotations
+
+from semel.core.client.events import Effects, LogAnswered, ReadBack
+from semel.core.client.pipe import PartitionPipe
+
+
+def ask_the_log(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
+    """Ask what is to be asked, or let what waits go anew."""
+    if pipe.in_flight or pipe.asking is not None or not pipe.waiting:
+        return
+    front = pipe.waiting[0]
+    if not front.maybe_stored:
+        pipe.forget_attempts()
+    elif now_ms >= front.not_before_ms and front.grant is not None:
+        pipe.asking = front
+        if pipe.is_shut:
+            effects.read_back.append(ReadBack(pipe.tp, front.grant, pipe.stored_end_offset))
+        else:
+            effects.ask_log.append((pipe.tp, front.grant))
+
+
+def judge(pipe: PartitionPipe, answer: LogAnswered, now_ms: int, pause_ms: int) -> None:
+    """The log does not have the front batch: not yet, or not any more, or for good."""
+    front = pipe.waiting[0]
+    if answer.is_final:
+        pipe.forget_attempts()
+    elif answer.lease_remaining_ms:
+        pipe.ends_ms = answer.asked_ms + answer.lease_remaining_ms
+        front.not_before_ms = now_ms if pipe.ends_ms > now_ms else now_ms + pause_ms
+    else:
+        pipe.is_shut = True  # from now on the log's memory of the id says only that
+        front.not_before_ms = now_ms

@@ -1,0 +1,88 @@
+"""A producer that writes under leases, against a server whose leases are short: it moves over while it sends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import semel
+from semel.client.blocking import Cluster
+from semel.errors import ConfigError
+from semel.record.batch import decode_records, scan_batches
+from semel.types import LATEST_TIMESTAMP, TopicPartition, is_leased
+
+PARTITIONS = 2
+LEASES_MIN = 6
+
+
+@pytest.fixture
+def start(semel_server_factory: Callable[..., semel.LocalLog]) -> Callable[[int], semel.LocalLog]:
+    """A server whose leases live for so many milliseconds."""
+
+    def start(lease_ms: int) -> semel.LocalLog:
+        log = semel_server_factory(**{"producer.lease.ms": lease_ms})
+        with Cluster(log.bootstrap) as cluster:
+            cluster.create_topics({"t": PARTITIONS})
+        return log
+
+    return start
+
+
+def stored(bootstrap: str) -> dict[int, list[tuple[int, bytes]]]:
+    """Each partition's rows in order, with the producer id of each, read from the batches themselves."""
+    rows: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    with Cluster(bootstrap) as cluster:
+        for number in range(PARTITIONS):
+            tp = TopicPartition("t", number)
+            end = cluster.list_offsets({tp: LATEST_TIMESTAMP})[tp].offset
+            offset = 0
+            while offset < end:
+                fetched = cluster.fetch({tp: offset})[tp]
+                for batch, header in scan_batches(fetched.records, allow_partial_tail=True):
+                    offset = header.last_offset + 1
+                    if not header.is_control:
+                        rows[number] += [
+                            (header.producer_id, row.value or b"") for row in decode_records(batch)
+                        ]
+    return rows
+
+
+def assert_once_in_order(rows: dict[int, list[tuple[int, bytes]]], sent: int) -> None:
+    for number in range(PARTITIONS):
+        values = [value for _, value in rows[number]]
+        assert values == [b"%d" % row for row in range(number, sent, PARTITIONS)]
+
+
+def ids_of(rows: dict[int, list[tuple[int, bytes]]], number: int) -> list[int]:
+    """The ids under which the partition was written, each as often as it came anew."""
+    ids = [producer_id for producer_id, _ in rows[number]]
+    return [after for before, after in zip([None, *ids], ids, strict=False) if before != after]
+
+
+def test_a_producer_moves_from_lease_to_lease_while_it_sends(start: Callable[[int], Any]) -> None:
+    log = start(400)
+    with semel.Producer(log.bootstrap, lease=True, linger_ms=0, batch_bytes=200) as producer:
+        ids: set[int] = set()
+        sent = 0
+        while len(ids) < LEASES_MIN:
+            deliveries = [
+                producer.send("t", b"%d" % (sent + row), partition=row % PARTITIONS) for row in range(50)
+            ]
+            sent += 50
+            if sent % 500 == 0:
+                ids |= {delivery.result().producer_id for delivery in deliveries}
+    assert all(map(is_leased, ids))
+    rows = stored(log.bootstrap)
+    assert_once_in_order(rows, sent)
+    for number in range(PARTITIONS):
+        moves = ids_of(rows, number)
+        assert len(moves) >= LEASES_MIN - 1
+        assert moves == sorted(set(moves)), "a partition went back to an older lease"
+
+
+def test_an_identity_that_is_kept_is_not_leased() -> None:
+    with pytest.raises(ConfigError, match="identity"):
+        semel.Producer("127.0.0.1:1", lease=True, identity="me", identity_store="file")
