@@ -25,7 +25,7 @@ from semel.sim.scheduler import Scheduler
 from semel.sim.sending import PipelineShell
 from semel.sim.session import RECONNECT_MS, Session
 from semel.sim.trace import Trace
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import Lease, ProducerGrant, TopicPartition
 from semel.wire import init_producer_id
 from semel.wire.api import ApiKey
 
@@ -43,6 +43,7 @@ class Kind(Enum):
     GIVEN = auto()  # from the server, a new one for each life
     NAMED = auto()  # from the server, the same for every life of its name, with a raised epoch
     INVENTED = auto()  # from nowhere
+    LEASED = auto()  # from the server, for a time: a new one again and again
     VETERAN = auto()  # from an earlier life of which this history knows nothing: its sequences wrap
 
     @property
@@ -69,6 +70,7 @@ class SimulatedProducer:
         row_gap_ms_max: int,
         on_granted: Callable[[ProducerGrant], None],
         on_fenced: Callable[[], None],
+        on_leased: Callable[[Lease], None],
     ) -> None:
         transactional_id = name if kind is Kind.NAMED else None
         self.name: Final = f"{name}.{life}"
@@ -97,12 +99,15 @@ class SimulatedProducer:
                 linger_ms=random.choice((0, 5, 50)),
                 in_flight_max=random.choice((1, 2, 5, 5, 5)),
                 delivery_timeout_ms=random.choice((8_000, 60_000, 600_000)),
+                lease=kind is Kind.LEASED,
             ),
             tps,
             transactional_id=transactional_id,
             ask_grant=self._ask_grant,
             on_settled=self._settle,
             record_age_ms=self._record_age_ms,
+            on_leased=on_leased,
+            on_read_back=lambda: network.counts.verdict("lease: outlived, the log was read"),
         )
         self._last_grant: ProducerGrant | None = None
         self._invented_id = INVENTED_ID_MIN + random.getrandbits(40)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from semel.client.reading_back import read_back
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import (
     Answer,
@@ -16,27 +17,32 @@ from semel.core.client.events import (
     Effects,
     Event,
     LeadersKnown,
+    Leased,
+    LeaseRefused,
     LogAnswered,
     LogSilent,
     Lost,
+    ReadBack,
     SendProduce,
     Tick,
 )
 from semel.core.client.fate import PartFate
 from semel.core.client.pipeline import Pipeline, PipelineSettings
-from semel.errors import ErrorCode
+from semel.errors import ErrorCode, SemelError
 from semel.record.batch import Record
+from semel.sim.cluster import SimulatedCluster, drive
 from semel.sim.history import SentRecord
 from semel.sim.process import Process
 from semel.sim.scheduler import Event as Planned
 from semel.sim.session import RECONNECT_MS, Session
-from semel.types import ProducerGrant, TopicPartition
-from semel.wire import messages, produce
+from semel.types import Lease, ProducerGrant, TopicPartition
+from semel.wire import describe_producers, messages, produce
 from semel.wire.api import ApiKey
 
 PRODUCE_VERSION: Final = 9
 DESCRIBE_PRODUCERS_VERSION: Final = 0
 ACKS_ALL: Final = -1
+LEASE_TIMEOUT_MS: Final = 2_000
 THE_NODE: Final = 0
 
 
@@ -54,6 +60,8 @@ class PipelineShell:
         ask_grant: Callable[[], None],
         on_settled: Callable[[Sequence[SentRecord], ProducerBatch, PartFate], None],
         record_age_ms: int = 0,
+        on_leased: Callable[[Lease], None] = lambda lease: None,
+        on_read_back: Callable[[], None] = lambda: None,
     ) -> None:
         self.pipeline = Pipeline(settings)
         self.open: dict[ProducerBatch, list[SentRecord]] = {}
@@ -64,6 +72,8 @@ class PipelineShell:
         self._ask_grant = ask_grant
         self._on_settled = on_settled
         self._record_age_ms = record_age_ms
+        self._on_leased, self._on_read_back = on_leased, on_read_back
+        self._cluster = SimulatedCluster(process, session, LEASE_TIMEOUT_MS)
         self._tick: Planned | None = None
 
     def append(self, record: SentRecord) -> None:
@@ -90,11 +100,15 @@ class PipelineShell:
                 del self.open[batch]
         if effects.ask_grant:
             self._ask_grant()
+        if effects.ask_lease is not None:
+            self._ask_lease(effects.ask_lease)
         for topic in sorted(effects.ask_leaders_of):
             known = LeadersKnown(frozenset({topic}), {tp: THE_NODE for tp in self._tps if tp.topic == topic})
             self._process.after(RECONNECT_MS, lambda known=known: self.handle(known))  # type: ignore[misc]
         for tp, grant in effects.ask_log:
             self._ask_log(tp, grant)
+        for ask in effects.read_back:
+            self._read_back(ask)
         for send in effects.sends:
             self._send(send)
 
@@ -126,23 +140,55 @@ class PipelineShell:
         body = produce.encode_request(PRODUCE_VERSION, request)
         self._session.request(ApiKey.PRODUCE, PRODUCE_VERSION, body, done)
 
+    def _ask_lease(self, tps: tuple[TopicPartition, ...]) -> None:
+        asked_ms = self._process.now_ms
+
+        def done(answer: Lease | ProducerGrant | None, error: Exception | None) -> None:
+            if isinstance(answer, Lease):
+                self._on_leased(answer)
+                self.handle(Leased(answer, asked_ms))
+            elif isinstance(error, SemelError):
+                self.handle(LeaseRefused(str(error)))
+            else:
+                raise error or AssertionError("a server that knows leases gave an id without one")
+
+        drive(self._cluster.lease_producer_id(tps, is_retried=False), done)
+
+    def _read_back(self, ask: ReadBack) -> None:
+        def done(last_sequence: int | None, error: Exception | None) -> None:
+            if error is None:
+                self._on_read_back()
+                epoch = ask.grant.producer_epoch
+                self.handle(LogAnswered(ask.tp, epoch, last_sequence, ask.grant, is_final=True))
+            elif isinstance(error, SemelError):
+                self.handle(LogSilent(ask.tp, str(error)))
+            else:
+                raise error
+
+        drive(read_back(self._cluster, ask), done)
+
     def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
         fields = {"topics": [{"name": tp.topic, "partition_indexes": [tp.partition]}]}
+        asked_ms = self._process.now_ms
 
         def done(body: memoryview | None, sent: bool) -> None:
             if body is None:
                 self.handle(LogSilent(tp, "no answer"))
                 return
-            response = messages.decode_response(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, body)
-            partition = response.topics[0].partitions[0]
-            if int(partition.error_code) != ErrorCode.NONE:
+            (partition,) = describe_producers.decode_response(body)
+            if partition.error_code != ErrorCode.NONE:
                 self.handle(LogSilent(tp, "an error"))
                 return
-            for known in partition.active_producers:
+            for known in partition.producers:
                 if known.producer_id == grant.producer_id:
-                    self.handle(LogAnswered(tp, known.producer_epoch, known.last_sequence))
+                    epoch, last, remaining_ms = (
+                        known.producer_epoch,
+                        known.last_sequence,
+                        known.lease_remaining_ms,
+                    )
+                    self.handle(LogAnswered(tp, epoch, last, grant, remaining_ms, asked_ms))
                     return
-            self.handle(LogAnswered(tp, None, None))
+            self.handle(LogAnswered(tp, None, None, grant))
 
         body = messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, fields)
         self._session.request(ApiKey.DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS_VERSION, [body], done)

@@ -16,6 +16,8 @@ EXPECTED: Final = (
     "append: LeaseExpired",
     "append: KAFKA_STORAGE_ERROR",
     "lease: granted",
+    "lease: granted to a producer",
+    "lease: outlived, the log was read",
     "lease: resumed",
     "lease: not resumed, PRODUCER_FENCED",
     "lease: not resumed, UNKNOWN_PRODUCER_ID",

@@ -27,9 +27,11 @@ from semel.sim.server import SimulatedServer
 from semel.sim.sinks.operator import SinkOperator
 from semel.sim.sinks.surroundings import SinkMix, Surroundings
 from semel.sim.trace import Trace
-from semel.types import ProducerGrant
+from semel.types import Lease, ProducerGrant
 
 PRODUCERS_MAX: Final = 3
+LEASED_CHANCE: Final = 0.5
+LEASED_NUMBER: Final = PRODUCERS_MAX
 SOURCE_ROWS: Final = (60, 300)
 RESTART_MS: Final = (5, 2_000)
 CLIENT_PAUSE_MS: Final = (1_200, 15_000)
@@ -81,6 +83,8 @@ class Workload:
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
         for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
             self._start_producer(number, kind, 0)
+        if self._stream("leased producer").random() < LEASED_CHANCE:
+            self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
         for _ in range(self._random.randint(0, 2)):
             self._start_source()
         self._admin = SimulatedAdmin(
@@ -207,6 +211,7 @@ class Workload:
             row_gap_ms_max=self._row_gap_ms_max,
             on_granted=self._remember_grant,
             on_fenced=lambda: self._go_on(number, kind, life, producer),
+            on_leased=self._remember_lease,
         )
         self.producers.append(producer)
         interval_ms = self._mix().producer_crash_interval_ms
@@ -218,6 +223,12 @@ class Workload:
     def _remember_grant(self, grant: ProducerGrant) -> None:
         self._grants.append(grant)
         del self._grants[:-GRANTS_REMEMBERED_MAX]
+
+    def _remember_lease(self, lease: Lease) -> None:
+        self._counts.verdict("lease: granted to a producer")
+        for checker in self._checkers:
+            checker.leased(lease.producer_id, lease.producer_epoch, is_fresh=True)
+        self._remember_grant(lease.grant)
 
     def _crash(self, number: int, kind: Kind, life: int, producer: SimulatedProducer) -> None:
         if self._stopping or producer not in self.producers or producer.is_over:
