@@ -300,12 +300,10 @@ class ProducerEngine:
 
     async def _read_back(self, ask: ReadBack) -> None:
         try:
-            last_sequence = await read_back(self.cluster, ask)
+            answer: Event = await read_back(self.cluster, ask)
         except SemelError as error:
-            self.handle(LogSilent(ask.tp, str(error)))
-            return
-        epoch = ask.grant.producer_epoch
-        self.handle(LogAnswered(ask.tp, epoch, last_sequence, ask.grant, is_final=True))
+            answer = LogSilent(ask.tp, str(error))
+        self.handle(answer)
 
     async def _send(self, send: SendProduce) -> None:
         batches = {batch.tp: memoryview(batch.encoded or b"") for batch in send.batches}

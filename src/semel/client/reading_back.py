@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from semel.client.cluster import Cluster
-from semel.core.client.events import ReadBack
+from semel.core.client.events import LogAnswered, ReadBack
 from semel.errors import BrokerError, ErrorCode
 from semel.record.batch import scan_batches
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -14,18 +14,18 @@ _READ_BYTES_MAX: Final = 1 << 30  # else whoever asked goes without
 _SHUT: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)  # the second: by a higher epoch already
 
 
-async def read_back(cluster: Cluster, ask: ReadBack) -> int | None:
-    """The last sequence that the log has of the grant, which is shut out first; None without any."""
+async def read_back(cluster: Cluster, ask: ReadBack) -> LogAnswered:
+    """Shut the grant out of the partition, then find the last sequence that the log has of it."""
     tp, grant = ask.tp, ask.grant
     fence = (grant.producer_id, grant.producer_epoch + 1)
     code = (await cluster.write_fence({fence: [tp]}))[grant.producer_id, tp]
     if code not in _SHUT:
         raise BrokerError(code, f"shut producer {grant.producer_id} out of {tp}")
     start = await _offset(cluster, tp, EARLIEST_TIMESTAMP)
-    if start > ask.from_offset:
-        raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE, f"read {tp} back: it begins at {start} by now")
     end = await _offset(cluster, tp, LATEST_TIMESTAMP)
-    offset, size_bytes, last_sequence = ask.from_offset, 0, None
+    is_cut = not start <= ask.from_offset <= end  # trimmed; or the topic was deleted and made again
+    offset = start if is_cut else ask.from_offset
+    size_bytes, last_sequence = 0, None
     while offset < end:
         fetched = (await cluster.fetch({tp: offset}, isolation="read_uncommitted"))[tp]
         if fetched.error_code:
@@ -41,7 +41,7 @@ async def read_back(cluster: Cluster, ask: ReadBack) -> int | None:
             )
             if is_theirs and not header.is_control:
                 last_sequence = header.last_sequence
-    return last_sequence
+    return LogAnswered(tp, grant.producer_epoch, last_sequence, grant, is_final=True, is_cut=is_cut)
 
 
 async def _offset(cluster: Cluster, tp: TopicPartition, timestamp_ms: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from semel.core.client.pipe import PartitionPipe
 from semel.core.decision import Decision
 from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
@@ -14,8 +15,8 @@ from semel.core.producer_state.state import ProducerState
 from semel.server.storage import partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
-from semel.sim.planting import DEFINITE, FENCED, LIVES, ONCE, OVER, REPLAYED, Patches, plant
-from semel.types import LEASED_IDS_FROM, Lease
+from semel.sim.planting import DEFINITE, FENCED, LIVES, ONCE, ORDER, OVER, REPLAYED, Patches, plant
+from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, is_leased
 
 
 @plant("an id without a lease ends when a lease of its age does", "the proposal, for stock clients", DEFINITE)
@@ -104,3 +105,19 @@ def lease_epoch_not_raised(patch: Patches) -> None:
         return decision
 
     original = patch.set(Leases, "_resume", resumes)
+
+
+@plant(
+    "a partition moves to the new lease while batches of the old one are unsettled", "KIP-360", ONCE, ORDER
+)
+def moves_with_batches_unsettled(patch: Patches) -> None:
+    def adopts(pipe: PartitionPipe, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
+        if pipe.grant != grant and is_leased(grant.producer_id):
+            for batch in pipe.waiting:
+                batch.grant = None  # whatever became of its first attempts, it goes under the new lease
+            pipe.grant, pipe.next_sequence, pipe.known_until_ms = grant, 0, 0
+            pipe.ends_ms = ends_ms
+            return True
+        return bool(original(pipe, grant, ends_ms))
+
+    original = patch.set(PartitionPipe, "adopt", adopts)

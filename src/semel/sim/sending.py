@@ -155,15 +155,14 @@ class PipelineShell:
         drive(self._cluster.lease_producer_id(tps, is_retried=False), done)
 
     def _read_back(self, ask: ReadBack) -> None:
-        def done(last_sequence: int | None, error: Exception | None) -> None:
-            if error is None:
+        def done(answer: LogAnswered | None, error: Exception | None) -> None:
+            if answer is not None:
                 self._on_read_back()
-                epoch = ask.grant.producer_epoch
-                self.handle(LogAnswered(ask.tp, epoch, last_sequence, ask.grant, is_final=True))
+                self.handle(answer)
             elif isinstance(error, SemelError):
                 self.handle(LogSilent(ask.tp, str(error)))
             else:
-                raise error
+                raise error or AssertionError("neither an answer nor an error")
 
         drive(read_back(self._cluster, ask), done)
 

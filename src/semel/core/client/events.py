@@ -82,7 +82,8 @@ class LogAnswered:
 
     ``asked_for`` repeats whom the question was about: an answer that comes after the partition moved on is
     about somebody else. ``lease_remaining_ms``: of a leased id, by its server, counted from ``asked_ms``.
-    ``is_final``: the id was shut out first, so nothing of it comes in any more; and the log itself was read.
+    ``is_final``: the id was shut out first, so nothing of it comes in any more, and the log itself was read;
+    ``is_cut``: not from where it had to be, for it begins later by now.
     """
 
     tp: TopicPartition
@@ -92,6 +93,7 @@ class LogAnswered:
     lease_remaining_ms: int | None = None
     asked_ms: int = 0
     is_final: bool = False
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

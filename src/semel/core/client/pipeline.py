@@ -275,7 +275,7 @@ class Pipeline:
 
     def _has_grant(self, pipe: PartitionPipe, effects: Effects) -> bool:
         if pipe.grant is None and not pipe.in_flight:
-            self._begin_anew(pipe, effects)
+            self._begin_anew(pipe, "a batch in front of it failed", effects)
         ends_ms = None if self._leasing is None else self._leasing.ends_ms
         if self.grant is not None and pipe.adopt(self.grant, ends_ms):
             return True
@@ -381,6 +381,9 @@ class Pipeline:
             if answer.is_final and pipe.waiting and pipe.waiting[0].grant == batch.grant:
                 pipe.asking = pipe.waiting[0]
                 self._judge_by_log(pipe, answer, now_ms, effects)
+        elif answer.is_final and answer.is_cut and last_sequence is None:
+            self._begin_anew(pipe, "its lease is over, and the log was trimmed", effects)
+            pipe.leave()
         elif pipe.is_over(now_ms):
             outliving.judge(pipe, answer, now_ms, self.settings.retry_backoff_ms)
         elif advance(stored_to, 1) == batch.base_sequence:
@@ -455,14 +458,14 @@ class Pipeline:
             self.grant = None
         pipe.leave()
 
-    def _begin_anew(self, pipe: PartitionPipe, effects: Effects) -> None:
+    def _begin_anew(self, pipe: PartitionPipe, why: str, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""
         for batch in list(pipe.waiting):
             if batch.maybe_stored:
                 pipe.waiting.remove(batch)
                 pipe.in_flight.append(batch)
-                why = "its answer was lost, and a batch in front of it failed"
-                self._settle(pipe, batch, InDoubt(ErrorCode.REQUEST_TIMED_OUT, why), effects)
+                fate = InDoubt(ErrorCode.REQUEST_TIMED_OUT, f"its answer was lost, and {why}")
+                self._settle(pipe, batch, fate, effects)
             else:
                 batch.attempts, batch.grant = 0, None
 

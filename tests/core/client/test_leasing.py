@@ -1,0 +1,521 @@
+"""Writing under leases: the pipeline against logs in memory that let leases end, forget, and take late copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import (
+    Answer,
+    Answered,
+    Effects,
+    Event,
+    LeadersKnown,
+    Leased,
+    LeaseRefused,
+    LogAnswered,
+    LogSilent,
+    Lost,
+    ReadBack,
+    SendProduce,
+    Tick,
+)
+from semel.core.client.fate import InDoubt, PartFate, Refused, Stored
+from semel.core.client.leasing import LEASE_ANEW_AT
+from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.errors import ErrorCode
+from semel.record.batch import Record, decode_header, decode_records
+from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, TopicPartition
+
+TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+LENGTH_MS = 1_000
+HALF_MS = int(LENGTH_MS * LEASE_ANEW_AT)
+DELIVERY_MS = 20_000
+SETTINGS = PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=DELIVERY_MS, lease=True)
+
+
+@dataclass
+class Log:
+    """One partition: what is stored, and what is remembered of whom (epoch, last sequence)."""
+
+    rows: list[tuple[ProducerGrant, int, str]] = field(default_factory=list)
+    entries: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def last_sequence(self, grant: ProducerGrant) -> int | None:
+        """By reading all of it."""
+        return max((sequence for whose, sequence, _ in self.rows if whose == grant), default=None)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A batch as its bytes were when they left."""
+
+    grant: ProducerGrant
+    base_sequence: int
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batch: ProducerBatch) -> Sent:
+        assert batch.encoded is not None
+        header = decode_header(batch.encoded)
+        values = tuple((row.value or b"").decode() for row in decode_records(batch.encoded))
+        return cls(ProducerGrant(header.producer_id, header.producer_epoch), header.base_sequence, values)
+
+
+class World:
+    """A pipeline, two partitions' logs and the server's leases, all on one clock that the test moves."""
+
+    def __init__(self, pipeline_settings: PipelineSettings = SETTINGS) -> None:
+        self.pipeline = Pipeline(pipeline_settings)
+        self.now_ms = 10_000
+        self.logs = {TP: Log(), OTHER: Log()}
+        self.lives: dict[int, int] = {}  # when each lease is over, for the server
+        self.next_id = LEASED_IDS_FROM
+        self.requests: list[tuple[SendProduce, dict[TopicPartition, Sent]]] = []
+        self.lease_questions: list[int] = []  # when each was asked
+        self.log_questions: list[tuple[TopicPartition, ProducerGrant]] = []
+        self.read_backs: list[ReadBack] = []
+        self.fates: dict[ProducerBatch, PartFate] = {}
+        self.late_copies: list[tuple[TopicPartition, Sent]] = []
+        self.appended: dict[TopicPartition, list[str]] = {TP: [], OTHER: []}
+        self.feed(LeadersKnown(frozenset({"t"}), {TP: 1, OTHER: 1}))
+
+    def feed(self, event: Event) -> None:
+        effects: Effects = self.pipeline.handle(event, self.now_ms)
+        self.fates.update(effects.settled)
+        if effects.ask_lease is not None:
+            self.lease_questions.append(self.now_ms)
+        self.log_questions += effects.ask_log
+        self.read_backs += effects.read_back
+        for send in effects.sends:
+            for batch in send.batches:
+                ends_ms = self.pipeline._pipes[batch.tp].ends_ms
+                assert ends_ms is None or self.now_ms < ends_ms, "sent after its lease was over"
+            self.requests.append((send, {batch.tp: Sent.of(batch) for batch in send.batches}))
+        if effects.ask_leaders_of:
+            self.feed(LeadersKnown(frozenset(effects.ask_leaders_of), {TP: 1, OTHER: 1}))
+
+    def append(self, *values: str, tp: TopicPartition = TP) -> list[ProducerBatch]:
+        batches = []
+        for value in values:
+            text = value.ljust(60, ".")
+            batches.append(self.pipeline.append(tp, Record(0, 0, None, text.encode()), self.now_ms)[0])
+            self.appended[tp].append(text)
+        self.feed(Tick())
+        return batches
+
+    def at(self, now_ms: int) -> None:
+        assert now_ms >= self.now_ms
+        self.now_ms = now_ms
+        for producer_id in [one for one, ends_ms in self.lives.items() if now_ms >= ends_ms]:
+            del self.lives[producer_id]
+            for log in self.logs.values():
+                log.entries.pop(producer_id, None)
+        self.feed(Tick())
+
+    # -- leases
+
+    def lease(self, *, spent_ms: int = 0, server_spares_ms: int = 0) -> ProducerGrant:
+        """Answer the oldest question, ``spent_ms`` after it came."""
+        asked_ms = self.lease_questions.pop(0)
+        self.now_ms += spent_ms
+        grant, self.next_id = ProducerGrant(self.next_id, 3), self.next_id + 1
+        self.lives[grant.producer_id] = self.now_ms + LENGTH_MS + server_spares_ms
+        self.feed(Leased(Lease(*_fields(grant), LENGTH_MS, LENGTH_MS, {}), asked_ms))
+        return grant
+
+    # -- requests
+
+    def take(self, at: int = 0) -> tuple[SendProduce, dict[TopicPartition, Sent]]:
+        return self.requests.pop(at)
+
+    def judge(self, tp: TopicPartition, sent: Sent) -> Answer:
+        """As the server does."""
+        log, producer_id = self.logs[tp], sent.grant.producer_id
+        if producer_id >= LEASED_IDS_FROM and producer_id not in self.lives:
+            return Answer(ErrorCode.UNKNOWN_PRODUCER_ID)
+        epoch, last = log.entries.get(producer_id, (sent.grant.producer_epoch, -1))
+        if sent.grant.producer_epoch < epoch:
+            return Answer(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if sent.base_sequence + len(sent.values) - 1 <= last:
+            return Answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        if sent.base_sequence != last + 1:
+            return Answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        base_offset = len(log.rows)
+        log.rows += [(sent.grant, sent.base_sequence + at, value) for at, value in enumerate(sent.values)]
+        log.entries[producer_id] = (epoch, sent.base_sequence + len(sent.values) - 1)
+        return Answer(ErrorCode.NONE, base_offset)
+
+    def answer(self, at: int = 0) -> None:
+        send, sent = self.take(at)
+        self.feed(Answered(send.request_id, {tp: self.judge(tp, one) for tp, one in sent.items()}))
+
+    def lose(self, at: int = 0, *, arrives: bool) -> None:
+        """No answer comes; the request arrives now, or later, or never."""
+        send, sent = self.take(at)
+        for tp, one in sent.items():
+            if arrives:
+                self.judge(tp, one)
+            else:
+                self.late_copies.append((tp, one))
+        self.feed(Lost(send.request_id, sent=True, why="the connection broke"))
+
+    # -- questions about logs
+
+    def describe(self) -> None:
+        asked_ms = self.now_ms
+        tp, grant = self.log_questions.pop(0)
+        epoch, last = self.logs[tp].entries.get(grant.producer_id, (None, None))
+        remaining_ms = self.lives.get(grant.producer_id, self.now_ms) - self.now_ms
+        if epoch is None:
+            self.feed(LogAnswered(tp, None, None, grant))
+        else:
+            self.feed(LogAnswered(tp, epoch, last, grant, remaining_ms, asked_ms))
+
+    def read_back(self) -> None:
+        ask = self.read_backs.pop(0)
+        log, grant = self.logs[ask.tp], ask.grant
+        if grant.producer_id in self.lives:
+            log.entries[grant.producer_id] = (grant.producer_epoch + 1, -1)
+        assert all(sequence >= 0 for whose, sequence, _ in log.rows[ask.from_offset :] if whose == grant)
+        self.feed(LogAnswered(ask.tp, grant.producer_epoch, log.last_sequence(grant), grant, is_final=True))
+
+    def settle_all(self) -> None:
+        """The world heals: everything is answered, and leases are to be had."""
+        for _ in range(1_000):
+            if not self.pipeline.unsettled_batches:
+                return
+            if self.requests:
+                self.answer()
+            elif self.log_questions:
+                self.describe()
+            elif self.read_backs:
+                self.read_back()
+            elif self.lease_questions:
+                self.lease()
+            else:
+                deadline_ms = self.pipeline.next_deadline_ms()
+                assert deadline_ms is not None, "nothing is under way and nothing is due"
+                self.at(max(deadline_ms, self.now_ms + 1))
+        raise AssertionError("it never ends")
+
+    def ids(self, tp: TopicPartition = TP) -> list[ProducerGrant]:
+        return [grant for grant, _, _ in self.logs[tp].rows]
+
+    def assert_all_stored_once_in_order(self) -> None:
+        assert all(isinstance(fate, Stored) for fate in self.fates.values())
+        for tp, log in self.logs.items():
+            assert [value for _, _, value in log.rows] == self.appended[tp]
+
+
+def _fields(grant: ProducerGrant) -> tuple[int, int]:
+    return grant.producer_id, grant.producer_epoch
+
+
+def begun() -> tuple[World, ProducerGrant]:
+    """One lease, of which the log has taken a batch."""
+    world = World()
+    world.append("begun")
+    grant = world.lease()
+    world.answer()
+    return world, grant
+
+
+def test_who_has_nothing_to_send_asks_for_no_lease() -> None:
+    world, _ = begun()
+    world.at(world.now_ms + 10 * LENGTH_MS)
+    assert not world.lease_questions
+    world.append("again")
+    assert len(world.lease_questions) == 1
+    assert not world.requests
+
+
+def test_a_life_is_counted_from_before_it_was_asked_for() -> None:
+    world = World()
+    world.append("a")
+    asked_ms = world.now_ms
+    world.lease(spent_ms=300)
+    assert world.pipeline._pipes[TP].ends_ms == asked_ms + LENGTH_MS
+
+
+def test_a_lease_that_came_too_late_is_not_used() -> None:
+    world = World()
+    world.append("a")
+    world.lease(spent_ms=LENGTH_MS)
+    assert not world.requests
+    assert not world.lease_questions, "in a busy loop"
+    world.settle_all()
+    world.assert_all_stored_once_in_order()
+
+
+def test_it_leases_anew_at_half_of_the_length() -> None:
+    world, first = begun()
+    begun_ms = world.now_ms
+    world.append("a")
+    world.at(begun_ms + HALF_MS - 1)
+    assert not world.lease_questions
+    assert world.pipeline.next_deadline_ms() == begun_ms + HALF_MS
+    world.at(begun_ms + HALF_MS)
+    assert len(world.lease_questions) == 1
+    world.at(begun_ms + HALF_MS + 50)
+    assert len(world.lease_questions) == 1
+    assert [sent[TP].grant for _, sent in world.requests] == [first]
+
+
+def test_a_partition_moves_over_when_all_its_batches_under_the_old_lease_are_settled() -> None:
+    world, old = begun()
+    world.append("a", "b")
+    world.at(world.now_ms + HALF_MS)
+    new = world.lease()
+    world.append("c")
+    assert [sent[TP].grant for _, sent in world.requests] == [old, old]
+    world.answer()
+    assert [sent[TP].grant for _, sent in world.requests] == [old]
+    world.answer()
+    assert [sent[TP].grant for _, sent in world.requests] == [new]
+    world.settle_all()
+    world.assert_all_stored_once_in_order()
+    assert world.ids() == [old, old, old, new]
+
+
+def test_each_partition_moves_over_by_itself() -> None:
+    world, old = begun()
+    world.append("a")
+    world.at(world.now_ms + HALF_MS)
+    new = world.lease()
+    world.append("b", tp=OTHER)
+    assert [(tp, one.grant) for _, sent in world.requests for tp, one in sent.items()] == [
+        (TP, old),
+        (OTHER, new),
+    ]
+
+
+def test_a_resend_across_the_change_keeps_its_id_and_those_behind_wait() -> None:
+    world, old = begun()
+    world.append("a")
+    world.at(world.now_ms + HALF_MS)
+    new = world.lease()
+    world.append("b")
+    world.lose(arrives=True)
+    world.at(world.now_ms + 100)
+    assert [sent[TP].grant for _, sent in world.requests] == [old]
+    world.settle_all()
+    world.assert_all_stored_once_in_order()
+    assert world.ids() == [old, old, new]
+
+
+def test_over_by_our_own_clock_nothing_is_sent_again_and_the_log_is_asked() -> None:
+    world, old = begun()
+    world.lives[old.producer_id] += 60_000  # a server that was started again meanwhile
+    (batch,) = world.append("a")
+    world.at(world.now_ms + LENGTH_MS)
+    world.lose(arrives=True)
+    world.at(world.now_ms + 100)
+    assert not world.requests
+    assert world.log_questions == [(TP, old)]
+    world.describe()
+    assert isinstance(world.fates[batch], Stored)
+
+
+def test_what_the_server_says_of_a_life_is_the_better_reckoning() -> None:
+    world, old = begun()
+    world.lives[old.producer_id] += 60_000
+    world.append("a")
+    world.at(world.now_ms + LENGTH_MS)
+    world.lose(arrives=False)
+    world.at(world.now_ms + 100)
+    world.describe()
+    assert [sent[TP].grant for _, sent in world.requests] == [old]
+    world.judge(*world.late_copies.pop())
+    world.settle_all()
+    world.assert_all_stored_once_in_order()
+
+
+def forgotten(*, arrived: bool) -> tuple[World, ProducerBatch]:
+    """A batch without an answer, whose lease is over for everybody."""
+    world, _ = begun()
+    (batch,) = world.append("a")
+    world.at(world.now_ms + LENGTH_MS - 1)
+    world.lose(arrives=arrived)
+    world.at(world.now_ms + 10 * LENGTH_MS)
+    world.describe()
+    assert not world.requests
+    assert [ask.from_offset for ask in world.read_backs] == [1], "from behind what is surely stored"
+    return world, batch
+
+
+def test_a_batch_of_a_forgotten_lease_is_stored_if_the_log_has_it() -> None:
+    world, batch = forgotten(arrived=True)
+    world.read_back()
+    assert isinstance(world.fates[batch], Stored)
+    world.assert_all_stored_once_in_order()
+
+
+def test_a_batch_of_a_forgotten_lease_goes_anew_if_the_log_has_it_not() -> None:
+    world, _ = forgotten(arrived=False)
+    world.read_back()
+    world.settle_all()
+    new = world.ids()[-1]
+    assert world.judge(*world.late_copies.pop()).code is ErrorCode.UNKNOWN_PRODUCER_ID
+    world.assert_all_stored_once_in_order()
+    assert new.producer_id in world.lives
+
+
+def test_the_log_is_read_again_if_that_failed_and_our_own_fence_is_no_other_copy() -> None:
+    world, batch = forgotten(arrived=True)
+    grant = world.read_backs[0].grant
+    world.logs[TP].entries[grant.producer_id] = (grant.producer_epoch + 1, -1)
+    world.read_backs.pop()
+    world.feed(LogSilent(TP, "no answer"))
+    world.at(world.now_ms + 100)
+    assert not world.log_questions
+    world.read_back()
+    assert isinstance(world.fates[batch], Stored)
+    assert world.pipeline.fenced is None
+
+
+def test_in_doubt_only_if_no_leader_answers() -> None:
+    world, batch = forgotten(arrived=True)
+    world.feed(LogSilent(TP, "no answer"))
+    world.at(world.now_ms + DELIVERY_MS)
+    assert isinstance(world.fates[batch], InDoubt)
+
+
+def test_in_doubt_if_the_log_was_trimmed_behind_what_is_stored() -> None:
+    world, batch = forgotten(arrived=True)
+    (behind,) = world.append("b")
+    grant = world.read_backs.pop().grant
+    world.feed(LogAnswered(TP, grant.producer_epoch, None, grant, is_final=True, is_cut=True))
+    assert isinstance(world.fates[batch], InDoubt)
+    world.settle_all()
+    assert isinstance(world.fates[behind], Stored)
+
+
+def test_what_is_left_of_a_trimmed_log_may_suffice() -> None:
+    world, batch = forgotten(arrived=True)
+    grant = world.read_backs.pop().grant
+    world.feed(LogAnswered(TP, grant.producer_epoch, 1, grant, is_final=True, is_cut=True))
+    assert isinstance(world.fates[batch], Stored)
+
+
+def test_unknown_on_a_leased_id_says_that_this_attempt_is_not_stored() -> None:
+    world, old = begun()
+    del world.lives[old.producer_id]  # an older data folder came back
+    world.append("a", "b")
+    world.settle_all()
+    world.assert_all_stored_once_in_order()
+    assert not world.read_backs, "none of them was in doubt"
+    assert world.ids()[0] == old
+    assert old not in world.ids()[1:]
+
+
+def test_unknown_on_a_leased_id_says_nothing_of_the_attempts_before() -> None:
+    world, old = begun()
+    world.append("a")
+    world.lose(arrives=True)
+    del world.lives[old.producer_id]
+    world.logs[TP].entries.clear()
+    world.at(world.now_ms + 100)
+    world.answer()
+    assert world.log_questions == [(TP, old)]
+    world.settle_all()
+    world.assert_all_stored_once_in_order()
+    assert world.ids() == [old, old]
+
+
+def test_refused_a_new_lease_it_goes_on_under_the_old_one_and_asks_again_less_often() -> None:
+    world, old = begun()
+    begun_ms = world.now_ms
+    world.append("a")
+    world.at(begun_ms + HALF_MS)
+    pauses = []
+    for _ in range(3):
+        world.lease_questions.clear()
+        world.feed(LeaseRefused("no room"))
+        refused_ms = world.now_ms
+        assert not world.lease_questions
+        while not world.lease_questions:
+            world.at(world.now_ms + 10)
+        pauses.append(world.now_ms - refused_ms)
+    assert pauses == sorted(set(pauses))
+    world.append("b")
+    assert [sent[TP].grant for _, sent in world.requests] == [old, old]
+
+
+def test_without_a_lease_rows_wait_for_their_delivery_timeout() -> None:
+    world = World()
+    (batch,) = world.append("a")
+    world.feed(LeaseRefused("no room"))
+    world.at(world.now_ms + DELIVERY_MS - 1)
+    assert batch not in world.fates
+    world.at(world.now_ms + 1)
+    fate = world.fates[batch]
+    assert isinstance(fate, Refused)
+    assert "no room" in fate.why
+
+
+def test_a_server_without_leases_gives_an_id_without_an_end() -> None:
+    world = World()
+    world.append("a")
+    world.feed(Leased(ProducerGrant(7, 0), world.lease_questions.pop()))
+    world.settle_all()
+    world.at(world.now_ms + 100 * LENGTH_MS)
+    world.append("b")
+    world.settle_all()
+    assert not world.lease_questions
+    assert world.ids() == [ProducerGrant(7, 0)] * 2
+    world.assert_all_stored_once_in_order()
+
+
+def _moves(world: World, number: list[int]) -> dict[str, Callable[[int], None]]:
+    """What may happen next, by name; each takes a number to choose by."""
+
+    def append(at: int) -> None:
+        number[0] += 1
+        world.append(f"{number[0]}", tp=(TP, OTHER)[at % 2])
+
+    found: dict[str, Callable[[int], None]] = {
+        "append": append,
+        "time": lambda at: world.at(world.now_ms + (1, 20, 200, HALF_MS, 2 * LENGTH_MS)[at % 5]),
+    }
+    if world.requests:
+        found["answer"] = lambda at: world.answer(at % len(world.requests))
+        found["lose"] = lambda at: world.lose(at // 2 % len(world.requests), arrives=at % 2 == 0)
+    if world.late_copies:
+        found["late copy"] = lambda at: void(world.judge(*world.late_copies.pop(at % len(world.late_copies))))
+    if world.lease_questions:
+        found["lease"] = lambda at: void(
+            world.lease(spent_ms=(0, 30)[at % 2], server_spares_ms=(0, 3_000)[at // 2 % 2])
+        )
+        found["no lease"] = lambda at: void(world.lease_questions.pop(), world.feed(LeaseRefused("no room")))
+    if world.log_questions:
+        found["describe"] = lambda at: world.describe()
+        found["silence"] = lambda at: world.feed(LogSilent(world.log_questions.pop(0)[0], "no answer"))
+    if world.read_backs:
+        found["read back"] = lambda at: world.read_back()
+        found["unread"] = lambda at: world.feed(LogSilent(world.read_backs.pop(0).tp, "no answer"))
+    return found
+
+
+def void(*_: object) -> None:
+    """Only what came of the arguments matters."""
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=10, max_size=120))
+def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int, int]]) -> None:
+    world, number = (
+        World(PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=10**9, lease=True)),
+        [0],
+    )
+    for what, at in choices:
+        moves = sorted(_moves(world, number).items())
+        moves[what % len(moves)][1](at)
+    world.settle_all()
+    for tp, sent in world.late_copies:
+        world.judge(tp, sent)
+    world.assert_all_stored_once_in_order()
