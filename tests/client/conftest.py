@@ -82,10 +82,21 @@ def _close(end: socket.socket) -> None:
 
 
 @pytest.fixture
-def cable(semel_server_factory: Callable[..., semel.LocalLog]) -> Iterator[Cable]:
-    """A server behind a cable: ``cable.bootstrap`` is the address that it tells its clients."""
-    cable = Cable()
-    log = semel_server_factory(advertised=cable.bootstrap)
-    cable.target = log.bootstrap
-    yield cable
-    cable.close()
+def cable_to(semel_server_factory: Callable[..., semel.LocalLog]) -> Iterator[Callable[..., Cable]]:
+    """``cable_to(**settings)``: a server behind a cable, whose address it tells its clients."""
+    cables = []
+
+    def lay(**settings: str | int | bool) -> Cable:
+        cable = Cable()
+        cables.append(cable)
+        cable.target = semel_server_factory(advertised=cable.bootstrap, **settings).bootstrap
+        return cable
+
+    yield lay
+    for cable in cables:
+        cable.close()
+
+
+@pytest.fixture
+def cable(cable_to: Callable[..., Cable]) -> Cable:
+    return cable_to()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import semel
+import semel.aio
 from semel.client.blocking import Cluster
 from semel.errors import ConfigError
 from semel.record.batch import decode_records, scan_batches
@@ -81,6 +83,62 @@ def test_a_producer_moves_from_lease_to_lease_while_it_sends(start: Callable[[in
         moves = ids_of(rows, number)
         assert len(moves) >= LEASES_MIN - 1
         assert moves == sorted(set(moves)), "a partition went back to an older lease"
+
+
+def test_rows_are_stored_once_in_order_though_the_server_is_killed_again_and_again(
+    start: Callable[[int], Any],
+) -> None:
+    log = start(500)
+    sent = 0
+    with semel.Producer(log.bootstrap, lease=True, linger_ms=0, batch_bytes=200) as producer:
+        ids: set[int] = set()
+        while len(ids) < 3:
+            for _ in range(400):
+                producer.send("t", b"%d" % sent, partition=sent % PARTITIONS)
+                sent += 1
+            log.crash()
+            for _ in range(100):
+                producer.send("t", b"%d" % sent, partition=sent % PARTITIONS)
+                sent += 1
+            log.restart()
+            report = producer.send("t", b"%d" % sent, partition=sent % PARTITIONS).result(60)
+            ids.add(report.producer_id)
+            sent += 1
+    assert_once_in_order(stored(log.bootstrap), sent)
+
+
+def test_lost_answers_across_many_leases_double_nothing(cable_to: Callable[..., Any]) -> None:
+    cable = cable_to(**{"producer.lease.ms": 300})
+    with Cluster(cable.bootstrap) as cluster:
+        cluster.create_topics({"t": PARTITIONS})
+    sent = 0
+    with semel.Producer(cable.bootstrap, lease=True, linger_ms=0, batch_bytes=200) as producer:
+        for _ in range(20):
+            cable.swallow_answers(2)
+            deliveries = [
+                producer.send("t", b"%d" % (sent + row), partition=row % PARTITIONS) for row in range(40)
+            ]
+            sent += 40
+            deliveries[-1].result(60)
+    assert cable.answers_swallowed > 20
+    assert_once_in_order(stored(cable.bootstrap), sent)
+
+
+def test_over_asyncio_too(start: Callable[[int], Any]) -> None:
+    log = start(300)
+
+    async def send() -> int:
+        sent, ids = 0, set()
+        async with semel.aio.Producer(log.bootstrap, lease=True, linger_ms=0) as producer:
+            while len(ids) < LEASES_MIN:
+                for _ in range(PARTITIONS):
+                    delivery = await producer.send("t", b"%d" % sent, partition=sent % PARTITIONS)
+                    sent += 1
+                ids.add((await delivery).producer_id)
+        return sent
+
+    sent = asyncio.run(send())
+    assert_once_in_order(stored(log.bootstrap), sent)
 
 
 def test_an_identity_that_is_kept_is_not_leased() -> None:

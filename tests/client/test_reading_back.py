@@ -1,0 +1,88 @@
+"""What a log holds of a producer, read back from a real one: nothing of the producer can come in after that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import semel
+from semel.client.cluster import Cluster
+from semel.client.reading_back import read_back
+from semel.core.client.events import LogAnswered, ReadBack
+from semel.errors import ErrorCode
+from semel.record.batch import Record, encode_batch
+from semel.types import Lease, ProducerGrant, TopicPartition
+
+TP = TopicPartition("t", 0)
+
+
+async def send(cluster: Cluster, grant: ProducerGrant, base_sequence: int, rows: int = 1) -> ErrorCode:
+    batch = encode_batch(
+        [Record(0, 0, None, b"row")] * rows,
+        producer_id=grant.producer_id,
+        producer_epoch=grant.producer_epoch,
+        base_sequence=base_sequence,
+    )
+    return (await cluster.produce({TP: batch}))[TP].error_code
+
+
+def with_rows(
+    log: semel.LocalLog, work: Callable[[Cluster, ProducerGrant], Awaitable[LogAnswered]]
+) -> LogAnswered:
+    """Sequences 0, 1 and 2 to 4 of one lease at offsets 0, 1 and 3 to 5; somebody else's row at 2."""
+
+    async def run() -> LogAnswered:
+        cluster = Cluster(log.bootstrap)
+        try:
+            await cluster.create_topics({"t": 1})
+            lease, other = await cluster.lease_producer_id([TP]), await cluster.init_producer_id()
+            assert isinstance(lease, Lease)
+            assert await send(cluster, lease.grant, 0) is ErrorCode.NONE
+            assert await send(cluster, lease.grant, 1) is ErrorCode.NONE
+            assert await send(cluster, other, 0) is ErrorCode.NONE
+            assert await send(cluster, lease.grant, 2, rows=3) is ErrorCode.NONE
+            return await work(cluster, lease.grant)
+        finally:
+            await cluster.close()
+
+    return asyncio.run(run())
+
+
+def test_the_last_sequence_is_found_and_a_late_copy_comes_in_no_more(semel_server: semel.LocalLog) -> None:
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        answer = await read_back(cluster, ReadBack(TP, grant, 1))
+        assert await send(cluster, grant, 5) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await read_back(cluster, ReadBack(TP, grant, 1)) == answer, "a second time"
+        return answer
+
+    answer = with_rows(semel_server, work)
+    assert (answer.last_sequence, answer.is_final, answer.is_cut) == (4, True, False)
+
+
+def test_of_a_producer_that_never_wrote_nothing_is_found(semel_server: semel.LocalLog) -> None:
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        lease = await cluster.lease_producer_id([TP])
+        assert isinstance(lease, Lease)
+        return await read_back(cluster, ReadBack(TP, lease.grant, 0))
+
+    answer = with_rows(semel_server, work)
+    assert (answer.last_sequence, answer.is_final, answer.is_cut) == (None, True, False)
+
+
+def test_a_log_that_was_trimmed_says_so(semel_server: semel.LocalLog) -> None:
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        await cluster.delete_records({TP: 6})
+        return await read_back(cluster, ReadBack(TP, grant, 2))
+
+    answer = with_rows(semel_server, work)
+    assert (answer.last_sequence, answer.is_cut) == (None, True)
+
+
+def test_a_log_that_is_another_by_now_says_so(semel_server: semel.LocalLog) -> None:
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        await cluster.delete_topics(["t"])
+        await cluster.create_topics({"t": 1})
+        return await read_back(cluster, ReadBack(TP, grant, 5))
+
+    answer = with_rows(semel_server, work)
+    assert (answer.last_sequence, answer.is_cut) == (None, True)
