@@ -385,7 +385,7 @@ def new_id_for_what_may_be_stored(patch: Patches) -> None:
         pipe.put_back(batch)
         self._drop_grant(pipe)
 
-    def begins_anew(self: Any, pipe: PartitionPipe, effects: Any) -> None:
+    def begins_anew(self: Any, pipe: PartitionPipe, why: str, effects: Any) -> None:
         for batch in pipe.waiting:
             batch.attempts, batch.grant, batch.maybe_stored = 0, None, False
 

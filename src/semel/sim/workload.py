@@ -30,7 +30,7 @@ from semel.sim.trace import Trace
 from semel.types import Lease, ProducerGrant
 
 PRODUCERS_MAX: Final = 3
-LEASED_CHANCE: Final = 0.5
+LEASED_CHANCE: Final = 0.4
 LEASED_NUMBER: Final = PRODUCERS_MAX
 SOURCE_ROWS: Final = (60, 300)
 RESTART_MS: Final = (5, 2_000)
