@@ -83,7 +83,7 @@ class Workload:
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
         for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
             self._start_producer(number, kind, 0)
-        if self._stream("leased producer").random() < LEASED_CHANCE:
+        if not self._history.sinks and self._stream("leased producer").random() < LEASED_CHANCE:
             self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
         for _ in range(self._random.randint(0, 2)):
             self._start_source()
