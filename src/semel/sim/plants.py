@@ -254,7 +254,7 @@ def duplicate_offset_is_wrong(patch: Patches) -> None:
 @plant("the tail is not replayed into the producer state", "rp31483", REPLAYED)
 def recovery_forgets_the_producers(patch: Patches) -> None:
     patch.set(
-        opening, "_replay", lambda segment, state, now_ms: setattr(state, "end_offset", segment.end_offset)
+        opening, "_replay", lambda segment, state, *_, **__: setattr(state, "end_offset", segment.end_offset)
     )
 
 

@@ -76,6 +76,12 @@ def test_a_decided_cut_is_void():
     assert next_ticket(ticket_of(history_of(begin(0), cut(0))), history, 3).cuts == ()
 
 
+def test_a_late_attempts_cut_of_a_decided_range_is_void():
+    decision = Decision(SINK, 0, "q", 0, {SOURCE: 16}, 8, 0, {}, {OUTPUT: 16})
+    assert history_of(begin(0), decision, cut(0)).cuts == []
+    assert history_of(begin(0), decision, cut(0, 20)).cuts == [cut(0, 20)]
+
+
 def test_a_replay_that_is_decided_whole_needs_nothing_of_the_rows_behind_it():
     history = history_of(begin(1, STORED))
     skipped = Attempted(TaskReport("in/0/0of1", SourceRange(SOURCE, 0, 8), -1, 0, skipped=True), False)

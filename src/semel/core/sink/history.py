@@ -72,7 +72,10 @@ class SinkHistory:
             case Attempt():
                 self.attempts.append(record)
             case Cut():
-                if self.begin is None or record.sink_epoch >= self.begin.sink_epoch:
+                # A late attempt may tell of a range that is decided by now: its rows are known to the log.
+                ends = {} if self.decision is None else self.decision.source_ends
+                is_current = self.begin is None or record.sink_epoch >= self.begin.sink_epoch
+                if is_current and record.batch_end > ends.get(record.source, 0):
                     self.cuts.append(record)
 
     def of_writers(self, prefix: str) -> SinkHistory:
