@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.core.decision import StateRecord
-from semel.core.identity import ClaimBlock, IdBlock, Identities, InitProducer, Refused, Response
+from semel.core.decision import Decision, StateRecord
+from semel.core.identity import IdBlock, Identities, InitProducer, Refused, Response
 from semel.errors import ErrorCode
 from semel.types import PRODUCER_EPOCH_MAX, ProducerGrant
+
+T = TypeVar("T")
 
 
 class Server:
@@ -20,8 +24,10 @@ class Server:
             assert self.core.apply(record)
         self.block = IdBlock(0, 0)
 
-    def run(self, request: ClaimBlock | InitProducer) -> Response:
-        decision = self.core.decide(request, now_ms=5)
+    def run(self, request: InitProducer) -> Response:
+        return self.carry_out(self.core.decide(request, now_ms=5))
+
+    def carry_out(self, decision: Decision[T]) -> T:
         for record in decision.records:
             self.log.append(record)
             assert self.core.apply(record)
@@ -29,9 +35,8 @@ class Server:
 
     def fresh(self) -> int:
         if self.block.first_id == self.block.end_id:
-            claimed = self.run(ClaimBlock(10))
-            assert isinstance(claimed, IdBlock)
-            self.block = claimed
+            next_id = self.core.next_id
+            self.block = self.carry_out(self.core.take(IdBlock(next_id, next_id + 10)))
         self.block = IdBlock(self.block.first_id + 1, self.block.end_id)
         return self.block.first_id - 1
 

@@ -50,13 +50,6 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimBlock:
-    """Take the next block of producer ids."""
-
-    ids: int = BLOCK_IDS
-
-
-@dataclass(frozen=True, slots=True)
 class InitProducer:
     """Ask for the right to write.
 
@@ -85,8 +78,7 @@ class Identity:
         return ProducerGrant(self.producer_id, self.producer_epoch)
 
 
-Request: TypeAlias = ClaimBlock | InitProducer
-Response: TypeAlias = IdBlock | ProducerGrant | Refused
+Response: TypeAlias = ProducerGrant | Refused
 
 
 class Identities:
@@ -110,20 +102,13 @@ class Identities:
         """All ids below are claimed."""
         return self._next_id
 
-    def claim(self, ids: int = BLOCK_IDS) -> Decision[IdBlock]:
-        """The next block of producer ids."""
-        return self.take(IdBlock(self._next_id, self._next_id + ids))
-
     def take(self, block: IdBlock) -> Decision[IdBlock]:
         """A block from wherever they come from; not below what was claimed before."""
         assert block.first_id >= self._next_id, "no id twice"
         return Decision((_record(_BLOCK_KEY, {"next": block.end_id}),), block)
 
-    def decide(self, request: Request, now_ms: int) -> Decision[Response]:
+    def decide(self, request: InitProducer, now_ms: int) -> Decision[Response]:
         """What becomes of ``request``."""
-        if isinstance(request, ClaimBlock):
-            claimed = self.claim(request.ids)
-            return Decision(claimed.records, claimed.response)
         decision = self._init(request, now_ms)
         granted = decision.response
         if isinstance(granted, ProducerGrant) and granted.producer_id == NO_PRODUCER_ID:
@@ -196,9 +181,7 @@ class Identities:
                 f"producer id {known.producer_id}, epoch {known.producer_epoch}",
             )
         if known.producer_epoch >= PRODUCER_EPOCH_MAX - 1:
-            sealed = _resumed_record(
-                known.producer_id, PRODUCER_EPOCH_MAX
-            )  # nobody goes on with it by number
+            sealed = _resumed_record(known.producer_id, PRODUCER_EPOCH_MAX)  # to whoever asks by its number
             granted = _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
             return Decision((sealed, *granted.records), granted.response)
         return _grant(replace(known, producer_epoch=known.producer_epoch + 1, granted_ms=now_ms))

@@ -15,7 +15,7 @@ from semel.core.producer_state.state import ProducerState
 from semel.server.storage import partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
-from semel.sim.planting import DEFINITE, FENCED, LIVES, ONCE, ORDER, OVER, REPLAYED, Patches, plant
+from semel.sim.planting import DEFINITE, FENCED, GRANTED, LIVES, ONCE, ORDER, OVER, REPLAYED, Patches, plant
 from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, is_leased
 
 
@@ -95,7 +95,7 @@ def live_lease_is_forgotten(patch: Patches) -> None:
     original = patch.set(ProducerState, "expire", expires)
 
 
-@plant("a resumed lease keeps its epoch", "SPARK-26425", "lease_granted_once")
+@plant("a resumed lease keeps its epoch", "SPARK-26425", GRANTED)
 def lease_epoch_not_raised(patch: Patches) -> None:
     def resumes(leases: Leases, request: LeaseRequest, now_ms: int) -> Decision[Any]:
         decision: Decision[Any] = original(leases, request, now_ms)

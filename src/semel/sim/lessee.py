@@ -147,7 +147,7 @@ class SimulatedLessee:
         self._trace.note(self.name, f"leased {lease.grant} for {lease.remaining_ms} ms")
         self._counts.verdict(f"lease: {'granted' if held is None else 'resumed'}")
         for checker in self._checkers:
-            checker.leased(lease.producer_id, lease.producer_epoch, is_fresh=held is None)
+            checker.granted(lease.producer_id, lease.producer_epoch, is_fresh=held is None)
         self._on_granted(lease.grant)
         return _Held(lease.grant, dict.fromkeys(self._tps, 0))
 

@@ -69,4 +69,4 @@ ONE_VALUE, DENSE, MARKS = "one_value_per_offset", "dense_offsets", "high_waterma
 DEFINITE, REPLAYED, RESUMED = "answers_are_definite", "recovered_state_equals_replay", "rows_resume_exactly"
 FINISHES, FENCED, STARTS = "healed_world_finishes", "fence_holds", "log_start_rises"
 OPENS, PREFIX = "sound_disk_opens", "what_is_left_is_a_prefix"
-OVER, LIVES = "lease_over_for_ever", "lease_lives_its_length"
+OVER, LIVES, GRANTED = "lease_over_for_ever", "lease_lives_its_length", "granted_once"

@@ -69,6 +69,7 @@ class SimulatedProducer:
         *,
         row_gap_ms_max: int,
         on_granted: Callable[[ProducerGrant], None],
+        on_told: Callable[[ProducerGrant, bool], None],
         on_fenced: Callable[[], None],
         on_leased: Callable[[Lease], None],
     ) -> None:
@@ -82,7 +83,7 @@ class SimulatedProducer:
         self._life = life
         self._transactional_id = transactional_id
         self._row_gap_ms_max = row_gap_ms_max
-        self._on_granted = on_granted
+        self._on_granted, self._on_told = on_granted, on_told
         self._on_fenced = on_fenced
         self._record_age_ms = random.choice((0, 0, 0, 2 * DAY_MS))  # who loads old rows
         self._tps = tps
@@ -198,7 +199,9 @@ class SimulatedProducer:
             if body is not None:
                 response = init_producer_id.decode_response(INIT_PRODUCER_ID_VERSION, body)
                 if response.error_code == ErrorCode.NONE:
-                    self._granted(ProducerGrant(response.producer_id, response.producer_epoch))
+                    grant = ProducerGrant(response.producer_id, response.producer_epoch)
+                    self._on_told(grant, self._kind is Kind.GIVEN)
+                    self._granted(grant)
                     return
                 if response.error_code == ErrorCode.PRODUCER_FENCED:
                     self._on_fenced()

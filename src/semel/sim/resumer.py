@@ -103,6 +103,7 @@ class SimulatedResumer:
         trace: Trace,
         counts: Counts,
         history: History,
+        on_told: Callable[[ProducerGrant, bool], None],
         on_end: Callable[[SimulatedResumer], None],
     ) -> None:
         self.source: Final = source
@@ -116,7 +117,7 @@ class SimulatedResumer:
         self._trace = trace
         self._counts = counts
         self._history = history
-        self._on_end = on_end
+        self._on_told, self._on_end = on_told, on_end
         self._next_row = 0
         self._progress: Progress | None = None
         self._session = Session(self.name, self.process, network)
@@ -186,6 +187,7 @@ class SimulatedResumer:
         self._progress = progress
         self._next_row = 0 if progress.saved.position is None else int(progress.saved.position) + 1
         grant = ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)
+        self._on_told(grant, self._saved_before is None)
         self._epoch = grant.producer_epoch
         self.source.newest_epoch = max(self.source.newest_epoch, grant.producer_epoch)
         totals = {tp.partition: item.stored for tp, item in progress.saved.partitions.items()}

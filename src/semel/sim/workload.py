@@ -210,6 +210,7 @@ class Workload:
             self._history,
             row_gap_ms_max=self._row_gap_ms_max,
             on_granted=self._remember_grant,
+            on_told=self._tell_checkers,
             on_fenced=lambda: self._go_on(number, kind, life, producer),
             on_leased=self._remember_lease,
         )
@@ -226,9 +227,12 @@ class Workload:
 
     def _remember_lease(self, lease: Lease) -> None:
         self._counts.verdict("lease: granted to a producer")
-        for checker in self._checkers:
-            checker.leased(lease.producer_id, lease.producer_epoch, is_fresh=True)
+        self._tell_checkers(lease.grant, is_fresh=True)
         self._remember_grant(lease.grant)
+
+    def _tell_checkers(self, grant: ProducerGrant, is_fresh: bool) -> None:
+        for checker in self._checkers:
+            checker.granted(grant.producer_id, grant.producer_epoch, is_fresh=is_fresh)
 
     def _crash(self, number: int, kind: Kind, life: int, producer: SimulatedProducer) -> None:
         if self._stopping or producer not in self.producers or producer.is_over:
@@ -274,6 +278,7 @@ class Workload:
             self._trace,
             self._counts,
             self._history,
+            on_told=self._tell_checkers,
             on_end=lambda ended: self._resumer_ended(ended, random),
         )
         if not resumer.process.alive:

@@ -11,8 +11,8 @@ from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
 from semel.sim.checkers.base import Checker
 from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.fence_holds import FenceHolds
+from semel.sim.checkers.granted_once import GrantedOnce
 from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
-from semel.sim.checkers.lease_granted_once import LeaseGrantedOnce
 from semel.sim.checkers.lease_lives_its_length import LeaseLivesItsLength
 from semel.sim.checkers.lease_over_for_ever import LeaseOverForEver
 from semel.sim.checkers.log_start_rises import LogStartRises
@@ -48,7 +48,7 @@ def all_checkers() -> list[Checker]:
         RowsResumeExactly(),
         LogStartRises(),
         FenceHolds(),
-        LeaseGrantedOnce(),
+        GrantedOnce(),
         LeaseOverForEver(),
         LeaseLivesItsLength(),
         SoundDiskOpens(),

@@ -51,8 +51,8 @@ class Checker:
     def fenced(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
         """A fence was acknowledged."""
 
-    def leased(self, producer_id: int, producer_epoch: int, *, is_fresh: bool) -> None:
-        """A client was told that the lease is its own; ``is_fresh``: it had not asked for this one."""
+    def granted(self, producer_id: int, producer_epoch: int, *, is_fresh: bool) -> None:
+        """A client was told that it may write so; ``is_fresh``: it had not asked for this id."""
 
     def lease_issued(self, producer_id: int, now_ms: int) -> None:
         """The server issued a lease, at this true time; nobody was told yet."""

@@ -1,4 +1,4 @@
-"""``lease_granted_once``: no two callers are told of the same lease at the same epoch, across crashes too."""
+"""``granted_once``: no right to write, a producer id with its epoch, is told to two callers, across crashes too."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import ClassVar
 from semel.sim.checkers.base import Checker
 
 
-class LeaseGrantedOnce(Checker):
-    """At every answer; a fresh lease has an id that no answer has had before."""
+class GrantedOnce(Checker):
+    """At every answer; a fresh grant, with or without a lease, has an id that no answer has had before."""
 
-    name: ClassVar[str] = "lease_granted_once"
+    name: ClassVar[str] = "granted_once"
 
     def __init__(self) -> None:
         self._epochs: dict[int, set[int]] = {}
 
-    def leased(self, producer_id: int, producer_epoch: int, *, is_fresh: bool) -> None:
+    def granted(self, producer_id: int, producer_epoch: int, *, is_fresh: bool) -> None:
         epochs = self._epochs.setdefault(producer_id, set())
         if producer_epoch in epochs or (is_fresh and epochs):
             raise self.violated(f"{producer_id}/{producer_epoch} was granted before: epochs {sorted(epochs)}")
