@@ -66,6 +66,21 @@ class SinkView:
     def decisions(self) -> list[Decision]:
         return [record for record in self.records if isinstance(record, Decision)]
 
+    @property
+    def decided_rows(self) -> Iterator[StoredRow]:
+        """All but those that the last decision has left to a later micro-batch, if one ever comes that has them."""
+        writers = self.decisions[-1].writers if self.decisions else {}
+        surplus_from = {
+            (state.producer_id, tp): output.surplus_from
+            for state in writers.values()
+            for tp, output in state.outputs.items()
+            if output.surplus_from is not None
+        }
+        for stored in self.rows:
+            place = (stored.producer_id, stored.tp)
+            if place not in surplus_from or stored.record_offset < surplus_from[place]:
+                yield stored
+
     def _stored(self) -> Iterator[StoredRow]:
         for tp in self.story.outputs:
             for batch in self._logs.get(tp, ()):
