@@ -187,7 +187,7 @@ class SimulatedResumer:
         self._progress = progress
         self._next_row = 0 if progress.saved.position is None else int(progress.saved.position) + 1
         grant = ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)
-        self._on_told(grant, self._saved_before is None)
+        self._on_told(grant, False)
         self._epoch = grant.producer_epoch
         self.source.newest_epoch = max(self.source.newest_epoch, grant.producer_epoch)
         totals = {tp.partition: item.stored for tp, item in progress.saved.partitions.items()}
