@@ -56,7 +56,8 @@ class AnswerInFiles(NamedTuple):
 class AfterSync(NamedTuple):
     """Sync these partitions, then ask ``finish``: it looks at what became durable and what did not.
 
-    ``finish`` is None when nobody waits for the answer, but consumers wait for the high watermark.
+    ``finish`` is None when no answer waits for it, but consumers for the high watermark, or full segments for the
+    disk.
     """
 
     partitions: Sequence[Syncable]

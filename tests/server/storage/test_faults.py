@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,8 @@ class FaultyFile(OsFile):
         super().truncate(size_bytes)
 
     def fdatasync(self) -> None:
+        if self.disk.while_syncing is not None:
+            self.disk.while_syncing()
         if self.disk.sync_fails:
             raise OSError(errno.EIO, "sync failed")
         super().fdatasync()
@@ -52,12 +54,13 @@ class FaultyFile(OsFile):
 class FaultyDisk(OsFileSystem):
     """Faults that are switched on in the middle of a test."""
 
-    __slots__ = ("room_bytes", "sync_fails", "truncate_fails", "write_error")
+    __slots__ = ("room_bytes", "sync_fails", "truncate_fails", "while_syncing", "write_error")
 
     def __init__(self) -> None:
         self.room_bytes: int | None = None
         self.sync_fails = self.truncate_fails = False
         self.write_error: int | None = None
+        self.while_syncing: Callable[[], None] | None = None
 
     def open(self, path: Path, *, create: bool = False) -> FaultyFile:
         real = super().open(path, create=create)
@@ -260,3 +263,28 @@ def test_a_roll_that_fails_leaves_the_segment_growing(
     after = open_storage(crashed(storage, "crashed")).partition("t", 0)
     assert (after.segment_base_offsets, after.log_end_offset) == ((0,), partition.log_end_offset)
     assert after.leader_epoch == partition.leader_epoch, "nothing was cut"
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_appends_never_wait_for_a_slow_sync_and_end_at_a_bound(
+    durable: bool, open_storage, disk, make_batch
+) -> None:
+    """What runs meanwhile is another thread's in the server; an append that waited here would wait for ever."""
+    storage = open_storage(file_system=disk, segment_bytes=100, durable=durable)
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
+    partition = storage.partition("t", 0)
+    codes: list[ErrorCode] = []
+
+    def append_meanwhile() -> None:
+        while len(codes) < 100 and ErrorCode.KAFKA_STORAGE_ERROR not in codes:
+            codes.append(partition.append(*make_batch(len(codes)), NOW_MS).error_code)
+
+    disk.while_syncing = append_meanwhile
+    partition.sync()
+    assert codes == [*[ErrorCode.NONE] * 33, ErrorCode.KAFKA_STORAGE_ERROR], "one growing, 32 to be synced"
+    assert partition.is_online
+    assert partition.wants_sync
+    disk.while_syncing = None
+    partition.sync()
+    assert not partition.wants_sync
+    assert partition.append(*make_batch(33), NOW_MS).base_offset == 33, "the refused batch left no trace"

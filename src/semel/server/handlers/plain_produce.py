@@ -80,7 +80,8 @@ def handle_all(
     broker.counters.count_produced(_PRODUCE, [(fate.form.version, fate.outcome) for fate in fates])
     if dirty:
         return AfterSync(dirty, lambda: _answer(fates))
-    return _answer(fates)
+    behind = [partition for partition in shares if partition.wants_sync]
+    return AfterSync(behind, None, _answer(fates)) if behind else _answer(fates)
 
 
 def _append(broker: Broker, partition: Partition, share: _Share, now_ms: int) -> bool:

@@ -34,6 +34,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     request = produce.decode_request(call.api_version, body)
     results: list[ProducedPartition] = []
     waiting: list[tuple[ProducedPartition, Partition, int]] = []
+    behind: list[Partition] = []
     for item in request.partitions:
         if request.acks not in (-1, 0, 1):
             refused = ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0, 1"
@@ -57,6 +58,8 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             waiting.append((result, partition, outcome.sync_offset))
         elif partition is not None and outcome.error_code is ErrorCode.NONE:
             broker.note_readable(partition.name)
+            if partition.wants_sync:
+                behind.append(partition)
 
     version, acks = call.api_version, request.acks
     failed = next((result for result in results if result.error_code != ErrorCode.NONE), None)
@@ -76,6 +79,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 
         return AfterSync(dirty, finish)
     answer = None if acks == _NO_ACKS else Answer((produce.encode_response(version, results),))
+    dirty += behind
     if dirty or answer is None:
         return AfterSync(dirty, None, answer)
     return answer

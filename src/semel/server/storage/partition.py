@@ -76,7 +76,7 @@ from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPart
 _NOT_ITS_FAULT: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 )
-_WARM_SEGMENTS_MAX: Final = 8  # whose files are held open: the growing one, and full ones not yet synced
+_UNSYNCED_SEGMENTS_MAX: Final = 32  # full ones, whose files are held open until they are synced
 
 
 class _Synced(NamedTuple):
@@ -206,6 +206,11 @@ class Partition:
     @property
     def needs_sync(self) -> bool:
         return self._synced.offset < self.log_end_offset and self.is_online
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether a full segment waits for the disk. Without a sync soon no further one can be begun."""
+        return self.is_online and self._segments[-1].base_offset > self._synced.offset
 
     @property
     def size_bytes(self) -> int:
@@ -513,6 +518,9 @@ class Partition:
         active = self._segments[-1]
         if active.size_bytes == 0:
             return
+        self._cool_down()
+        if len(self._segments) - self._cold_segments > _UNSYNCED_SEGMENTS_MAX:
+            raise OSError(f"{_UNSYNCED_SEGMENTS_MAX} full segments wait for the disk to sync them")
         active.flush_indexes()
         self._folder_dirty = True
         try:
@@ -529,9 +537,7 @@ class Partition:
     # Within
 
     def _cool_down(self) -> None:
-        """Let go of the files of full segments, as far as they are synced."""
-        if len(self._segments) - self._cold_segments > _WARM_SEGMENTS_MAX:
-            self.sync()  # elsewhere it is put off, but there is only room for so many open files
+        """Let go of the files of full segments, as far as they are synced. Never waits for that."""
         synced = self._synced.offset
         full = self._segments[:-1]
         while self._cold_segments < len(full) and full[self._cold_segments].end_offset <= synced:
