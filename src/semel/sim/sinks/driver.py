@@ -197,6 +197,7 @@ class SimulatedDriver:
         if ends == dict(starts):
             return None
         checkpoint.ends.append(ends)
+        self.story.planned(ends)
         return ends
 
     def _micro_batch(self, batch_id: int, starts: Offsets, ends: Offsets) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from semel.sim.sinks.checkpoint import Checkpoint
+from semel.sim.sinks.checkpoint import Checkpoint, Offsets
 from semel.spark.planning import ReadRange
 from semel.types import TopicPartition
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = 5
 BACKUPS_MAX: Final = 8
+BACKLOG_ROWS_MAX: Final = 100  # of each source partition
 ONE_TOO_MANY: Final = 3  # the version whose attempts give a row more than the others
 _VALUE: Final = re.compile(rb"(.+)/(\d+):(\d+)(x?)(?:~(\d+))?")
 
@@ -43,7 +44,10 @@ def row_of(value: bytes) -> Row:
 
 @dataclass(slots=True)
 class SinkStory:
-    """Rows come in at an even pace until :meth:`close_source`."""
+    """Rows come in at an even pace until :meth:`close_source`, but never far ahead of the sink.
+
+    Else a history with long faults would leave more rows than a healed world can write in its time.
+    """
 
     sink_id: str
     source_partitions: int
@@ -61,7 +65,8 @@ class SinkStory:
     backups: list[Checkpoint] = field(default_factory=list)
     is_finished: bool = False  # all rows of the source are decided
     has_stopped: bool = False  # for good, with an error that was right
-    _closed_at_ms: int | None = None
+    _planned_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    _closed_at: dict[TopicPartition, int] | None = None
 
     @property
     def outputs(self) -> list[TopicPartition]:
@@ -75,12 +80,25 @@ class SinkStory:
 
     def heads(self) -> dict[TopicPartition, int]:
         """Where the source ends now."""
-        at_ms = self.elapsed_ms() if self._closed_at_ms is None else self._closed_at_ms
-        return {tp: at_ms // (self.row_gap_ms * (1 + tp.partition)) for tp in self.sources}
+        if self._closed_at is not None:
+            return self._closed_at
+        at_ms = self.elapsed_ms()
+        return {
+            tp: min(
+                at_ms // (self.row_gap_ms * (1 + tp.partition)),
+                self._planned_ends.get(tp, 0) + BACKLOG_ROWS_MAX,
+            )
+            for tp in self.sources
+        }
+
+    def planned(self, ends: Offsets) -> None:
+        """A micro-batch up to ``ends`` is in somebody's checkpoint."""
+        for tp, end in ends.items():
+            self._planned_ends[tp] = max(end, self._planned_ends.get(tp, 0))
 
     @property
     def is_closed(self) -> bool:
-        return self._closed_at_ms is not None
+        return self._closed_at is not None
 
     def back_up(self, checkpoint: Checkpoint) -> None:
         """Somebody keeps copies; the oldest go."""
@@ -89,7 +107,7 @@ class SinkStory:
 
     def close_source(self) -> None:
         """No row comes any more."""
-        self._closed_at_ms = self.elapsed_ms()
+        self._closed_at = self.heads()
 
     # -- rows -------------------------------------------------------------------------------------------
 
