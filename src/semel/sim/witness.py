@@ -15,7 +15,7 @@ from semel.core.log.names import folder_of
 from semel.core.producer_state.verdict import APPEND
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
-from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
+from semel.server.storage.outcome import AppendOutcome, Incoming, OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds, Response
 from semel.server.storage.state_log import StateLog, Submitted
@@ -183,9 +183,10 @@ class Witness:
     # -- verdicts ---------------------------------------------------------------------------------------
 
     def _observe(self, partition: Partition) -> None:
-        """Stand in front of the functions that change a partition, and show the checkers what comes out."""
+        """Stand in front of what changes a partition or tells of its start, and show the checkers what comes out."""
         append_all, append_marker, tp = partition.append_all, partition.append_marker, partition.name
         delete_records, apply_retention = partition.delete_records, partition.apply_retention
+        read = partition.read
 
         def append_all_observed(incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
             outcomes = append_all(incoming, now_ms)
@@ -212,10 +213,19 @@ class Witness:
             self.log_start(tp, partition.log_start_offset)
             return removed
 
+        def read_observed(*asked: int, **wanted: bool) -> Slice | OffsetOutOfRange:
+            found = read(*asked, **wanted)
+            if isinstance(
+                found, OffsetOutOfRange
+            ):  # while a trim goes on: readers see the start before its end
+                self.log_start(tp, found.log_start_offset)
+            return found
+
         partition.append_all = append_all_observed  # type: ignore[method-assign]
         partition.append_marker = append_marker_observed  # type: ignore[method-assign]
         partition.delete_records = delete_records_observed  # type: ignore[method-assign]
         partition.apply_retention = apply_retention_observed  # type: ignore[method-assign]
+        partition.read = read_observed  # type: ignore[method-assign, assignment]
 
     def _judged(self, tp: TopicPartition, header: BatchHeader, outcome: AppendOutcome) -> None:
         if outcome.verdict is None:
