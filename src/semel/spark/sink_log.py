@@ -25,6 +25,7 @@ DECISION_LOG_CONFIG: Final = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
     "max.message.bytes": str(16 * 2**20),
+    "message.timestamp.type": "LogAppendTime",  # else a driver whose clock is ahead of the log's is refused
 }
 _PLAIN_BYTES_MAX: Final = 16 * 1024
 APPEND_TIMEOUT_MS: Final = 60_000
