@@ -35,8 +35,9 @@ class Later:
 
     def know(self, result: Any) -> None:
         self._result, self._is_known = result, True
-        if self._wake is not None:
-            self._wake()
+        wake, self._wake = self._wake, None  # not to hold who waits for it: that one holds this
+        if wake is not None:
+            wake()
 
     def when_known(self, wake: Callable[[], None]) -> None:
         if self._is_known:
@@ -52,18 +53,14 @@ class Later:
 
 def drive(work: Coroutine[Later, None, _T], done: Callable[[_T | None, Exception | None], None]) -> None:
     """Run ``work`` as its awaited values become known; ``done`` gets its result or its exception."""
-
-    def step() -> None:
-        try:
-            awaited = work.send(None)
-        except StopIteration as ended:
-            done(ended.value, None)
-        except Exception as error:
-            done(None, error)
-        else:
-            awaited.when_known(step)
-
-    step()
+    try:
+        awaited = work.send(None)
+    except StopIteration as ended:
+        done(ended.value, None)
+    except Exception as error:
+        done(None, error)
+    else:
+        awaited.when_known(lambda: drive(work, done))
 
 
 class SimulatedBrokers:

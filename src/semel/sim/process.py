@@ -11,6 +11,22 @@ from collections.abc import Callable
 from semel.sim.scheduler import Action, Event, Scheduler
 
 
+class _Planned:
+    """What a process will do. A function that may put itself off would hold itself, and so be garbage that only
+    the collector finds: at thousands of them a seed, it took a tenth of the simulator's time."""
+
+    __slots__ = ("action", "event", "process")
+
+    event: Event
+
+    def __init__(self, process: Process, action: Action) -> None:
+        self.process = process
+        self.action = action
+
+    def __call__(self) -> None:
+        self.process.run(self)
+
+
 class Process:
     """Alive until it dies; stands still at times."""
 
@@ -28,18 +44,19 @@ class Process:
 
     def after(self, delay_ms: int, action: Action) -> Event:
         """Run ``action`` later, if the process is still alive then."""
+        planned = _Planned(self, action)
+        planned.event = self._scheduler.after(delay_ms, planned)
+        return planned.event
 
-        def run() -> None:
-            if not self.alive:
-                return
-            wait_ms = self._stopped_until_ms - self._scheduler.now_ms
-            if wait_ms > 0:
-                self._scheduler.put_off(event, wait_ms, run)
-            else:
-                action()
-
-        event = self._scheduler.after(delay_ms, run)
-        return event
+    def run(self, planned: _Planned) -> None:
+        """The time of ``planned`` has come."""
+        if not self.alive:
+            return
+        wait_ms = self._stopped_until_ms - self._scheduler.now_ms
+        if wait_ms > 0:
+            self._scheduler.put_off(planned.event, wait_ms, planned)
+        else:
+            planned.action()
 
     def soon(self, action: Callable[[], None]) -> None:
         """Run ``action`` at once, or when the process goes on."""
