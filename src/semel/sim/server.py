@@ -111,6 +111,10 @@ class SimulatedServer:
         return self._settings.durable
 
     @property
+    def is_up(self) -> bool:
+        return self.storage is not None
+
+    @property
     def is_healthy(self) -> bool:
         """Up, with every partition online."""
         return self.storage is not None and all(partition.is_online for partition in self.storage)
