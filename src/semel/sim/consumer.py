@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.sim.checkers import Checker
+from semel.sim.checkers import Checker, who_watch
 from semel.sim.history import History
 from semel.sim.network import Network
 from semel.sim.process import Process
@@ -43,7 +43,7 @@ class SimulatedConsumer:
         self.corrupt_batches = 0
         self.refusals = 0  # how often the partition was said to be offline
         self.process = Process(scheduler)
-        self._checkers = checkers
+        self._checkers = who_watch(checkers, Checker.read)
         self._history = history
         self._session = Session(name, self.process, network)
         self.process.after(1, self._fetch)

@@ -20,7 +20,7 @@ from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds, Response
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.server.storage.storage import Storage
-from semel.sim.checkers import Checker
+from semel.sim.checkers import Checker, who_watch
 from semel.sim.faults import Counts
 from semel.sim.history import History, LoggedBatch, Logs
 from semel.sim.reference import LeasesKnown, PartitionLedger
@@ -77,6 +77,8 @@ class Witness:
         self._sink_tps: Final = sink_tps  # the sinks' outputs and the decision log
         self._history = history
         self._checkers = checkers
+        self._judges = who_watch(checkers, Checker.judged)
+        self._watch_marks = who_watch(checkers, Checker.watermark)
         self._counts = counts
         self._trace = trace
         self._true_ms = true_ms
@@ -92,7 +94,7 @@ class Witness:
                 self._show_marks(partition)
 
     def _show_marks(self, partition: Partition) -> None:
-        for checker in self._checkers:
+        for checker in self._watch_marks:
             checker.watermark(partition.name, partition.high_watermark, partition.log_end_offset)
 
     def log_start(self, tp: TopicPartition, log_start_offset: int) -> None:
@@ -239,7 +241,7 @@ class Witness:
         )
         self._trace.note("server", f"{tp} {sequences} {verdict} at {outcome.base_offset}")
         known_offset = outcome.base_offset if outcome.base_offset >= 0 else None
-        for checker in self._checkers:
+        for checker in self._judges:
             checker.judged(tp, header, ledger, verdict, known_offset)
         if verdict == "Append":
             ledger.appended(header, outcome.base_offset)

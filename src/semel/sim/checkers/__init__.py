@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from semel.sim.checkers.acknowledged_is_stored import AcknowledgedIsStored
 from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
-from semel.sim.checkers.base import Checker
+from semel.sim.checkers.base import Checker, who_watch
 from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.fence_holds import FenceHolds
 from semel.sim.checkers.granted_once import GrantedOnce
@@ -30,7 +30,7 @@ from semel.sim.checkers.sink_stops_are_right import SinkStopsAreRight
 from semel.sim.checkers.sink_zombies_shut_out import SinkZombiesShutOut
 from semel.sim.checkers.sound_disk_opens import SoundDiskOpens
 
-__all__ = ["Checker", "all_checkers"]
+__all__ = ["Checker", "all_checkers", "who_watch"]
 
 
 def all_checkers() -> list[Checker]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from semel.core.sink.run import Ticket
 from semel.errors import SemelError
@@ -100,3 +100,8 @@ class Checker:
 
     def violated(self, evidence: str) -> Violation:
         return Violation(self.name, evidence)
+
+
+def who_watch(checkers: Iterable[Checker], what: Callable[..., Any]) -> list[Checker]:
+    """The checkers that override ``what``, a method of :class:`Checker`: for what happens thousands of times."""
+    return [checker for checker in checkers if getattr(type(checker), what.__name__) is not what]
