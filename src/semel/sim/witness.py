@@ -14,7 +14,7 @@ from typing import Any, Final
 from semel.core.log.names import folder_of
 from semel.core.producer_state.verdict import APPEND
 from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches
+from semel.record.batch import BatchHeader, decode_header, decode_records, scan_batches, validate_batch
 from semel.server.storage.outcome import AppendOutcome, Incoming, OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds, Response
@@ -35,15 +35,16 @@ DECODED_BATCHES_MAX: Final = 8_192
 
 @lru_cache(DECODED_BATCHES_MAX)
 def _logged(batch: bytes) -> LoggedBatch:
-    """The same bytes are read by consumers, auditors and after every recovery: they are decoded once."""
-    header = decode_header(batch)
+    """The same bytes are read by consumers, auditors and after every recovery: they are checked and decoded once."""
+    header = validate_batch(batch)
     values = () if header.is_control else tuple(record.value or b"" for record in decode_records(batch))
     return LoggedBatch(header, values)
 
 
 def logged_batches(records: Buffer) -> list[LoggedBatch]:
     """The batches of a fetch answer or a segment, with their values."""
-    return [_logged(bytes(view)) for view, _ in scan_batches(records, allow_partial_tail=True)]
+    pieces = scan_batches(records, allow_partial_tail=True, check_crc=False)
+    return [_logged(bytes(piece)) for piece, _ in pieces]
 
 
 def whole_log(partition: Partition) -> list[LoggedBatch]:
