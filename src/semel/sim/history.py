@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Protocol
 
 from semel.record.batch import BatchHeader
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
     from semel.sim.sinks.story import SinkStory
+
+VALUES_REMEMBERED_MAX: Final = 8_192
 
 
 class Violation(Exception):
@@ -104,6 +107,7 @@ class History:
         return (record for record in self.records.values() if record.promise is promise)
 
 
+@lru_cache(VALUES_REMEMBERED_MAX)  # every recovery shows every value to several checkers
 def lineage_of(value: bytes) -> tuple[str, int]:
     """The producer's line that ``value`` belongs to, and its number there."""
     lineage, number = value.decode().rsplit(":", 1)

@@ -19,6 +19,7 @@ class RowsResumeExactly(Checker):
 
     def logs(self, history: History, logs: Logs) -> None:
         for source in history.sources:
+            saved_position = source.saved_position
             for tp, batches in logs.items():
                 found = []
                 for batch in batches:
@@ -38,11 +39,11 @@ class RowsResumeExactly(Checker):
                         f"{source.name} in {tp}: behind row {found[wrong - 1] if wrong else None} lies row "
                         f"{found[wrong]}, due was {expected[first + wrong : first + wrong + 1]}"
                     )
-                saved_to = max((row for row in expected if row <= source.saved_position), default=-1)
+                saved_to = max((row for row in expected if row <= saved_position), default=-1)
                 if saved_to >= 0 and not (found and found[-1] >= saved_to):
                     if not found and history.log_starts.get(tp, 0):
                         continue  # trimmed as a whole
                     raise self.violated(
-                        f"{source.name} saved position {source.saved_position}, and its row {saved_to} is not "
+                        f"{source.name} saved position {saved_position}, and its row {saved_to} is not "
                         f"in {tp}"
                     )
