@@ -25,8 +25,7 @@ class Trace:
 
     def note(self, who: str, what: str) -> None:
         line = f"{self._scheduler.elapsed_ms:>8} {who:<10} {what}"
-        self._hash.update(line.encode())
-        self._hash.update(b"\n")
+        self._hash.update(f"{line}\n".encode())
         self._tail.append(line)
         self.lines += 1
 
