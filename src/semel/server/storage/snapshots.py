@@ -74,5 +74,6 @@ class SnapshotFiles:
             self._file_system.fsync_dir(self._folder)
 
     def _offsets(self, suffix: str) -> list[int]:
-        found = (offset_of(name, suffix) for name in self._file_system.listdir(self._folder))
+        names = self._file_system.listdir(self._folder)
+        found = (offset_of(name, suffix) for name in names if name.endswith(suffix))  # of many a few
         return sorted(offset for offset in found if offset is not None)
