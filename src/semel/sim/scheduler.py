@@ -22,10 +22,9 @@ class Livelock(Exception):
 class Event:
     """A planned action; ``cancel`` is final."""
 
-    __slots__ = ("action", "at_ms")
+    __slots__ = ("action",)
 
-    def __init__(self, at_ms: int, action: Action) -> None:
-        self.at_ms = at_ms
+    def __init__(self, action: Action) -> None:
         self.action: Action | None = action
 
     def cancel(self) -> None:
@@ -51,16 +50,16 @@ class Scheduler:
         """Plan ``action`` ``delay_ms`` from now (at least: after everything planned for this moment)."""
         if delay_ms < 0:
             raise ValueError(f"an event {-delay_ms} ms in the past")
-        event = Event(self.now_ms + delay_ms, action)
+        event = Event(action)
         self._count += 1
-        heapq.heappush(self._planned, (event.at_ms, self._count, event))
+        heapq.heappush(self._planned, (self.now_ms + delay_ms, self._count, event))
         return event
 
     def put_off(self, event: Event, delay_ms: int, action: Action) -> None:
         """Plan ``event``, which is running, once more: whoever holds it can still cancel it."""
-        event.at_ms, event.action = self.now_ms + delay_ms, action
+        event.action = action
         self._count += 1
-        heapq.heappush(self._planned, (event.at_ms, self._count, event))
+        heapq.heappush(self._planned, (self.now_ms + delay_ms, self._count, event))
 
     def run(self, until: Callable[[], bool], deadline_ms: int) -> bool:
         """Run events until ``until()`` or ``deadline_ms``; whether the first became true."""
