@@ -34,51 +34,75 @@ class Fiber:
         self._result: Any = None
         self._error: BaseException | None = None
         self._is_over = False
-        self._go = _closed_gate()
-        self._pause = _closed_gate()
-        self._thread = threading.Thread(target=self._run, name="fiber", daemon=True)
+        self._carrier = _IDLE.pop() if _IDLE else _Carrier()
 
     def start(self) -> None:
-        self._thread.start()
+        self._carrier.run = self._run
         self._hand_over()
 
     def wait(self) -> None:
         """From inside: stand still until somebody wakes this fiber."""
         if not self.process.alive:
             raise Ended
-        self._pause.release()
-        self._go.acquire()
+        self._carrier.pause.release()
+        self._carrier.go.acquire()
         if not self.process.alive:
             raise Ended
 
     def wake(self) -> None:
         """From outside, when what it waits for is known."""
         if self.process.alive and not self._is_over:
-            self._go.release()
             self._hand_over()
 
     def end(self) -> None:
-        """Its process is dead: let the thread unwind."""
+        """Its process is dead: let it unwind."""
         assert not self.process.alive
-        if not self._is_over and threading.current_thread() is not self._thread:
-            self._go.release()
-            self._thread.join()
+        if not self._is_over and _CURRENT.get(None) is not self:
+            self._let_go_on()
 
     def _hand_over(self) -> None:
-        self._pause.acquire()
+        self._let_go_on()
+        if self._is_over and (self._error is None or isinstance(self._error, Exception)):
+            self._done(self._result, self._error)
+
+    def _let_go_on(self) -> None:
+        """Until it stands still or is over."""
+        self._carrier.go.release()
+        self._carrier.pause.acquire()
         if self._is_over:
-            self._thread.join()
-            if isinstance(self._error, Exception) or self._error is None:
-                self._done(self._result, self._error)
+            _IDLE.append(self._carrier)
 
     def _run(self) -> None:
-        _CURRENT.set(self)
+        current = _CURRENT.set(self)
         try:
             self._result = self._work()
         except BaseException as error:  # handed over to whoever asked
             self._error = error
         self._is_over = True
-        self._pause.release()
+        _CURRENT.reset(current)
+
+
+class _Carrier:
+    """A thread that carries one fiber after another: a new one would cost ten changes of who runs.
+
+    Invariant: while it is idle it holds on to nothing of a fiber. What is let go of is let go of while nobody
+    else runs.
+    """
+
+    def __init__(self) -> None:
+        self.run: Callable[[], None] | None = None
+        self.go = _closed_gate()
+        self.pause = _closed_gate()
+        threading.Thread(target=self._carry, name="fiber", daemon=True).start()
+
+    def _carry(self) -> None:
+        while True:
+            self.go.acquire()
+            run, self.run = self.run, None
+            assert run is not None
+            run()
+            del run
+            self.pause.release()
 
 
 def _closed_gate() -> threading.Lock:
@@ -89,6 +113,7 @@ def _closed_gate() -> threading.Lock:
 
 
 _CURRENT: Final[ContextVar[Fiber]] = ContextVar("fiber")
+_IDLE: Final[list[_Carrier]] = []  # as many as ever ran at once
 
 
 class Pending(Generic[_T]):
