@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +80,8 @@ class World:
         self.log_questions: list[tuple[TopicPartition, ProducerGrant]] = []
         self.read_backs: list[ReadBack] = []
         self.fates: dict[ProducerBatch, PartFate] = {}
+        self.settled_ms: dict[ProducerBatch, int] = {}
+        self.value_of: dict[ProducerBatch, str] = {}
         self.late_copies: list[tuple[TopicPartition, Sent]] = []
         self.appended: dict[TopicPartition, list[str]] = {TP: [], OTHER: []}
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1, OTHER: 1}))
@@ -87,6 +89,7 @@ class World:
     def feed(self, event: Event) -> None:
         effects: Effects = self.pipeline.handle(event, self.now_ms)
         self.fates.update(effects.settled)
+        self.settled_ms.update((batch, self.now_ms) for batch, _ in effects.settled)
         if effects.ask_lease is not None:
             self.lease_questions.append(self.now_ms)
         self.log_questions += effects.ask_log
@@ -105,6 +108,7 @@ class World:
             text = value.ljust(60, ".")
             batches.append(self.pipeline.append(tp, Record(0, 0, None, text.encode()), self.now_ms)[0])
             self.appended[tp].append(text)
+            self.value_of[batches[-1]] = text
         self.feed(Tick())
         return batches
 
@@ -153,6 +157,11 @@ class World:
     def answer(self, at: int = 0) -> None:
         send, sent = self.take(at)
         self.feed(Answered(send.request_id, {tp: self.judge(tp, one) for tp, one in sent.items()}))
+
+    def refuse(self, code: ErrorCode, at: int = 0) -> None:
+        """Nothing of it is stored."""
+        send, sent = self.take(at)
+        self.feed(Answered(send.request_id, dict.fromkeys(sent, Answer(code))))
 
     def lose(self, at: int = 0, *, arrives: bool) -> None:
         """No answer comes; the request arrives now, or later, or never."""
@@ -427,6 +436,95 @@ def test_unknown_on_a_leased_id_says_nothing_of_the_attempts_before() -> None:
     assert world.ids() == [old, old]
 
 
+def test_refused_for_good_after_silence_it_is_stored_if_the_log_has_it() -> None:
+    world, _ = begun()
+    (batch,) = world.append("a")
+    world.lose(arrives=True)
+    world.at(world.now_ms + 100)
+    world.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    assert batch not in world.fates
+    world.read_back()
+    assert isinstance(world.fates[batch], Stored)
+
+
+def test_refused_for_good_after_silence_it_is_not_stored_if_the_log_has_it_not() -> None:
+    world, _ = begun()
+    (batch,) = world.append("a")
+    world.lose(arrives=False)
+    world.at(world.now_ms + 100)
+    world.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    world.read_back()
+    world.at(world.now_ms + 100)
+    world.lease()
+    world.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    assert isinstance(world.fates[batch], Refused)
+    world.judge(*world.late_copies.pop())
+    assert len(world.logs[TP].rows) == 1
+
+
+def test_who_waits_behind_a_batch_whose_time_is_over_is_not_in_doubt_for_that() -> None:
+    world = World(replace(SETTINGS, delivery_timeout_ms=500))
+    (front,) = world.append("a")
+    world.lease()
+    world.answer()
+    (front,) = world.append("b")
+    world.at(world.now_ms + 300)
+    (behind,) = world.append("c")
+    world.lose(arrives=False)
+    world.lose(arrives=False)
+    world.at(world.now_ms + 250)
+    assert isinstance(world.fates[front], InDoubt)
+    world.settle_all()
+    assert isinstance(world.fates[behind], Stored)
+    for tp, sent in world.late_copies:
+        assert world.judge(tp, sent).code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_who_waits_behind_a_gap_that_cannot_be_closed_is_not_in_doubt_for_that() -> None:
+    world, _ = begun()
+    front, *behind = world.append("a", "b", "c")
+    world.refuse(ErrorCode.MESSAGE_TOO_LARGE)
+    world.lose(arrives=False)
+    world.answer()
+    world.settle_all()
+    assert isinstance(world.fates[front], Refused)
+    assert all(isinstance(world.fates[batch], Stored) for batch in behind)
+    assert [value.strip(".") for _, _, value in world.logs[TP].rows] == ["begun", "b", "c"]
+
+
+def test_a_log_that_lost_its_tail_leaves_nothing_in_doubt() -> None:
+    world, old = begun()
+    first, second = world.append("a", "b")
+    world.answer()
+    world.lose(arrives=True)
+    log = world.logs[TP]
+    del log.rows[1:]
+    log.entries[old.producer_id] = (old.producer_epoch, 0)
+    world.settle_all()
+    assert isinstance(world.fates[first], Stored), "it was, when that was said"
+    assert isinstance(world.fates[second], Stored)
+    assert [value.strip(".") for _, _, value in log.rows] == ["begun", "b"]
+
+
+def test_what_the_log_knew_before_the_id_was_shut_out_is_of_no_use_after() -> None:
+    world = World(replace(SETTINGS, delivery_timeout_ms=700))
+    world.append("a")
+    old = world.lease()
+    world.answer()
+    world.append("b")
+    world.at(world.now_ms + 300)
+    (behind,) = world.append("c")
+    world.lose(arrives=False)
+    world.at(world.now_ms + 100)
+    world.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    world.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    world.at(world.now_ms + 350)
+    world.feed(LogAnswered(TP, old.producer_epoch, 0, old, 60_000, world.now_ms))
+    world.settle_all()
+    assert isinstance(world.fates[behind], Stored)
+    assert world.pipeline.fenced is None
+
+
 def test_refused_a_new_lease_it_goes_on_under_the_old_one_and_asks_again_less_often() -> None:
     world, old = begun()
     begun_ms = world.now_ms
@@ -471,7 +569,10 @@ def test_a_server_without_leases_gives_an_id_without_an_end() -> None:
     world.assert_all_stored_once_in_order()
 
 
-def _moves(world: World, number: list[int]) -> dict[str, Callable[[int], None]]:
+REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_RECORD)
+
+
+def _moves(world: World, number: list[int], *, refuses: bool = False) -> dict[str, Callable[[int], None]]:
     """What may happen next, by name; each takes a number to choose by."""
 
     def append(at: int) -> None:
@@ -484,6 +585,8 @@ def _moves(world: World, number: list[int]) -> dict[str, Callable[[int], None]]:
     }
     if world.requests:
         found["answer"] = lambda at: world.answer(at % len(world.requests))
+        if refuses:
+            found["refuse"] = lambda at: world.refuse(REFUSALS[at % len(REFUSALS)], at % len(world.requests))
         found["lose"] = lambda at: world.lose(at // 2 % len(world.requests), arrives=at % 2 == 0)
     if world.late_copies:
         found["late copy"] = lambda at: void(world.judge(*world.late_copies.pop(at % len(world.late_copies))))
@@ -519,3 +622,29 @@ def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int,
     for tp, sent in world.late_copies:
         world.judge(tp, sent)
     world.assert_all_stored_once_in_order()
+
+
+@settings(max_examples=settings().max_examples * 3, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 9)), min_size=10, max_size=120))
+def test_in_doubt_only_in_silence_and_every_other_word_is_true(choices: list[tuple[int, int]]) -> None:
+    """With refusals for good, and times that are over: whoever is in doubt had no answer in all of its time."""
+    world, number = World(replace(SETTINGS, delivery_timeout_ms=1_500)), [0]
+    for what, at in choices:
+        moves = sorted(_moves(world, number, refuses=True).items())
+        moves[what % len(moves)][1](at)
+    world.settle_all()
+    for tp, sent in world.late_copies:
+        world.judge(tp, sent)
+    kinds: dict[str, type[PartFate]] = {}
+    for batch, fate in world.fates.items():
+        if isinstance(fate, InDoubt):
+            assert world.settled_ms[batch] >= batch.created_ms + 1_500, fate
+        kinds[world.value_of[batch]] = type(fate)
+    for tp, log in world.logs.items():
+        stored = [value for _, _, value in log.rows]
+        assert len(set(stored)) == len(stored)
+        for value in world.appended[tp]:
+            if kinds[value] is not InDoubt:
+                assert (value in stored) == (kinds[value] is Stored)
+        told = [value for value in world.appended[tp] if kinds[value] is Stored]
+        assert [value for value in stored if kinds[value] is Stored] == told

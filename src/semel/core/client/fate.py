@@ -26,6 +26,7 @@ class Next(Enum):
     RETRY_ELSEWHERE = auto()  # the same again, after asking who leads the partition
     SPLIT = auto()  # halves, with the same sequences
     ASK_THE_LOG = auto()  # a sequence error: what is the last sequence that is stored?
+    ASK_OR_FAIL = auto()  # refused for ever, but some of its rows may be stored
     NEW_GRANT = auto()  # the log forgot this producer id
     FENCED = auto()  # a newer copy writes with this identity
     FAIL = auto()  # will be refused for ever
@@ -45,6 +46,7 @@ _NEXT: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: Next.SPLIT,
     ErrorCode.RECORD_LIST_TOO_LARGE: Next.SPLIT,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Next.ASK_THE_LOG,
+    ErrorCode.INVALID_RECORD: Next.ASK_OR_FAIL,
     ErrorCode.UNKNOWN_PRODUCER_ID: Next.NEW_GRANT,
     ErrorCode.INVALID_PRODUCER_EPOCH: Next.FENCED,
     ErrorCode.PRODUCER_FENCED: Next.FENCED,

@@ -10,6 +10,9 @@ under the next lease. Else the log is asked:
   questions. So the id is shut out of the partition, and then the log itself is read: what is not there now never
   comes.
 
+The last of these is also the way out when a lease that lives is of no more use: a batch was refused for good after an
+attempt that nobody answered, or stays in doubt when its time is over and others wait behind it.
+
 So a batch is in doubt only if no leader answers within its time, or the log no longer has what was to be read.
 """
 

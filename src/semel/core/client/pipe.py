@@ -46,6 +46,7 @@ class PartitionPipe:
         "next_order",
         "next_sequence",
         "recovering",
+        "refusal",
         "stopped",
         "stored_end_offset",
         "tp",
@@ -67,6 +68,7 @@ class PartitionPipe:
         self.next_order = 0
         self.recovering = False  # a batch failed: let the answers behind it come in before sending again
         self.asking: ProducerBatch | None = None  # the log is being asked about this batch's sequence
+        self.refusal: tuple[ErrorCode, str] | None = None  # why it fails, should the log have nothing of it
         self.gap_at: int | None = None  # a batch failed for good here: the sequence to go on with
         self.stopped: tuple[ErrorCode, str] | None = None  # why no batch of it may be sent any more
 

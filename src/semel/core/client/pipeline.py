@@ -7,6 +7,8 @@ clock or thread. Invariants: those of :mod:`semel.core.client.pipe`, and
   says that its last sequence is stored.
 - ``refused_is_not_stored``: a batch settles as Refused only when no attempt of it can be in the log or come
   to be there; otherwise it is InDoubt.
+- ``in_doubt_only_in_silence``: under a lease a batch settles as InDoubt only when its time is over, or when the log
+  was trimmed before it could be read (:mod:`semel.core.client.outliving`).
 - ``no_blind_epoch``: on 45 the log is asked; the producer id is never changed to get past it.
 - ``bounded``: at most ``in_flight_max`` requests a node and as many batches a partition are unanswered, and
   every batch settles within ``delivery_timeout_ms`` and one request's time-out.
@@ -189,7 +191,12 @@ class Pipeline:
                         self._expire(self._pipes[batch.tp], why, effects, now_ms)
             case LogAnswered(tp, _, _, asked_for):
                 pipe = self._pipes[tp]
-                if asked_for is None or (pipe.asking is not None and pipe.asking.grant == asked_for):
+                is_due = (
+                    event.is_final or not pipe.is_shut
+                )  # what it knew before it was shut out is of no use
+                if asked_for is None or (
+                    is_due and pipe.asking is not None and pipe.asking.grant == asked_for
+                ):
                     self._judge_by_log(pipe, event, now_ms, effects)
             case LogSilent(tp, why):
                 pipe, self._trouble = self._pipes[tp], why
@@ -338,8 +345,9 @@ class Pipeline:
                 pipe.replace(batch, parts := batch.split(self.settings.compression))
                 self.unsettled_batches += len(parts) - 1
                 self.buffered_bytes += sum(part.size_bytes for part in parts) - batch.size_bytes
-            case Next.ASK_THE_LOG:
+            case Next.ASK_THE_LOG | Next.ASK_OR_FAIL as step:
                 pipe.put_back(batch)
+                pipe.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
                 # While those in front are unsettled they may only be late: 45 then proves nothing.
                 is_proof = pipe.is_first_in_line(batch) and pipe.gap_at is None
                 if is_proof and batch.grant is not None and batch.grant == pipe.grant:
@@ -381,6 +389,15 @@ class Pipeline:
             if answer.is_final and pipe.waiting and pipe.waiting[0].grant == batch.grant:
                 pipe.asking = pipe.waiting[0]
                 self._judge_by_log(pipe, answer, now_ms, effects)
+        elif stored_to >= 0 and distance(stored_to, batch.base_sequence) >= 0:
+            pipe.in_flight.append(pipe.waiting.popleft())
+            straddles = (
+                f"its sequences up to {stored_to} are stored, by another that writes under the same id"
+            )
+            self._give_up_batch(pipe, batch, InDoubt(ErrorCode.INVALID_RECORD, straddles), effects)
+        elif pipe.refusal is not None and not pipe.is_over(now_ms):
+            pipe.in_flight.append(pipe.waiting.popleft())
+            self._refuse(pipe, batch, *pipe.refusal, effects)
         elif answer.is_final and answer.is_cut and last_sequence is None:
             self._begin_anew(pipe, "its lease is over, and the log was trimmed", effects)
             pipe.leave()
@@ -427,12 +444,23 @@ class Pipeline:
     def _refuse(
         self, pipe: PartitionPipe, batch: ProducerBatch, code: ErrorCode, why: str, effects: Effects
     ) -> None:
-        """Failed for good. Close the gap it leaves, or stop the partition if it must not go on."""
+        """Failed for good; under a lease, not before the log has said what became of earlier attempts."""
+        if not batch.maybe_stored:
+            self._give_up_batch(pipe, batch, Refused(code, why), effects)
+        elif self._is_leased(pipe):
+            pipe.put_back(batch)
+            self._drop_grant(pipe)
+        else:
+            self._give_up_batch(pipe, batch, InDoubt(code, why), effects)
+
+    def _give_up_batch(
+        self, pipe: PartitionPipe, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
+    ) -> None:
+        """Close the gap that it leaves, or stop the partition if it must not go on."""
         gap_at = batch.base_sequence
-        fate: PartFate = InDoubt(code, why) if batch.maybe_stored else Refused(code, why)
         self._settle(pipe, batch, fate, effects)
         if self.settings.strict:
-            self._stop(pipe, code, f"a batch in front of it failed: {why}", effects)
+            self._stop(pipe, fate.code, f"a batch in front of it failed: {fate.why}", effects)
         elif self.settings.idempotent and isinstance(fate, Refused):
             pipe.gap_at = gap_at if pipe.gap_at is None else pipe.gap_at
         elif self.settings.idempotent:
@@ -453,7 +481,14 @@ class Pipeline:
         pipe.gap_at = None
 
     def _drop_grant(self, pipe: PartitionPipe) -> None:
-        """Go on under a new producer id, once every answer for the old one is in."""
+        """Go on under a new producer id, once every answer for the old one is in.
+
+        A lease is left by reading the log: nobody who waits behind what failed is in doubt for that.
+        """
+        if self._is_leased(pipe) and pipe.begun:
+            pipe.ends_ms, pipe.is_shut, pipe.asking = self._handled_ms, True, None
+            self._give_up_lease(pipe, self._handled_ms)
+            return
         if pipe.grant == self.grant:
             self.grant = None
         pipe.leave()
@@ -498,6 +533,10 @@ class Pipeline:
         if due_ms is not None and now_ms >= due_ms:
             leasing.is_asking = True
             effects.ask_lease = tuple(self._pipes)
+
+    @staticmethod
+    def _is_leased(pipe: PartitionPipe) -> bool:
+        return pipe.grant is not None and is_leased(pipe.grant.producer_id)
 
     def _give_up_lease(self, pipe: PartitionPipe, now_ms: int) -> None:
         assert self._leasing is not None
