@@ -1,12 +1,15 @@
-"""The generated reference page says what the code says."""
+"""The generated pages say what the code says."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-MAKE_REFERENCE = Path(__file__).resolve().parents[1] / "tools" / "make_reference.py"
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
 
 
-def test_the_reference_page_is_up_to_date() -> None:
-    done = subprocess.run([sys.executable, str(MAKE_REFERENCE), "--check"], check=False)
-    assert done.returncode == 0, "run: python tools/make_reference.py"
+@pytest.mark.parametrize("tool", ["make_reference.py", "make_verdicts.py"])
+def test_the_page_is_up_to_date(tool: str) -> None:
+    done = subprocess.run([sys.executable, str(TOOLS / tool), "--check"], check=False)
+    assert done.returncode == 0, f"run: python tools/{tool}"

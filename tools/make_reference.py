@@ -1,4 +1,4 @@
-"""Write docs/reference.md from the code: verdicts, errors, served APIs, settings, Spark options.
+"""Write docs/reference.md from the code: errors, served APIs, settings, Spark options.
 
 python tools/make_reference.py            # write
 python tools/make_reference.py --check    # exit 1 if the page is not what the code says
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from semel import errors
 from semel.config import describe_settings
-from semel.core.producer_state import verdict
 from semel.spark.option_names import OPTIONS, REFUSED, Side
 from semel.wire.api import SERVED
 
@@ -24,10 +23,6 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-def _table_of(module_docstring: str) -> str:
-    return "\n".join(line.strip() for line in module_docstring.splitlines() if line.startswith("|"))
 
 
 def _plain(docstring: str) -> str:
@@ -53,9 +48,8 @@ def reference() -> str:
         [
             "# Reference",
             "Made by `tools/make_reference.py` from the code; a test holds the two together.",
-            "## Verdicts\nWhat the log answers to a batch, and why (`semel.core.producer_state.verdict`).",
-            _table_of(verdict.__doc__ or ""),
-            "[What stock clients make of 46, 59 and 87](clients.md) is a page of its own.",
+            "## Verdicts\nWhat the log answers to a batch, and what the producer makes of it, is "
+            "[a page of its own](verdicts.md); so is [what stock clients make of 46, 59 and 87](clients.md).",
             "## Errors\nEvery exception that semel raises on purpose (`semel.errors`).",
             _table(["exception", "is a", "what it says"], _exceptions()),
             "Kafka's error codes that semel sends or understands:",

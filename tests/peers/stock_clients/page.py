@@ -28,7 +28,7 @@ _INTRO: Final = """\
 Made by `python -m tests.peers.stock_clients > docs/clients.md`, which drives the real clients; a test drives
 them again and holds their tables to what it sees.
 
-Three of semel's [verdicts](reference.md#verdicts) are answers that Apache Kafka gives seldom, or for other
+Three of semel's [verdicts](verdicts.md) are answers that Apache Kafka gives seldom, or for other
 reasons: 46 (DUPLICATE_SEQUENCE_NUMBER) for a batch that is stored but no longer among the last five, 59
 (UNKNOWN_PRODUCER_ID) for a producer that the log has forgotten and that does not start at sequence 0, and 87
 (INVALID_RECORD) for a batch of which the first rows are stored and the last ones are not.

@@ -1,20 +1,6 @@
 """Why was this batch rejected? The one answer to that question.
 
-| the batch                                            | verdict                | on the wire        |
-|------------------------------------------------------|------------------------|--------------------|
-| has no producer id                                   | `Append`               | 0                  |
-| of a leased id whose lease is over, any sequence     | `LeaseExpired`         | 59                 |
-| of a leased id never granted, any sequence           | `UnknownProducer`      | 59                 |
-| of an unknown id, starts at 0                        | `Append`               | 0                  |
-| of an unknown id, starts elsewhere                   | `UnknownProducer`      | 59                 |
-| of a lower epoch                                     | `InvalidProducerEpoch` | 47                 |
-| of a higher epoch, starts at 0                       | `Append`               | 0                  |
-| of a higher epoch, starts elsewhere                  | `OutOfOrderSequence`   | 45                 |
-| starts just after the mark                           | `Append`               | 0                  |
-| starts beyond that                                   | `OutOfOrderSequence`   | 45                 |
-| at or below the mark, one of the last five           | `Duplicate(offset)`    | 0, with its offset |
-| at or below the mark, older or cut otherwise         | `Duplicate(None)`      | 46                 |
-| starts at or below the mark and ends above it        | `Straddling`           | 87                 |
+The table, a scenario a row, is :data:`semel.core.producer_state.table.TABLE`; ``docs/verdicts.md`` shows it.
 
 The mark is the last sequence stored in the epoch. "Below" and "beyond" are meant by distance, never by
 magnitude (:mod:`semel.sequence`): after 2^31-1 comes 0. A duplicate vouches for the sequence, not for
