@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from semel.core.client import outliving
+from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
+from semel.core.client.pipeline import Pipeline
 from semel.core.decision import Decision
 from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
@@ -15,7 +18,19 @@ from semel.core.producer_state.state import ProducerState
 from semel.server.storage import partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
-from semel.sim.planting import DEFINITE, FENCED, GRANTED, LIVES, ONCE, ORDER, OVER, REPLAYED, Patches, plant
+from semel.sim.planting import (
+    DEFINITE,
+    FENCED,
+    GRANTED,
+    LIVES,
+    ONCE,
+    ORDER,
+    OVER,
+    REPLAYED,
+    SILENCE,
+    Patches,
+    plant,
+)
 from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, is_leased
 
 
@@ -121,3 +136,17 @@ def moves_with_batches_unsettled(patch: Patches) -> None:
         return bool(original(pipe, grant, ends_ms))
 
     original = patch.set(PartitionPipe, "adopt", adopts)
+
+
+@plant("what a lease's end leaves without an answer is in doubt at once", "the proposal's readers", SILENCE)
+def lease_end_is_doubt(patch: Patches) -> None:
+    def gives_up(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
+        if not pipe.in_flight:
+            pipe.leave()
+
+    patch.set(outliving, "ask_the_log", gives_up)
+
+
+@plant("what waits behind a batch that failed is in doubt with it, though its lease lives", "here", SILENCE)
+def failure_spreads_doubt(patch: Patches) -> None:
+    patch.set(Pipeline, "_is_leased", staticmethod(lambda pipe: False))

@@ -70,3 +70,4 @@ DEFINITE, REPLAYED, RESUMED = "answers_are_definite", "recovered_state_equals_re
 FINISHES, FENCED, STARTS = "healed_world_finishes", "fence_holds", "log_start_rises"
 OPENS, PREFIX = "sound_disk_opens", "what_is_left_is_a_prefix"
 OVER, LIVES, GRANTED = "lease_over_for_ever", "lease_lives_its_length", "granted_once"
+SILENCE = "in_doubt_only_in_silence"

@@ -14,10 +14,11 @@ from random import Random
 from typing import Final
 
 from semel.core.client.batch import ProducerBatch
-from semel.core.client.events import Granted, Tick
+from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.pipeline import PipelineSettings
 from semel.errors import ErrorCode
+from semel.sim.checkers import Checker
 from semel.sim.history import History, Promise, SentRecord
 from semel.sim.network import Network
 from semel.sim.process import Process
@@ -72,6 +73,7 @@ class SimulatedProducer:
         on_told: Callable[[ProducerGrant, bool], None],
         on_fenced: Callable[[], None],
         on_leased: Callable[[Lease], None],
+        checkers: Sequence[Checker],
     ) -> None:
         transactional_id = name if kind is Kind.NAMED else None
         self.name: Final = f"{name}.{life}"
@@ -91,6 +93,7 @@ class SimulatedProducer:
         self._network = network
         self._trace = trace
         self._history = history
+        self._checkers = checkers
         self._session = Session(self.name, self.process, network)
         self._shell = PipelineShell(
             self.process,
@@ -109,6 +112,7 @@ class SimulatedProducer:
             record_age_ms=self._record_age_ms,
             on_leased=on_leased,
             on_read_back=lambda: network.counts.verdict("lease: outlived, the log was read"),
+            on_handled=self._show_leased if kind is Kind.LEASED else lambda event, effects: None,
         )
         self._last_grant: ProducerGrant | None = None
         self._invented_id = INVENTED_ID_MIN + random.getrandbits(40)
@@ -179,6 +183,11 @@ class SimulatedProducer:
         for place, record in enumerate(rows):
             record.promise = promise
             record.record_offset = None if base_offset is None else base_offset + place
+
+    def _show_leased(self, event: Event, effects: Effects) -> None:
+        delivery_timeout_ms = self._shell.pipeline.settings.delivery_timeout_ms
+        for checker in self._checkers:
+            checker.lease_holder_handled(event, effects, self.process.now_ms, delivery_timeout_ms)
 
     def _granted(self, grant: ProducerGrant) -> None:
         self._trace.note(self.name, f"granted {grant}")

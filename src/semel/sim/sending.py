@@ -62,6 +62,7 @@ class PipelineShell:
         record_age_ms: int = 0,
         on_leased: Callable[[Lease], None] = lambda lease: None,
         on_read_back: Callable[[], None] = lambda: None,
+        on_handled: Callable[[Event, Effects], None] = lambda event, effects: None,
     ) -> None:
         self.pipeline = Pipeline(settings)
         self.open: dict[ProducerBatch, list[SentRecord]] = {}
@@ -72,7 +73,7 @@ class PipelineShell:
         self._ask_grant = ask_grant
         self._on_settled = on_settled
         self._record_age_ms = record_age_ms
-        self._on_leased, self._on_read_back = on_leased, on_read_back
+        self._on_leased, self._on_read_back, self._on_handled = on_leased, on_read_back, on_handled
         self._cluster = SimulatedCluster(process, session, LEASE_TIMEOUT_MS)
         self._tick: Planned | None = None
 
@@ -84,7 +85,9 @@ class PipelineShell:
     def handle(self, event: Event) -> None:
         if not self._process.alive:
             return
-        self._carry_out(self.pipeline.handle(event, self._process.now_ms))
+        effects = self.pipeline.handle(event, self._process.now_ms)
+        self._on_handled(event, effects)
+        self._carry_out(effects)
         if self._tick is not None:
             self._tick.cancel()
         deadline_ms = self.pipeline.next_deadline_ms()

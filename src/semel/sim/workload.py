@@ -213,6 +213,7 @@ class Workload:
             on_told=self._tell_checkers,
             on_fenced=lambda: self._go_on(number, kind, life, producer),
             on_leased=self._remember_lease,
+            checkers=self._checkers,
         )
         self.producers.append(producer)
         interval_ms = self._mix().producer_crash_interval_ms

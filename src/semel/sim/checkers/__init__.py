@@ -13,6 +13,7 @@ from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.fence_holds import FenceHolds
 from semel.sim.checkers.granted_once import GrantedOnce
 from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
+from semel.sim.checkers.in_doubt_only_in_silence import InDoubtOnlyInSilence
 from semel.sim.checkers.lease_lives_its_length import LeaseLivesItsLength
 from semel.sim.checkers.lease_over_for_ever import LeaseOverForEver
 from semel.sim.checkers.log_start_rises import LogStartRises
@@ -51,6 +52,7 @@ def all_checkers() -> list[Checker]:
         GrantedOnce(),
         LeaseOverForEver(),
         LeaseLivesItsLength(),
+        InDoubtOnlyInSilence(),
         SoundDiskOpens(),
         SinkRowsOnce(),
         SinkDecidedIsStored(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from semel.core.client.events import Effects, Event
 from semel.core.sink.run import Ticket
 from semel.errors import SemelError
 from semel.record.batch import BatchHeader
@@ -68,6 +69,11 @@ class Checker:
 
     def lease_used(self, producer_id: int) -> None:
         """A batch of a leased id was appended."""
+
+    def lease_holder_handled(
+        self, event: Event, effects: Effects, now_ms: int, delivery_timeout_ms: int
+    ) -> None:
+        """A producer that writes under leases took ``event`` in, at this time of its own clock."""
 
     def opened(self, report: RecoveryReport, *, disk_failed: bool) -> None:
         """A server has opened, or not, a partition of a disk on which nothing has rotted.
