@@ -104,6 +104,7 @@ class SimulatedProducer:
                 in_flight_max=random.choice((1, 2, 5, 5, 5)),
                 delivery_timeout_ms=random.choice((8_000, 60_000, 600_000)),
                 lease=kind is Kind.LEASED,
+                raises_epoch=kind is not Kind.NAMED,
             ),
             tps,
             transactional_id=transactional_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -26,10 +27,11 @@ from semel.core.client.pipe import KNOWN_FOR_MS
 from semel.core.client.pipeline import Pipeline, PipelineSettings
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import PRODUCER_EPOCH_MAX, ProducerGrant, TopicPartition
 
 TP = TopicPartition("t", 0)
 GRANT = ProducerGrant(7, 0)
+RAISED = ProducerGrant(7, 1)
 SMALL = PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=1_000)
 
 
@@ -131,7 +133,7 @@ def test_the_bytes_carry_grant_and_sequence_and_a_good_crc() -> None:
     assert [row.value for row in decode_records(batch.encoded)] == [long("a").encode()]
 
 
-def test_order_is_kept_after_a_lost_connection() -> None:
+def test_a_failed_batch_re_enters_in_sequence_order_and_those_behind_wait() -> None:
     bench = Bench()
     bench.append(*(long(letter) for letter in "abcdef"))
     sends = bench.take_sends()
@@ -148,7 +150,7 @@ def test_order_is_kept_after_a_lost_connection() -> None:
     assert bench.asked_log == []
 
 
-def test_the_line_moves_to_a_new_leader_in_order_once_the_old_ones_answers_are_in() -> None:
+def test_after_a_leader_change_the_line_moves_in_order_once_the_old_leaders_answers_are_in() -> None:
     bench = Bench()
     batches = bench.append(*(long(letter) for letter in "abcdefg"))
     sends = bench.take_sends()
@@ -198,7 +200,7 @@ def test_45_from_a_log_that_has_a_newer_epoch_is_a_fence() -> None:
     assert isinstance(fate, Fenced) and fate.newer_epoch == 3
 
 
-def test_a_batch_refused_for_good_leaves_no_gap() -> None:
+def test_sequences_behind_a_batch_that_failed_for_good_are_adjusted() -> None:
     bench = Bench()
     batches = bench.append(*(long(letter) for letter in "abc"))
     first, second, third = bench.take_sends()
@@ -209,8 +211,11 @@ def test_a_batch_refused_for_good_leaves_no_gap() -> None:
     assert sequences(bench.take_sends()) == [0, 1]
 
 
-def test_sequences_are_not_closed_up_over_a_batch_whose_answer_was_lost() -> None:
-    """A delayed copy with the old sequence could be taken for the batch that has it now."""
+def test_the_epoch_is_raised_when_the_sequences_behind_a_failed_batch_cannot_be_adjusted() -> None:
+    """A delayed copy with the old sequence could be taken for the batch that has it now.
+
+    Once the log has something of the raised epoch, no delayed copy gets in any more.
+    """
     bench = Bench()
     batches = bench.append(*(long(letter) for letter in "abc"))
     first, second, third = bench.take_sends()
@@ -218,11 +223,56 @@ def test_sequences_are_not_closed_up_over_a_batch_whose_answer_was_lost() -> Non
     bench.lose(second)
     bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert isinstance(bench.fates[batches[1]], InDoubt)
-    assert bench.asked_grants == 1
-    bench.feed(Granted(ProducerGrant(8, 0)))
     bench.tick(after_ms=200)
     (again,) = bench.take_sends()
-    assert (again.batches[0].grant, again.batches[0].base_sequence) == (ProducerGrant(8, 0), 0)
+    assert (again.batches[0].grant, again.batches[0].base_sequence) == (RAISED, 0)
+    assert bench.asked_grants == 0
+
+
+def test_an_id_whose_epochs_are_used_up_is_given_back_for_a_new_one() -> None:
+    last, fresh = ProducerGrant(7, PRODUCER_EPOCH_MAX), ProducerGrant(8, 0)
+    bench = Bench(known=False)
+    bench.feed(Granted(last))
+    bench.append(long("a"))
+    bench.answer(bench.take_sends()[0], ErrorCode.UNKNOWN_PRODUCER_ID)
+    assert bench.asked_grants == 1
+    bench.feed(Granted(fresh))
+    (again,) = bench.take_sends()
+    assert (again.batches[0].grant, again.batches[0].base_sequence) == (fresh, 0)
+
+
+def test_the_identity_is_reset_when_retries_run_out() -> None:
+    """What of the old epoch is under way comes too late, and what waited behind it begins at 0."""
+    bench = Bench()
+    (failed,) = bench.append(long("a"))
+    bench.now_ms = 500
+    (behind,) = bench.append(long("b"))
+    while failed not in bench.fates:
+        for send in bench.take_sends():
+            bench.lose(send) if failed in send.batches else bench.answer(
+                send, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            )
+        bench.tick(after_ms=100)
+    assert isinstance(bench.fates[failed], InDoubt)
+    bench.tick(after_ms=100)
+    (again,) = bench.take_sends()
+    assert again.batches == (behind,)
+    assert (behind.grant, behind.base_sequence) == (RAISED, 0)
+
+
+def test_an_identity_is_kept_when_what_expires_was_never_sent() -> None:
+    bench = Bench()
+    bench.leader = 0
+    bench.pipeline._leaders.clear()
+    bench.pipeline._asking_leaders.add("t")  # and nobody answers
+    (expired,) = bench.append(long("a"))
+    bench.tick()
+    fate = bench.fates[expired]
+    assert isinstance(fate, Refused)
+    bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
+    (later,) = bench.append(long("b"))
+    bench.take_sends()
+    assert (later.grant, later.base_sequence) == (GRANT, 0)
 
 
 def test_a_too_large_batch_is_split_with_its_sequences_right() -> None:
@@ -235,7 +285,7 @@ def test_a_too_large_batch_is_split_with_its_sequences_right() -> None:
     assert [batch.record_count for half in halves for batch in half.batches] == [2, 2]
 
 
-def test_a_batch_that_was_never_sent_expires_as_not_stored() -> None:
+def test_a_batch_that_expires_in_the_queue_before_it_was_ever_sent_is_not_stored() -> None:
     bench = Bench()
     bench.pipeline.handle(LeadersKnown(frozenset({"t"}), {}), 0)
     bench.append(*(long(letter) for letter in "abcdef"))
@@ -258,14 +308,14 @@ def test_a_strict_partition_stops_at_its_first_failure() -> None:
     assert bench.take_sends() == []
 
 
-def test_a_forgotten_producer_id_is_replaced_when_nothing_is_in_doubt() -> None:
+def test_the_epoch_of_a_forgotten_producer_id_is_raised_when_nothing_is_in_doubt() -> None:
     bench = Bench()
     bench.append(long("a"), long("b"))
     first, second = bench.take_sends()
     bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID)
     bench.answer(second, ErrorCode.UNKNOWN_PRODUCER_ID)
-    bench.feed(Granted(ProducerGrant(8, 0)))
     (first,) = bench.take_sends()
+    assert first.batches[0].grant == RAISED
     bench.answer(first, ErrorCode.NONE, 0)
     assert sequences([first, *bench.take_sends()]) == [0, 1]
 
@@ -319,15 +369,13 @@ def test_an_answer_about_an_older_grant_says_nothing_about_the_new_one() -> None
     bench.append(long("a"))
     bench.answer(bench.take_sends()[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     bench.tick(after_ms=1_000)
-    newer = ProducerGrant(8, 0)
     (batch,) = bench.append(long("b"))
-    bench.feed(Granted(newer))
     bench.answer(bench.take_sends()[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert bench.asked_log == [GRANT, newer]
+    assert bench.asked_log == [GRANT, RAISED]
     bench.feed(LogAnswered(TP, 0, 40, GRANT))
     assert batch not in bench.fates
-    bench.feed(LogAnswered(TP, 0, 0, newer))
-    assert bench.fates[batch] == Stored(newer, 0, None, -1)
+    bench.feed(LogAnswered(TP, RAISED.producer_epoch, 0, RAISED))
+    assert bench.fates[batch] == Stored(RAISED, 0, None, -1)
 
 
 def test_no_deadline_lies_in_the_past_while_a_node_is_busy() -> None:
@@ -345,7 +393,7 @@ def test_no_deadline_lies_in_the_past_while_a_node_is_busy() -> None:
 
 def test_a_retry_under_the_old_grant_has_a_deadline_while_a_new_one_is_asked_for() -> None:
     other = TopicPartition("t", 1)
-    bench = Bench()
+    bench = Bench(replace(SMALL, raises_epoch=False))
     bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, other: 1}))
     bench.append(long("a"))
     bench.pipeline.append(other, Record(0, 0, None, b"x"), bench.now_ms)

@@ -45,10 +45,8 @@ class Writer:
         )
         self.now_ms = 0
         self.fates: dict[ProducerBatch, PartFate] = {}
-        self.anew = 0
-        self.first: ProducerGrant | None = ProducerGrant(
-            grant.producer_id, grant.producer_epoch + row.sent.producer_epoch
-        )
+        self.own = ProducerGrant(grant.producer_id, grant.producer_epoch + row.sent.producer_epoch)
+        self.granted: list[ProducerGrant] = []
         self.answered: list[ErrorCode] = []
         self.loses = False
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
@@ -61,10 +59,10 @@ class Writer:
 
     def grant(self) -> None:
         """The row's own grant first, then another one."""
-        grant, self.first = self.first, None
-        if grant is None:
-            self.anew += 1
+        grant = self.own
+        if self.granted:
             grant = ProducerGrant(LEASED_IDS_FROM + 4 if self.pipeline.settings.lease else 8, 0)
+        self.granted.append(grant)
         if self.pipeline.settings.lease:
             lease = Lease(grant.producer_id, grant.producer_epoch, DAY_MS, DAY_MS, {})
             self.feed(Leased(lease, self.now_ms))
@@ -122,8 +120,8 @@ class Writer:
 
 def told(writer: Writer) -> Told:
     match writer.fate():
-        case Stored():
-            return Told.ANEW if writer.anew else Told.STORED
+        case Stored(grant):
+            return Told.STORED if grant == writer.own else Told.ANEW
         case Fenced(maybe_stored=maybe_stored):
             return Told.FENCED_IN_DOUBT if maybe_stored else Told.FENCED
         case InDoubt():

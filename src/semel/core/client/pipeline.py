@@ -15,13 +15,14 @@ clock or thread. Invariants: those of :mod:`semel.core.client.pipe`, and
 
 What follows a failure for good hangs on ``strict``. A producer with a saved identity is strict: the
 partition stops, since "the first n rows are stored" must stay true for a resume. One without goes on: with
-the sequences closed up when that is safe, else under a new producer id.
+the sequences closed up when that is safe, else under a raised epoch, which shuts out what is still under way of
+the old one; under a new producer id when the epochs are used up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from semel.core.client import outliving
 from semel.core.client.batch import BATCH_OVERHEAD_BYTES, ProducerBatch, estimated_bytes
@@ -56,7 +57,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import Record
 from semel.record.compression import Compression
 from semel.sequence import advance, distance, last_of
-from semel.types import ProducerGrant, TopicPartition, is_leased
+from semel.types import PRODUCER_EPOCH_MAX, ProducerGrant, TopicPartition, is_leased
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class PipelineSettings:
     idempotent: bool = True
     strict: bool = False
     lease: bool = False
+    raises_epoch: bool = True  # of an id without a name: the epochs of a name are its coordinator's to give
 
 
 class Pipeline:
@@ -481,7 +483,7 @@ class Pipeline:
         pipe.gap_at = None
 
     def _drop_grant(self, pipe: PartitionPipe) -> None:
-        """Go on under a new producer id, once every answer for the old one is in.
+        """Go on under a raised epoch or another id, once every answer for the old one is in.
 
         A lease is left by reading the log: nobody who waits behind what failed is in doubt for that.
         """
@@ -490,8 +492,19 @@ class Pipeline:
             self._give_up_lease(pipe, self._handled_ms)
             return
         if pipe.grant == self.grant:
-            self.grant = None
+            self.grant = self._raised(pipe.grant)
         pipe.leave()
+
+    def _raised(self, grant: ProducerGrant | None) -> ProducerGrant | None:
+        """The same id with the next epoch; None if one has to be asked for."""
+        if (
+            grant is None
+            or self.settings.lease
+            or not self.settings.raises_epoch
+            or grant.producer_epoch >= PRODUCER_EPOCH_MAX
+        ):
+            return None
+        return replace(grant, producer_epoch=grant.producer_epoch + 1)
 
     def _begin_anew(self, pipe: PartitionPipe, why: str, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""
