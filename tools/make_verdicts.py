@@ -49,7 +49,10 @@ With `Producer(lease=True)` *cannot know* is not the last word as long as a lead
 asked of the log, and if that does not settle it, the id is shut out of the partition and the log is read; what is not
 there by then never comes, and goes anew under the next lease. What is left in doubt is what no leader answered for in
 `delivery_timeout_ms`, and what was trimmed before it could be read. The simulator holds the producer to it
-(`in_doubt_only_in_silence`)."""
+(`in_doubt_only_in_silence`).
+
+Leases are semel's own. Apache Kafka skips the tagged field that asks for one and gives an id as ever, so
+`Producer(lease=True)` sends nothing there: every row is `NotStored`, with the advice to leave `lease=True` out."""
 
 _TOLD: Final = {
     Told.STORED: ("stored", "a report with partition, offset and sequence"),

@@ -12,7 +12,7 @@ import pytest
 import semel
 import semel.aio
 from semel.client.blocking import Cluster
-from semel.errors import ConfigError
+from semel.errors import ConfigError, NotStored
 from semel.record.batch import decode_records, scan_batches
 from semel.types import LATEST_TIMESTAMP, TopicPartition, is_leased
 
@@ -144,3 +144,16 @@ def test_over_asyncio_too(start: Callable[[int], Any]) -> None:
 def test_an_identity_that_is_kept_is_not_leased() -> None:
     with pytest.raises(ConfigError, match="identity"):
         semel.Producer("127.0.0.1:1", lease=True, identity="me", identity_store="file")
+
+
+def test_brokers_that_know_no_leases_are_an_error_that_says_so(
+    start: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Apache Kafka, which skips the tag that it does not know; driven with the real one in tests/peers."""
+    monkeypatch.setattr("semel.wire.init_producer_id.LEASE_TAG", 9_999)
+    log = start(1_000)
+    producer = semel.Producer(log.bootstrap, lease=True)
+    with pytest.raises(NotStored, match=r"know of no leases.*leave lease=True out"):
+        producer.send("t", b"0", partition=0).result(30)
+    producer.close()
+    assert not stored(log.bootstrap)

@@ -9,7 +9,7 @@ from tests.peers.apache_kafka import ApacheKafka
 
 import semel
 from semel.client.cluster import Cluster
-from semel.errors import BrokerError, ProducerFenced
+from semel.errors import BrokerError, NotStored, ProducerFenced
 from semel.record.batch import Record, encode_batch
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition, is_leased
 
@@ -143,6 +143,25 @@ def test_whoever_asks_for_a_lease_may_write(bootstrap: str, topic: str) -> None:
         (known,) = admin.describe_producers([tp])[tp]
         assert (known.producer_id, known.last_sequence) == (grant.producer_id, 0)
         assert (known.lease_remaining_ms is None) == is_kafka
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_producer_that_wants_leases_is_told_that_apache_kafka_has_none(
+    apache_kafka: ApacheKafka, topic: str
+) -> None:
+    """It would be without what it asked for, and nobody would notice."""
+    with semel.Admin(apache_kafka.bootstrap) as admin:
+        admin.create_topic(topic, 1)
+        producer = semel.Producer(apache_kafka.bootstrap, lease=True)
+        first = producer.send(topic, b"0", partition=0)
+        with pytest.raises(NotStored, match=r"Apache Kafka has none.*leave lease=True out"):
+            first.result(30)
+        producer.send(topic, b"1", partition=0)
+        with pytest.raises(NotStored, match="know of no leases"):
+            producer.close()
+        tp = TopicPartition(topic, 0)
+        assert admin.list_offsets({tp: LATEST_TIMESTAMP})[tp].offset == 0
 
 
 @pytest.mark.kafka

@@ -110,20 +110,6 @@ def fetched(outcome: Outcome) -> fetch.FetchedPartition:
     return partition
 
 
-def fence(broker: Broker, producer_id: int, epoch: int) -> int:
-    marker = {
-        "producer_id": producer_id,
-        "producer_epoch": epoch,
-        "transaction_result": False,
-        "topics": [{"name": "t", "partition_indexes": [0]}],
-        "coordinator_epoch": 0,
-    }
-    body = messages.encode_request(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [marker]})
-    answer = carried_out(ask(broker, ApiKey.WRITE_TXN_MARKERS, 1, body))
-    response = messages.decode_response(ApiKey.WRITE_TXN_MARKERS, 1, answer)
-    return int(response.markers[0].topics[0].partitions[0].error_code)
-
-
 def test_acks_all_is_answered_after_the_sync_and_read_only_then(broker: Broker) -> None:
     outcome = ask_produce(broker)
     assert isinstance(outcome, AfterSync)
@@ -186,16 +172,6 @@ def test_duplicates_gaps_and_unknown_producers(broker: Broker) -> None:
 def test_a_duplicate_of_what_is_not_durable_waits_too(broker: Broker) -> None:
     ask_produce(broker, producer_id=5, epoch=0, sequence=0)
     assert isinstance(ask_produce(broker, producer_id=5, epoch=0, sequence=0), AfterSync)
-
-
-def test_the_fence(broker: Broker) -> None:
-    produced(ask_produce(broker, producer_id=5, epoch=0, sequence=0))
-    assert fence(broker, 5, 2) == ErrorCode.NONE
-    assert fence(broker, 5, 2) == ErrorCode.NONE
-    assert fence(broker, 5, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
-    zombie = produced(ask_produce(broker, producer_id=5, epoch=0, sequence=1))
-    assert zombie.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert produced(ask_produce(broker, producer_id=5, epoch=2, sequence=0)).error_code == ErrorCode.NONE
 
 
 def test_identities_rise_and_shut_out(broker: Broker) -> None:

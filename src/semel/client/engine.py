@@ -29,6 +29,7 @@ from semel.core.client.events import (
     LogAnswered,
     LogSilent,
     Lost,
+    NoLeases,
     ReadBack,
     SendProduce,
     Tick,
@@ -37,12 +38,16 @@ from semel.core.client.events import (
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Parts, Refused, Stored
 from semel.core.client.pipeline import Pipeline, PipelineSettings
 from semel.errors import SemelError
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import Lease, ProducerGrant, TopicPartition
 
 _ASK_AGAIN_S: Final = 0.1
 _NAME_FENCER_S: Final = 5.0
 _NAME_FENCER_AT_CLOSE_S: Final = 1.0
 _UNTOLD_MAX: Final = 1_000
+_NO_LEASES: Final = (
+    "lease=True asks for a producer id that is leased, and these brokers know of no leases (Apache Kafka has none); "
+    "leave lease=True out, or write to semel"
+)
 
 
 def monotonic_ms() -> int:
@@ -268,7 +273,7 @@ class ProducerEngine:
         except SemelError as error:
             self.handle(LeaseRefused(str(error)))
             return
-        self.handle(Leased(answer, asked_ms))
+        self.handle(Leased(answer, asked_ms) if isinstance(answer, Lease) else NoLeases(_NO_LEASES))
 
     async def _ask_leaders(self, topics: frozenset[str]) -> None:
         leaders: dict[TopicPartition, int] = {}

@@ -50,6 +50,9 @@ class Producer:
     With ``identity_store="file"`` the producer survives its process: run again after any crash, it fences the
     crashed copy, and :meth:`resume` continues behind the last row that is stored (the contract is in
     :mod:`semel.core.client.resume`). Then a batch that fails for good stops the producer.
+
+    With ``lease=True`` it writes under producer ids that are leased from semel, so that what became of a row is
+    definite as long as a leader answers. Apache Kafka has no leases: there every row is NotStored, and says so.
     """
 
     def __init__(self, bootstrap: str | list[str], **settings: Any) -> None:

@@ -60,7 +60,7 @@ class ProducerSettings:
     client_id: str = "semel"
     acks: str | int = "all"
     security_protocol: str = "PLAINTEXT"
-    lease: bool = False  # write under ids that are leased anew in time; from brokers without leases, as ever
+    lease: bool = False  # write under ids that are leased anew in time; NotStored where there are no leases
 
     def __post_init__(self) -> None:
         if str(self.acks) not in ("all", "-1"):

@@ -20,6 +20,7 @@ from semel.core.client.events import (
     LogAnswered,
     LogSilent,
     Lost,
+    NoLeases,
     ReadBack,
     SendProduce,
     Tick,
@@ -556,17 +557,18 @@ def test_without_a_lease_rows_wait_for_their_delivery_timeout() -> None:
     assert "no room" in fate.why
 
 
-def test_a_server_without_leases_gives_an_id_without_an_end() -> None:
+def test_where_there_are_no_leases_nothing_is_sent_and_every_row_is_told_why() -> None:
     world = World()
-    world.append("a")
-    world.feed(Leased(ProducerGrant(7, 0), world.lease_questions.pop()))
-    world.settle_all()
-    world.at(world.now_ms + 100 * LENGTH_MS)
-    world.append("b")
-    world.settle_all()
+    batches = world.append("a")
+    batches += world.append("b", tp=OTHER)
+    world.lease_questions.clear()
+    world.feed(NoLeases("this is no semel"))
+    batches += world.append("c")
+    assert not world.requests
     assert not world.lease_questions
-    assert world.ids() == [ProducerGrant(7, 0)] * 2
-    world.assert_all_stored_once_in_order()
+    assert [world.fates[batch] for batch in batches] == [
+        Refused(ErrorCode.UNSUPPORTED_VERSION, "this is no semel")
+    ] * 3
 
 
 REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_RECORD)

@@ -28,15 +28,22 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A lease was asked for at ``asked_ms``, before the first byte of the question left. A grant: it has no end."""
+    """A lease was asked for at ``asked_ms``, before the first byte of the question left."""
 
-    answer: Lease | ProducerGrant
+    lease: Lease
     asked_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRefused:
     """No new lease for now; the one that is held stays what it is."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoLeases:
+    """Whoever was asked for a lease knows of none, and gave an id that nobody says the end of."""
 
     why: str
 
@@ -116,6 +123,7 @@ Event = (
     | Granted
     | Leased
     | LeaseRefused
+    | NoLeases
     | LeadersKnown
     | Answered
     | Lost

@@ -19,18 +19,16 @@ LEASE_ANEW_AT: Final = 0.5  # of a lease's length: half a life is left to settle
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """A grant and how long its holder may use it; without times, an id of a server that knows no leases."""
+    """A grant and how long its holder may use it."""
 
     grant: ProducerGrant
-    anew_at_ms: int | None = None
-    ends_ms: int | None = None
+    anew_at_ms: int
+    ends_ms: int
 
     @classmethod
-    def of(cls, answer: Lease | ProducerGrant, asked_ms: int) -> Self:
-        if isinstance(answer, ProducerGrant):
-            return cls(answer)
-        ends_ms = asked_ms + answer.remaining_ms
-        return cls(answer.grant, ends_ms - int(answer.length_ms * (1 - LEASE_ANEW_AT)), ends_ms)
+    def of(cls, lease: Lease, asked_ms: int) -> Self:
+        ends_ms = asked_ms + lease.remaining_ms
+        return cls(lease.grant, ends_ms - int(lease.length_ms * (1 - LEASE_ANEW_AT)), ends_ms)
 
 
 class Leasing:
@@ -53,10 +51,10 @@ class Leasing:
     def ends_ms(self) -> int | None:
         return None if self.tenure is None else self.tenure.ends_ms
 
-    def take(self, answer: Lease | ProducerGrant, asked_ms: int, now_ms: int) -> bool:
-        """An answer came; False if it came too late to be of use."""
-        tenure = Tenure.of(answer, asked_ms)
-        if tenure.ends_ms is not None and now_ms >= tenure.ends_ms:
+    def take(self, lease: Lease, asked_ms: int, now_ms: int) -> bool:
+        """A lease came; False if it came too late to be of use."""
+        tenure = Tenure.of(lease, asked_ms)
+        if now_ms >= tenure.ends_ms:
             self.refuse(now_ms)
             return False
         self.tenure, self.is_asking, self._refusals = tenure, False, 0
@@ -78,11 +76,9 @@ class Leasing:
         return self.ends_ms is not None and now_ms >= self.ends_ms
 
     def next_question_ms(self) -> int | None:
-        """When a new lease is to be asked for; None while an answer is due, or for an id without an end."""
+        """When a new lease is to be asked for; None while an answer is due."""
         if self.is_asking:
             return None
         if self.tenure is None:
             return self._ask_not_before_ms
-        if self.tenure.anew_at_ms is None:
-            return None
         return max(self.tenure.anew_at_ms, self._ask_not_before_ms)

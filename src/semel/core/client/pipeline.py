@@ -38,6 +38,7 @@ from semel.core.client.events import (
     LogAnswered,
     LogSilent,
     Lost,
+    NoLeases,
     SendProduce,
     Trouble,
 )
@@ -98,6 +99,7 @@ class Pipeline:
         self._leasing = (
             Leasing(settings.retry_backoff_ms, settings.retry_backoff_ms_max) if settings.lease else None
         )
+        self._unleasable: str | None = None  # why there will never be a lease
         self._asking_leaders: set[str] = set()
         self._ask_not_before_ms: dict[str, int] = {}
         self._handled_ms = 0
@@ -175,6 +177,8 @@ class Pipeline:
             case LeaseRefused(why) if self._leasing is not None:
                 self._trouble = why
                 self._leasing.refuse(now_ms)
+            case NoLeases(why):
+                self._unleasable = why
             case LeadersKnown(topics, leaders):
                 self._leaders.update(leaders)
                 self._asking_leaders -= topics
@@ -238,6 +242,8 @@ class Pipeline:
         ready: dict[int, list[PartitionPipe]] = {}
         for pipe in list(self._busy.values()):
             self._seal_if_due(pipe, now_ms)
+            if self._unleasable is not None:
+                pipe.stopped = ErrorCode.UNSUPPORTED_VERSION, self._unleasable
             if pipe.stopped is not None:
                 self._stop(pipe, *pipe.stopped, effects)
                 continue
