@@ -37,7 +37,11 @@ def _exceptions() -> list[tuple[str, str, str]]:
         if inspect.isclass(value) and issubclass(value, errors.SemelError) and value is not errors.SemelError
     ]
     return [
-        (f"`{name}`", f"`{value.__bases__[0].__name__}`", _plain(value.__doc__ or ""))
+        (
+            f"`{name}`",
+            ", ".join(f"`{base.__name__}`" for base in value.__bases__),
+            _plain(value.__doc__ or ""),
+        )
         for name, value in found
     ]
 

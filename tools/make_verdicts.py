@@ -13,7 +13,7 @@ from typing import Final
 
 from semel.core.producer_state.table import TABLE, Batch, Outcome, Row, Told
 from semel.core.producer_state.verdict import Duplicate
-from semel.errors import CannotKnow, ErrorCode, NotStored, ProducerFenced
+from semel.errors import CannotKnow, ErrorCode, FencedInDoubt, FencedNotStored, NotStored
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
 
@@ -40,8 +40,8 @@ _CLIENT: Final = """\
 
 _EXCEPTIONS: Final = """\
 ## What to do
-Every row that was sent ends as one of these, at `send(…).result()`, `flush()` and `close()`; no other error leaves
-open where a row is. [The whole tree](reference.md#errors) is in the reference."""
+Every row that was sent ends as one of these, at `send(…).result()`, `flush()` and `close()`. The type says where the
+row is, `.code` what a leader said last, the text why. [The whole tree](reference.md#errors) is in the reference."""
 
 _LEASES: Final = """\
 ## Under a lease
@@ -57,8 +57,8 @@ Leases are semel's own. Apache Kafka skips the tagged field that asks for one an
 _TOLD: Final = {
     Told.STORED: ("stored", "a report with partition, offset and sequence"),
     Told.ANEW: ("not stored; goes anew, then stored", "a report, as if nothing had been"),
-    Told.FENCED: ("not stored", f"`{ProducerFenced.__name__}`"),
-    Told.FENCED_IN_DOUBT: ("cannot know", f"`{ProducerFenced.__name__}`"),
+    Told.FENCED: ("not stored", f"`{FencedNotStored.__name__}`"),
+    Told.FENCED_IN_DOUBT: ("cannot know", f"`{FencedInDoubt.__name__}`"),
     Told.CANNOT_KNOW: ("cannot know", f"`{CannotKnow.__name__}`"),
 }
 
@@ -79,9 +79,9 @@ _TO_DO: Final = (
         "resume with the same identity (`identity_store=`), or read the topic; never send it again blindly",
     ),
     (
-        f"`{ProducerFenced.__name__}`",
-        "as its text says",
-        "stop: another copy of this producer runs, and goes on",
+        f"`{FencedNotStored.__name__}`, `{FencedInDoubt.__name__}`",
+        "not stored; cannot know",
+        "stop: another copy of this producer runs, and goes on. Both are `ProducerFenced`",
     ),
 )
 

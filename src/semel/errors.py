@@ -9,7 +9,9 @@ SemelError
 ├── InputDiffers            a resumed producer was not handed again what an earlier run had stored
 ├── DeliveryError           a record's fate, as a type:
 │   ├── NotStored           it is not in the log, and will not come to be there
+│   │   └── FencedNotStored     for this copy of the producer is fenced (a ProducerFenced, too)
 │   └── CannotKnow          it may be stored; ask again with the same identity (resume)
+│       └── FencedInDoubt       this copy of the producer was fenced before it knew (a ProducerFenced, too)
 ├── DataLoss                offsets that were asked for are gone: topic, partition, range
 ├── StorageError            the data folder cannot be used: locked, other version, failed disk
 └── SinkError               an exactly-once sink stopped rather than double or lose a row:
@@ -67,7 +69,11 @@ class InputDiffers(SemelError):
 
 
 class DeliveryError(SemelError):
-    """A record was not acknowledged; the subclass says whether it is in the log."""
+    """A record was not acknowledged; the subclass says whether it is in the log, and its code what that rests on."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = code  # a leader's last word on it; REQUEST_TIMED_OUT: there was none in time
 
 
 class NotStored(DeliveryError):
@@ -76,6 +82,14 @@ class NotStored(DeliveryError):
 
 class CannotKnow(DeliveryError):
     """It may or may not be in the log. Resume with the same identity to find out; never blindly resend."""
+
+
+class FencedNotStored(ProducerFenced, NotStored):
+    """The record is not in the log, for a newer copy of this producer writes; this copy must stop."""
+
+
+class FencedInDoubt(ProducerFenced, CannotKnow):
+    """A newer copy of this producer writes, and an earlier attempt of this one may be in the log. Stop this copy."""
 
 
 class DataLoss(SemelError):

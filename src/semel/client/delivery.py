@@ -9,7 +9,7 @@ from typing import Any
 
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import Fate, Fenced, InDoubt, Parts, Refused, Stored
-from semel.errors import CannotKnow, NotStored, ProducerFenced, SemelError
+from semel.errors import CannotKnow, DeliveryError, FencedInDoubt, FencedNotStored, NotStored
 from semel.sequence import advance
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
@@ -52,7 +52,7 @@ class Delivery:
         return self._batch is None or self._batch.settled.done()
 
     def result(self, timeout: float | None = None) -> DeliveryReport:
-        """Wait (in seconds) for the report; raises NotStored, CannotKnow or ProducerFenced."""
+        """Wait (in seconds) for the report; raises NotStored or CannotKnow; fenced, both are ProducerFenced."""
         return self._report(None if self._batch is None else self._batch.settled.result(timeout))
 
     def __await__(self) -> Generator[Any, None, DeliveryReport]:
@@ -91,23 +91,26 @@ async def settled_fate(batch: ProducerBatch) -> Fate:
     return await asyncio.shield(asyncio.wrap_future(batch.settled))
 
 
-def error_of(fate: Refused | InDoubt | Fenced, what: str) -> SemelError:
+def error_of(fate: Refused | InDoubt | Fenced, what: str) -> DeliveryError:
     """The exception for a fate, with what to do next."""
     match fate:
         case Refused(code, why):
-            return NotStored(f"{what} is not stored: {why} [{code.name}]; it is safe to send it again")
+            return NotStored(f"{what} is not stored: {why} [{code.name}]; it is safe to send it again", code)
         case InDoubt(code, why):
             return CannotKnow(
                 f"{what} may or may not be stored: {why} [{code.name}]; "
-                "resume with the same identity, or read the topic, to find out; never send it again blindly"
+                "resume with the same identity, or read the topic, to find out; never send it again blindly",
+                code,
             )
-        case Fenced(_, grant, newer_epoch, maybe_stored):
+        case Fenced(code, grant, newer_epoch, maybe_stored):
             ours = (
                 f"epoch {grant.producer_epoch} of producer {grant.producer_id}" if grant else "this producer"
             )
             newer = "a newer one" if newer_epoch is None else f"epoch {newer_epoch}"
             doubt = "may or may not be stored" if maybe_stored else "is not stored"
-            return ProducerFenced(
+            kind = FencedInDoubt if maybe_stored else FencedNotStored
+            return kind(
                 f"{what} {doubt}: {ours} was fenced by {newer}: another copy of this identity was started; "
-                "stop this one"
+                "stop this one",
+                code,
             )

@@ -57,7 +57,7 @@ class TableDelivery:
     def result(self, timeout: float | None = None) -> list[StoredRange]:
         """Wait (in seconds, for each batch) until all rows are stored: where, partition by partition.
 
-        Raises NotStored, CannotKnow or ProducerFenced for the first rows that failed.
+        Raises NotStored or CannotKnow (fenced: ProducerFenced, too) for the first rows that failed.
         """
         return self._ranges([batch.settled.result(timeout) for batch in self._batches])
 

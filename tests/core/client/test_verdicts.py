@@ -23,7 +23,7 @@ from semel.core.client.events import (
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.pipeline import Pipeline, PipelineSettings
 from semel.core.producer_state.table import TABLE, Batch, Row, Told
-from semel.errors import CannotKnow, ErrorCode, NotStored, ProducerFenced
+from semel.errors import CannotKnow, ErrorCode, FencedInDoubt, FencedNotStored, NotStored, ProducerFenced
 from semel.record.batch import Record, decode_header
 from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, TopicPartition, is_leased
 
@@ -147,18 +147,18 @@ def test_what_is_told_after_silence(row: Row) -> None:
 
 
 def test_every_fate_is_an_exception_that_says_where_the_row_is() -> None:
-    grant = ProducerGrant(7, 0)
+    grant, code = ProducerGrant(7, 0), ErrorCode.PRODUCER_FENCED
     told_as = [
-        (Refused(ErrorCode.MESSAGE_TOO_LARGE, "too large"), NotStored, "is not stored"),
-        (InDoubt(ErrorCode.REQUEST_TIMED_OUT, "no answer"), CannotKnow, "may or may not be stored"),
-        (Fenced(ErrorCode.PRODUCER_FENCED, grant, 3, False), ProducerFenced, "is not stored: epoch 0"),
-        (
-            Fenced(ErrorCode.PRODUCER_FENCED, grant, 3, True),
-            ProducerFenced,
-            "may or may not be stored: epoch 0",
-        ),
+        (Refused(code, "too large"), NotStored, "is not stored: too large"),
+        (InDoubt(code, "no answer"), CannotKnow, "may or may not be stored: no answer"),
+        (Fenced(code, grant, 3, False), FencedNotStored, "is not stored: epoch 0 of producer 7"),
+        (Fenced(code, grant, 3, True), FencedInDoubt, "may or may not be stored: epoch 0 of producer 7"),
     ]
     for fate, kind, text in told_as:
         error = error_of(fate, "row")
         assert type(error) is kind
         assert text in str(error)
+        assert error.code is code
+    for fenced, where in ((FencedNotStored, NotStored), (FencedInDoubt, CannotKnow)):
+        assert issubclass(fenced, ProducerFenced)
+        assert issubclass(fenced, where)
