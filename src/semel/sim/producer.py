@@ -36,6 +36,12 @@ DAY_MS: Final = 86_400_000
 VETERAN: Final = ProducerGrant(1 << 40, 0)  # has written nearly 2^31 rows before this history begins
 VETERAN_LAST_SEQUENCE: Final = 2**31 - 12
 INVENTED_ID_MIN: Final = 1 << 41
+TIMES_MS: Final = (8_000, 60_000, 600_000)  # until a row is given up
+SHORT_TIMES_MS: Final = (
+    1_500,
+    3_000,
+    60_000,
+)  # for who is not to be in doubt of what waits behind such a row
 
 
 class Kind(Enum):
@@ -102,7 +108,7 @@ class SimulatedProducer:
                 batch_bytes=random.choice((100, 200, 400)),
                 linger_ms=random.choice((0, 5, 50)),
                 in_flight_max=random.choice((1, 2, 5, 5, 5)),
-                delivery_timeout_ms=random.choice((8_000, 60_000, 600_000)),
+                delivery_timeout_ms=random.choice(SHORT_TIMES_MS if kind is Kind.LEASED else TIMES_MS),
                 lease=kind is Kind.LEASED,
                 raises_epoch=kind is not Kind.NAMED,
             ),
