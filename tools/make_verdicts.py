@@ -48,8 +48,8 @@ _LEASES: Final = """\
 With `Producer(lease=True)` *cannot know* is not the last word as long as a leader answers: what would be in doubt is
 asked of the log, and if that does not settle it, the id is shut out of the partition and the log is read; what is not
 there by then never comes, and goes anew under the next lease. What is left in doubt is what no leader answered for in
-`delivery_timeout_ms`, and what was trimmed before it could be read. The simulator holds the producer to it
-(`in_doubt_only_in_silence`).
+`delivery_timeout_ms`, what was trimmed before it could be read, and what somebody else had a hand in: who fences the id
+or writes under it. The simulator holds the producer to it (`in_doubt_only_in_silence`).
 
 Leases are semel's own. Apache Kafka skips the tagged field that asks for one and gives an id as ever, so
 `Producer(lease=True)` sends nothing there: every row is `NotStored`, with the advice to leave `lease=True` out."""
