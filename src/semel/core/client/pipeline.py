@@ -197,12 +197,11 @@ class Pipeline:
                         self._expire(self._pipes[batch.tp], why, effects, now_ms)
             case LogAnswered(tp, _, _, asked_for):
                 pipe = self._pipes[tp]
-                is_due = (
+                is_asked = pipe.asking is not None and pipe.asking.grant == asked_for
+                is_of_use = (
                     event.is_final or not pipe.is_shut
-                )  # what it knew before it was shut out is of no use
-                if asked_for is None or (
-                    is_due and pipe.asking is not None and pipe.asking.grant == asked_for
-                ):
+                )  # shut out, it does not know what it knew before
+                if asked_for is None or (is_asked and is_of_use):
                     self._judge_by_log(pipe, event, now_ms, effects)
             case LogSilent(tp, why):
                 pipe, self._trouble = self._pipes[tp], why
@@ -399,10 +398,8 @@ class Pipeline:
                 self._judge_by_log(pipe, answer, now_ms, effects)
         elif stored_to >= 0 and distance(stored_to, batch.base_sequence) >= 0:
             pipe.in_flight.append(pipe.waiting.popleft())
-            straddles = (
-                f"its sequences up to {stored_to} are stored, by another that writes under the same id"
-            )
-            self._give_up_batch(pipe, batch, InDoubt(ErrorCode.INVALID_RECORD, straddles), effects)
+            why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
+            self._give_up_batch(pipe, batch, InDoubt(ErrorCode.INVALID_RECORD, why), effects)
         elif pipe.refusal is not None and not pipe.is_over(now_ms):
             pipe.in_flight.append(pipe.waiting.popleft())
             self._refuse(pipe, batch, *pipe.refusal, effects)
