@@ -81,6 +81,12 @@ class PartitionPipe:
         """Whether every batch in front of this waiting one is settled: then its answer is proof."""
         return self.waiting[0] is batch and all(other.place > batch.place for other in self.in_flight)
 
+    def is_behind_unsettled(self, batch: ProducerBatch) -> bool:
+        """Whether some batch in front of this one was sent, and nobody knows yet what became of it."""
+        return (bool(self.in_flight) and self.in_flight[0].place < batch.place) or (
+            bool(self.waiting) and self.waiting[0].attempts > 0 and self.waiting[0].place < batch.place
+        )
+
     def seal(self) -> None:
         """Close the batch that is being filled."""
         if self.filling is not None:

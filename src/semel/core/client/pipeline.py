@@ -430,7 +430,7 @@ class Pipeline:
         effects: Effects,
     ) -> None:
         pipe.taken_by_log(batch, now_ms)
-        if base_offset is not None:
+        if base_offset is not None and not pipe.is_behind_unsettled(batch):
             pipe.stored_end_offset = max(pipe.stored_end_offset, base_offset + batch.record_count)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
         if pipe.gap_at is not None:
