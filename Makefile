@@ -6,6 +6,9 @@ STAMP := $(VENV)/.ready
 
 .PHONY: setup check test demo bench lint format types contracts unit lock clean
 
+# Where it is set, each of a test run's hundreds of processes would compile every source it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Each with its output in one piece (make before 4.0 mixes it).
 ALL_AT_ONCE := --no-print-directory --jobs --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
