@@ -34,15 +34,15 @@ hypothesis.settings.load_profile("semel")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A JVM takes every core, and its peers give up on what a busy machine answers late.
-_ALONE = ("kafka", "spark", "zookeeper")
+# A JVM takes every core while it starts, and gigabytes: two of them side by side, no more.
+_JVM = ("kafka", "spark", "zookeeper")
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m alone` chooses
+@pytest.hookimpl(tryfirst=True)  # before `-m jvm` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if any(item.get_closest_marker(mark) for mark in _ALONE):
-            item.add_marker("alone")
+        if any(item.get_closest_marker(mark) for mark in _JVM):
+            item.add_marker("jvm")
 
 
 class _PartMissing(pytest.skip.Exception):

@@ -1,9 +1,9 @@
-"""Every test: the small ones side by side, then, one at a time, those that fill the machine by themselves.
+"""Every test: the small ones side by side, then those with a JVM two by two, then the rest one at a time.
 
     python tools/run_tests.py [pytest's options]
 
-The second half runs whatever the first one found. What failed in either, and what this machine could not run
-and why, stands once more at the end, above the one line that counts all.
+Each part runs whatever the ones before it found. What failed in any, and what this machine could not run and
+why, stands once more at the end, above the one line that counts all.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-PROCESSES: Final = 4  # more than two cores: small tests wait as long as they work
-HALVES: Final = (
-    ("-m", "not alone", "-n", str(PROCESSES), "--dist", "worksteal"),
+# More processes than two cores: small tests wait as long as they work. Of a JVM's start that is not so, of the
+# test behind it that is; and each process that needs Apache Kafka or Spark starts its own.
+SMALL_PROCESSES: Final = 4
+JVM_PROCESSES: Final = 2
+PARTS: Final = (
+    ("-m", "not jvm and not alone", "-n", str(SMALL_PROCESSES), "--dist", "worksteal"),
+    ("-m", "jvm and not alone", "-n", str(JVM_PROCESSES), "--dist", "worksteal"),
     ("-m", "alone"),
 )
 KINDS: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
@@ -28,16 +32,16 @@ def main() -> int:
     counts: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     exit_code = 0
-    for half in HALVES:
+    for part in PARTS:
         failed_before = counts["failed"]
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
-            command = [sys.executable, "-m", "pytest", *half, f"--junit-xml={report}", *sys.argv[1:]]
+            command = [sys.executable, "-m", "pytest", *part, f"--junit-xml={report}", *sys.argv[1:]]
             ended = subprocess.run(command, check=False).returncode
             if report.is_file():
                 add(report, counts, notes)
             if ended and counts["failed"] == failed_before:
-                notes[f"FAILED {' '.join(half)}: pytest ended with exit code {ended}"] += 1
+                notes[f"FAILED {' '.join(part)}: pytest ended with exit code {ended}"] += 1
                 counts["failed"] += 1
             exit_code = exit_code or ended
     sys.stdout.writelines(

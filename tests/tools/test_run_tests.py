@@ -1,4 +1,4 @@
-"""Both halves run, and one line at the end counts them together."""
+"""Every part runs, and one line at the end counts them together."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def test_passes(number): pass
 @pytest.mark.parametrize("number", range(2))
 def test_lacks_a_part(number): pytest.skip("no kcat on the PATH")
 """
+JVM = """
+import pytest
+
+@pytest.mark.jvm
+def test_starts_a_jvm(): pass
+"""
 ALONE = """
 import pytest
 
@@ -29,7 +35,7 @@ FAILS = "def test_fails(): assert False\n"
 
 
 def run(folder: Path, *options: str, **files: str) -> tuple[int, list[str]]:
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = alone\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    jvm\n    alone\n")
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     command = [sys.executable, str(SCRIPT), "-p", "no:cacheprovider", *options]
@@ -39,19 +45,19 @@ def run(folder: Path, *options: str, **files: str) -> tuple[int, list[str]]:
 
 @pytest.mark.slow
 def test_what_could_not_run_is_told_once_above_the_count(tmp_path: Path) -> None:
-    exit_code, lines = run(tmp_path, small=SMALL, alone=ALONE)
+    exit_code, lines = run(tmp_path, small=SMALL, jvm=JVM, alone=ALONE)
     assert exit_code == 0
-    assert lines[-2:] == ["no kcat on the PATH (2 tests)", "4 passed, 0 failed, 2 skipped"]
+    assert lines[-2:] == ["no kcat on the PATH (2 tests)", "5 passed, 0 failed, 2 skipped"]
 
 
 @pytest.mark.slow
-def test_a_failure_of_the_first_half_is_told_after_the_second(tmp_path: Path) -> None:
-    exit_code, lines = run(tmp_path, small=FAILS, alone=ALONE)
+def test_a_failure_of_the_first_part_is_told_after_the_last(tmp_path: Path) -> None:
+    exit_code, lines = run(tmp_path, small=FAILS, jvm=JVM, alone=ALONE)
     assert exit_code == 1
-    assert lines[-2:] == ["FAILED test_small::test_fails", "1 passed, 1 failed, 0 skipped"]
+    assert lines[-2:] == ["FAILED test_small::test_fails", "2 passed, 1 failed, 0 skipped"]
 
 
-def test_a_half_that_never_began_is_a_failure(tmp_path: Path) -> None:
+def test_a_part_that_never_began_is_a_failure(tmp_path: Path) -> None:
     exit_code, lines = run(tmp_path, "--no-such-option")
     assert exit_code != 0
-    assert lines[-2:] == ["FAILED -m alone: pytest ended with exit code 4", "0 passed, 2 failed, 0 skipped"]
+    assert lines[-2:] == ["FAILED -m alone: pytest ended with exit code 4", "0 passed, 3 failed, 0 skipped"]
