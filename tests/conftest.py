@@ -30,6 +30,10 @@ hypothesis.settings.register_profile("semel", deadline=None)
 hypothesis.settings.register_profile("loop", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("semel")
 
+# Spark's JVMs live for seconds here: the second compiler and a parallel collector would double what they take of
+# a processor. Every launcher of Java reads this, of drivers, of executors and of what a test starts by itself.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # A shell's background job ignores Ctrl-C, and so would every program that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -172,4 +172,8 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _without_kafka_options() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "JAVA_TOOL"))}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KAFKA_", "JAVA_TOOL", "JDK_JAVA"))
+    }
