@@ -19,11 +19,19 @@ from semel.types import TopicPartition
 FLIGHT = IdentityRule.of("flight", None)
 
 
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLog]:
+    with LocalLog(tmp_path_factory.mktemp("audited")) as log:
+        yield log
+
+
 @pytest.fixture
-def cluster(semel_server: LocalLog) -> Iterator[Cluster]:
-    with Cluster(semel_server.bootstrap) as cluster:
+def cluster(log: LocalLog) -> Iterator[Cluster]:
+    """Of a log whose topics ``in`` and ``out`` are new."""
+    with Cluster(log.bootstrap) as cluster:
         cluster.create_topics({"in": 2, "out": 2})
         yield cluster
+        cluster.delete_topics(["in", "out"])
 
 
 def write(cluster: Cluster, topic: str, partition: int, flights: list[int], **batch: int) -> None:

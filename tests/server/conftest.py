@@ -114,6 +114,14 @@ def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
     return start_server()
 
 
+@pytest.fixture(scope="module")
+def lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One for those of a module's tests that leave it as it was, but for topics with names of their own."""
+    server = ServerProcess(tmp_path_factory.mktemp("lasting") / "data")
+    yield server
+    server.kill()
+
+
 @pytest.fixture
 def frame_reader() -> Callable[[socket.socket], bytes]:
     return read_frame

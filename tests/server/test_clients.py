@@ -58,10 +58,11 @@ def consume(bootstrap: str, topic: str, count: int = COUNT, offset: int = 0) -> 
 
 @pytest.mark.parametrize("acks", ["all", "1"])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_librdkafka_writes_and_reads(server: Any, codec: str, acks: str) -> None:
+def test_librdkafka_writes_and_reads(lasting_server: Any, codec: str, acks: str) -> None:
+    bootstrap, topic = lasting_server.bootstrap, f"{codec}-{acks}"
     settings = {"compression.type": codec, "acks": acks}
-    assert produce(server.bootstrap, "t", **settings) == list(range(COUNT))
-    assert consume(server.bootstrap, "t") == [b"%d" % n for n in range(COUNT)]
+    assert produce(bootstrap, topic, **settings) == list(range(COUNT))
+    assert consume(bootstrap, topic) == [b"%d" % n for n in range(COUNT)]
 
 
 def test_librdkafka_with_no_acks_is_stored(server: Any) -> None:

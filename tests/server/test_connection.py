@@ -34,8 +34,8 @@ def ask_versions(connection: socket.socket, read: FrameReader, correlation_id: i
     return api_versions.decode_response(3, frame[4:]).ranges
 
 
-def test_what_is_advertised_is_what_is_served(server: Any, frame_reader: FrameReader) -> None:
-    with server.connect() as connection:
+def test_what_is_advertised_is_what_is_served(lasting_server: Any, frame_reader: FrameReader) -> None:
+    with lasting_server.connect() as connection:
         ranges = ask_versions(connection, frame_reader)
     assert ranges.keys() == {int(key) for key in SERVED}
     assert ranges[ApiKey.PRODUCE] == (0, 12)
@@ -43,9 +43,9 @@ def test_what_is_advertised_is_what_is_served(server: Any, frame_reader: FrameRe
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
-    server: Any, frame_reader: FrameReader
+    lasting_server: Any, frame_reader: FrameReader
 ) -> None:
-    with server.connect() as connection:
+    with lasting_server.connect() as connection:
         connection.sendall(struct.pack(">ihhih", 10, 18, 99, 7, -1))
         frame = frame_reader(connection)
         assert frame[:4] == struct.pack(">i", 7)
@@ -69,14 +69,14 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
     ],
 )
 def test_garbage_costs_its_sender_the_connection_and_nobody_else(
-    server: Any, frame_reader: FrameReader, garbage: bytes
+    lasting_server: Any, frame_reader: FrameReader, garbage: bytes
 ) -> None:
-    with server.connect() as other, server.connect() as hostile:
+    with lasting_server.connect() as other, lasting_server.connect() as hostile:
         ask_versions(other, frame_reader)
         hostile.sendall(garbage)
         assert frame_reader(hostile) == b""
         ask_versions(other, frame_reader, 2)
-    assert "Traceback" not in server.log
+    assert "Traceback" not in lasting_server.log
 
 
 def test_half_a_frame_is_closed_in_time(start_server: Any, frame_reader: FrameReader) -> None:
@@ -105,9 +105,9 @@ def test_connections_are_bounded(start_server: Any, frame_reader: FrameReader) -
         ask_versions(first, frame_reader)
 
 
-def test_a_frame_byte_by_byte_is_understood(server: Any, frame_reader: FrameReader) -> None:
+def test_a_frame_byte_by_byte_is_understood(lasting_server: Any, frame_reader: FrameReader) -> None:
     body = bytes(api_versions.encode_request(3, "test", "1"))
-    with server.connect() as connection:
+    with lasting_server.connect() as connection:
         for byte in request(ApiKey.API_VERSIONS, 3, 5, body):
             connection.send(bytes([byte]))
         assert frame_reader(connection)[:4] == struct.pack(">i", 5)
