@@ -11,7 +11,7 @@ from semel.cli.main import run
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.timeout(170)  # two Spark drivers: half a minute when the machine is free, and it may not be
+@pytest.mark.timeout(300)  # two Spark drivers: half a minute when the machine is free, and it may not be
 def test_no_kill_loses_or_doubles_a_flight(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.html"
     arguments = ["--rows", "60000", "--report", str(report), "--dir", str(tmp_path / "demo")]

@@ -13,7 +13,7 @@ import pytest
 
 from semel.types import TopicPartition
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.loops]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.loops, pytest.mark.timeout(300)]
 
 DRIVER = Path(__file__).with_name("copying_driver.py")
 # Each row is larger than a twentieth of the buffers between Spark and its Python workers, so that rows reach
