@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.core.producer_state.entry import ProducerEntry as Entry
 from semel.core.producer_state.row import ROW_BYTES, Row, encode_row, id_of, put_batch
-from semel.core.producer_state.slab import SLAB_BYTES, Place, SlabMap, rows_in
-from semel.core.producer_state.slot_index import CELLS_MAX, NO_SLOT, SLAB_ROWS, SlotIndex
+from semel.core.producer_state.slab import SLAB_BYTES, SlabMap, rows_in
+from semel.core.producer_state.slot_index import CELLS_MAX, PLACE_BYTES, SLAB_ROWS, Place, SlotIndex
 
 LEASED = 1 << 62
 firsts = st.sampled_from([0, 3, 200, 2000, LEASED, LEASED + 100])
@@ -138,11 +136,20 @@ def test_memory_follows_the_number_of_ids_down() -> None:
 def test_an_index_filled_at_once_is_one_that_grew() -> None:
     for count in (0, 1, 256, 257, 700, 5000, 20_000):
         ids = [LEASED + 17 * n for n in range(count)]
-        data = b"".join(encode_row(producer_id, Entry()) for producer_id in ids)
-        filled = SlotIndex([data[at : at + SLAB_BYTES] for at in range(0, len(data), SLAB_BYTES)])
+        no_time = bytes(PLACE_BYTES - ROW_BYTES)
+        data = b"".join(encode_row(producer_id, Entry()) + no_time for producer_id in ids)
+        slabs = [bytearray(data[at : at + SLAB_BYTES]) for at in range(0, len(data), SLAB_BYTES)]
+        filled = SlotIndex(slabs)
         filled.fill(count)
-        assert array("i", map(filled.find, ids)) == array("i", range(count))
-        assert filled.find(LEASED + 1) == NO_SLOT
+        for slot, place in enumerate(map(filled.find, ids)):
+            assert place is not None
+            slab, at, its_slot = place
+            assert (slab is slabs[slot // SLAB_ROWS], at, its_slot) == (
+                True,
+                slot % SLAB_ROWS * PLACE_BYTES,
+                slot,
+            )
+        assert filled.find(LEASED + 1) is None
 
 
 def test_an_index_is_swept_of_what_was_removed() -> None:

@@ -18,9 +18,9 @@ import crc32c
 from semel.core.producer_state.entry import WINDOW_BATCHES_MAX
 from semel.core.producer_state.row import HEAD, ROW_BYTES, SPAN, WINDOW_AT, Row
 from semel.core.producer_state.slab import rows_in
-from semel.core.producer_state.slot_index import SLAB_ROWS
+from semel.core.producer_state.slot_index import FEW_ROWS, PLACE_BYTES, SLAB_ROWS
 
-FEW_BYTES: Final = 256 * ROW_BYTES
+FEW_BYTES: Final = FEW_ROWS * ROW_BYTES
 _PIECE_BYTES: Final = 4096 * ROW_BYTES
 _SPANS: Final = [("base_offset", ">i8"), ("base_sequence", ">i4"), ("last_offset_delta", ">i4")]
 _ROWS: Final = [
@@ -63,6 +63,14 @@ def table_of(rows: Row | memoryview) -> Any:
     return np.frombuffer(rows, _row_type())
 
 
+def _rows_of(slab: Row) -> Any:
+    """The rows in a slab, without what stands between them."""
+    import numpy as np
+
+    in_place = np.dtype({"names": ["row"], "formats": [_row_type()], "offsets": [0], "itemsize": PLACE_BYTES})
+    return np.frombuffer(slab, in_place)["row"]
+
+
 @cache
 def _row_type() -> Any:
     import numpy as np
@@ -81,11 +89,11 @@ def put_in_order(slabs: Sequence[Row], into: memoryview) -> None:
     slots = [slice(n * SLAB_ROWS, (n + 1) * SLAB_ROWS) for n in range(len(slabs))]
     ids = np.empty(len(ordered), np.int64)
     for its_slots, slab in zip(slots, slabs, strict=True):
-        ids[its_slots] = table_of(slab)["producer_id"]
+        ids[its_slots] = _rows_of(slab)["producer_id"]
     place = np.empty(len(ids), np.int64)
     place[np.argsort(ids)] = np.arange(len(ids))
     for its_slots, slab in zip(slots, slabs, strict=True):  # right to their places: no second copy is made
-        ordered[place[its_slots]] = np.frombuffer(slab, ordered.dtype)
+        ordered[place[its_slots]] = _rows_of(slab).view(ordered.dtype)
 
 
 def are_canonical(rows: memoryview) -> bool:

@@ -3,6 +3,8 @@
 Invariants:
 - Rows are dense: slots 0 to ``len - 1``, in slabs of 4096. A new row goes behind the last; where one is removed,
   the last takes its place. So memory follows the number of ids, up and down, and no free slots are kept.
+- Behind each row stands the time of its last append (int64, big-endian). It is no part of the row, but what an
+  append needs lies together: among a million rows every other place that is looked at is one more wait for memory.
 - A slab that a snapshot holds never changes: whoever would write into it puts a copy in its place. Freezing
   costs a list of references, whatever the number of ids, and each slab is copied at most once for it.
 
@@ -11,19 +13,25 @@ One thread uses the map; frozen slabs are for any thread.
 
 from __future__ import annotations
 
-from array import array
+import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from semel.core.producer_state.row import ROW_BYTES, Row, id_of, new_row
-from semel.core.producer_state.slot_index import NO_SLOT, SLAB_ROWS, SLAB_SHIFT, SlotIndex
+from semel.core.producer_state.slot_index import (
+    FEW_ROWS,
+    PLACE_BYTES,
+    SLAB_ROWS,
+    SLAB_SHIFT,
+    Place,
+    SlotIndex,
+)
 from semel.types import LEASED_IDS_FROM, is_leased
 
-Place: TypeAlias = tuple[bytearray, int, int]  # a slab, where in it a row begins, and the row's slot
-
-SLAB_BYTES: Final = SLAB_ROWS * ROW_BYTES
+SLAB_BYTES: Final = SLAB_ROWS * PLACE_BYTES
 _IN_SLAB: Final = SLAB_ROWS - 1
-_RECENT_MAX: Final = 128
+_TIME: Final = struct.Struct(">q")
+_NO_ID: Final = -1  # nobody's: it is never looked for
 _LEASED_FROM_BYTE: Final = LEASED_IDS_FROM >> 56
 
 
@@ -31,32 +39,33 @@ class SlabMap:
     """Rows by producer id, each with the time of its last append."""
 
     __slots__ = (
+        "_found",
+        "_found_id",
         "_index",
         "_is_shared",
-        "_last_append_ms",
-        "_recent",
         "_slabs",
     )
 
     def __init__(self) -> None:
         self._slabs: list[bytearray] = []  # all of them full but the last
         self._is_shared = bytearray()  # by slab: whether a snapshot may hold it
-        self._last_append_ms = array("q")  # by slot
         self._index = SlotIndex(self._slabs)
-        self._recent: dict[int, Place] = {}  # a few of those that were asked for; the index takes longer
+        self._found_id = _NO_ID  # what was looked for last: an append asks more than once
+        self._found: Place | None = None
 
     @classmethod
     def load(cls, rows: memoryview, now_ms: int) -> SlabMap:
         """The map of ``rows``, no two of which have the same id."""
         made = cls()
-        made._slabs += [bytearray(rows[at : at + SLAB_BYTES]) for at in range(0, len(rows), SLAB_BYTES)]
+        step = SLAB_ROWS * ROW_BYTES
+        made._slabs += [_slab_of(rows[at : at + step], now_ms) for at in range(0, len(rows), step)]
         made._is_shared = bytearray(len(made._slabs))
-        made._last_append_ms = array("q", [now_ms]) * (len(rows) // ROW_BYTES)
         made._index.fill(len(made))
         return made
 
     def __len__(self) -> int:
-        return len(self._last_append_ms)
+        slabs = self._slabs
+        return (len(slabs) - 1) * SLAB_ROWS + len(slabs[-1]) // PLACE_BYTES if slabs else 0
 
     def __iter__(self) -> Iterator[Row]:
         """Every row, in the order of slots."""
@@ -64,60 +73,66 @@ class SlabMap:
 
     def find(self, producer_id: int) -> Place | None:
         """Where the id's row lies, to be read before anything else is done with the map."""
-        place = self._recent.get(producer_id)
-        if place is not None:
-            return place
-        slot = self._index.find(producer_id)
-        return None if slot == NO_SLOT else self._remember(producer_id, slot)
+        if producer_id == self._found_id:
+            return self._found
+        place = self._index.find(producer_id)
+        self._found_id, self._found = producer_id, place
+        return place
 
     def touch(self, producer_id: int, now_ms: int) -> Place | None:
         """Likewise, but to be written, for an append."""
         place = self.find(producer_id)
         if place is None:
             return None
-        slot = place[2]
-        self._last_append_ms[slot] = now_ms
-        if not self._is_shared[slot >> SLAB_SHIFT]:
-            return place
-        self._own(slot >> SLAB_SHIFT)
-        return self._remember(producer_id, slot)
+        slab, at, slot = place
+        if self._is_shared[slot >> SLAB_SHIFT]:
+            slab = self._own(slot >> SLAB_SHIFT)
+            place = self._found = slab, at, slot
+            self._found_id = producer_id
+        _TIME.pack_into(slab, at + ROW_BYTES, now_ms)
+        return place
 
     def add(self, producer_id: int, now_ms: int) -> Place:
         """A new row, to be written, for an id that is not known."""
         slot = self._append(new_row(producer_id), now_ms)
         self._index.add(producer_id, slot)
-        return self._remember(producer_id, slot)
+        place = self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES, slot
+        self._found_id, self._found = producer_id, place
+        return place
 
     def put_back(self, producer_id: int, row: Row) -> None:
         """An earlier row of an id that is known; the time of its last append stays."""
-        slot = self._index.find(producer_id)
-        self._write(slot, row)
+        place = self.find(producer_id)
+        assert place is not None, "an id that is not known"
+        _, at, slot = place
+        self._own(slot >> SLAB_SHIFT)[at : at + ROW_BYTES] = row
 
     def remove(self, producer_id: int) -> None:
         """Forget an id, if it is known."""
-        slot = self._index.find(producer_id)
-        if slot != NO_SLOT:
-            self._remove(producer_id, slot)
+        place = self.find(producer_id)
+        if place is not None:
+            self._remove(producer_id, place[2])
 
     def leased_ids(self) -> Iterator[int]:
         """A look at each row's first byte tells: leased ids are those from 2^62 on."""
         for slab in self._slabs:
-            for n, first_byte in enumerate(slab[::ROW_BYTES]):
+            for n, first_byte in enumerate(slab[::PLACE_BYTES]):
                 if first_byte >= _LEASED_FROM_BYTE:
-                    yield id_of(slab, n * ROW_BYTES)
+                    yield id_of(slab, n * PLACE_BYTES)
 
     def sweep(self, before_ms: int, leases_expired_below: int, from_slot: int, to_slot: int) -> int:
         """Forget, in these slots, leased ids below that number, and others last appended before ``before_ms``.
 
         How many it were.
         """
-        times = self._last_append_ms
         swept = 0
-        for slot in range(min(to_slot, len(times)) - 1, from_slot - 1, -1):
-            producer_id = id_of(self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES)
-            is_over = (
-                producer_id < leases_expired_below if is_leased(producer_id) else times[slot] < before_ms
-            )
+        for slot in range(min(to_slot, len(self)) - 1, from_slot - 1, -1):
+            slab, at = self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES
+            producer_id = id_of(slab, at)
+            if is_leased(producer_id):
+                is_over = producer_id < leases_expired_below
+            else:
+                is_over = _TIME.unpack_from(slab, at + ROW_BYTES)[0] < before_ms
             if is_over:
                 self._remove(producer_id, slot)
                 swept += 1
@@ -128,66 +143,69 @@ class SlabMap:
         self._is_shared = bytearray(b"\1") * len(self._slabs)
         return tuple(self._slabs)
 
-    def _remember(self, producer_id: int, slot: int) -> Place:
-        if len(self._recent) == _RECENT_MAX:
-            self._recent.clear()
-        place = self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES, slot
-        self._recent[producer_id] = place
-        return place
-
-    def _row(self, slot: int) -> Row:
-        at = (slot & _IN_SLAB) * ROW_BYTES
-        return self._slabs[slot >> SLAB_SHIFT][at : at + ROW_BYTES]
-
-    def _write(self, slot: int, row: Row) -> None:
-        at = (slot & _IN_SLAB) * ROW_BYTES
-        self._own(slot >> SLAB_SHIFT)[at : at + ROW_BYTES] = row
+    def _forget_found(self) -> None:
+        """Slabs or slots change."""
+        self._found_id, self._found = _NO_ID, None
 
     def _own(self, number: int) -> bytearray:
         """The slab, to write into."""
         if self._is_shared[number]:
             self._slabs[number] = self._slabs[number][:]
             self._is_shared[number] = 0
-            self._recent.clear()
+            self._forget_found()
         return self._slabs[number]
 
     def _append(self, row: Row, now_ms: int) -> int:
-        slot = len(self._last_append_ms)
+        slot = len(self)
         number = slot >> SLAB_SHIFT
         if number == len(self._slabs):
             self._slabs.append(bytearray())
             self._is_shared.append(0)
         slab = self._own(number)
-        slab += row
+        slab += row + _TIME.pack(now_ms)
         if len(slab) == SLAB_BYTES:
             self._slabs[number] = slab[:]  # without the room that it had to grow
-            self._recent.clear()
-        self._last_append_ms.append(now_ms)
+            self._forget_found()
         return slot
 
     def _remove(self, producer_id: int, slot: int) -> None:
-        last_slot = len(self._last_append_ms) - 1
+        last_slot = len(self) - 1
         self._index.remove(producer_id, slot)
         if slot != last_slot:
-            row = self._row(last_slot)
-            self._index.move(id_of(row), last_slot, slot)
-            self._write(slot, row)
-            self._last_append_ms[slot] = self._last_append_ms[last_slot]
-        self._last_append_ms.pop()
+            last = self._slabs[-1][-PLACE_BYTES:]
+            self._index.move(id_of(last), last_slot, slot)
+            at = (slot & _IN_SLAB) * PLACE_BYTES
+            self._own(slot >> SLAB_SHIFT)[at : at + PLACE_BYTES] = last
         slab = self._own(last_slot >> SLAB_SHIFT)
-        del slab[-ROW_BYTES:]
+        del slab[-PLACE_BYTES:]
         if not slab:
             self._slabs.pop()
             self._is_shared.pop()
         if not self._slabs:
             self._index = SlotIndex(self._slabs)
-        self._recent.clear()
+        self._forget_found()
+
+
+def _slab_of(rows: memoryview, now_ms: int) -> bytearray:
+    """Rows that were all appended to now."""
+    time = _TIME.pack(now_ms)
+    if len(rows) <= FEW_ROWS * ROW_BYTES:
+        return bytearray().join(
+            part for at in range(0, len(rows), ROW_BYTES) for part in (rows[at : at + ROW_BYTES], time)
+        )
+    import numpy as np
+
+    slab = bytearray(len(rows) // ROW_BYTES * PLACE_BYTES)
+    table = np.frombuffer(slab, np.uint8).reshape(-1, PLACE_BYTES)
+    table[:, :ROW_BYTES] = np.frombuffer(rows, np.uint8).reshape(-1, ROW_BYTES)
+    table[:, ROW_BYTES:] = np.frombuffer(time, np.uint8)
+    return slab
 
 
 def rows_in(slabs: Iterable[Row]) -> Iterator[Row]:
     """The rows of some slabs, one after the other."""
-    return (slab[at : at + ROW_BYTES] for slab in slabs for at in range(0, len(slab), ROW_BYTES))
+    return (slab[at : at + ROW_BYTES] for slab in slabs for at in range(0, len(slab), PLACE_BYTES))
 
 
 def count_rows(slabs: Sequence[Row]) -> int:
-    return sum(map(len, slabs)) // ROW_BYTES
+    return sum(map(len, slabs)) // PLACE_BYTES

@@ -15,20 +15,23 @@ import struct
 from array import array
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
-from semel.core.producer_state.row import ROW_BYTES, Row
+from semel.core.producer_state.row import ROW_BYTES
+
+Place: TypeAlias = tuple[bytearray, int, int]  # a slab, where in it a row begins, and the row's slot
 
 NO_SLOT: Final = -1
 SLAB_SHIFT: Final = 12
 SLAB_ROWS: Final = 1 << SLAB_SHIFT
+PLACE_BYTES: Final = ROW_BYTES + 8  # of a row in a slab: the time of its last append stands behind it
 _IN_SLAB: Final = SLAB_ROWS - 1
 
 _GONE: Final = -2  # a cell whose id was removed; a search goes on behind it
-_CELLS_MIN: Final = 8
-CELLS_MAX: Final = 4096  # of a shard: it is split within a millisecond or two
-_FEW: Final = 256  # ids, added one by one
-_CELL_HASH_SHIFT: Final = 24  # the bits below choose the shard
+# A shard has 2^n - 1 cells: a remainder by an odd number has nothing to do with the lowest bits, which choose it.
+_CELLS_MIN: Final = 7
+CELLS_MAX: Final = 4095  # it is split within a millisecond or two
+FEW_ROWS: Final = 256  # that are handled one by one, without numpy
 _DEPTH_MAX: Final = 20
 
 _ID: Final = struct.Struct(">q")
@@ -48,17 +51,21 @@ class _Shard:
 
     @property
     def is_full(self) -> bool:
-        return 3 * self.used >= 2 * len(self.cells)
+        return 5 * self.used >= 2 * len(self.cells)
 
     def insert(self, hashed: int, slot: int) -> None:
         """Where there is room, and the id is not in it."""
         cells = self.cells
-        last = len(cells) - 1
-        at = hashed >> _CELL_HASH_SHIFT & last
+        at = first_cell(hashed, len(cells))
         while cells[at] != NO_SLOT:
-            at = at + 1 & last
+            at += 1
         cells[at] = slot
         self.used += 1
+
+
+def first_cell(hashed: int, cells: int) -> int:
+    """Where a search begins, counted from the end: one that goes over the end goes on at 0, as -1 + 1 is 0."""
+    return hashed % cells - cells
 
 
 class SlotIndex:
@@ -66,26 +73,25 @@ class SlotIndex:
 
     __slots__ = ("_directory", "_mask", "_slabs")
 
-    def __init__(self, slabs: Sequence[Row]) -> None:
+    def __init__(self, slabs: Sequence[bytearray]) -> None:
         self._slabs = slabs
         self._directory = [_Shard(0, _CELLS_MIN)]
         self._mask = 0
 
-    def find(self, producer_id: int) -> int:
-        """The id's slot, or ``NO_SLOT``."""
+    def find(self, producer_id: int) -> Place | None:
+        """Where the id's row lies."""
         hashed = hash(_key(producer_id))
         cells = self._directory[hashed & self._mask].cells
-        last = len(cells) - 1
-        at = hashed >> _CELL_HASH_SHIFT & last
+        count = len(cells)
+        at = hashed % count - count  # :func:`first_cell`, whose call would cost as much again
         slabs = self._slabs
         while (slot := cells[at]) != NO_SLOT:
-            if (
-                slot != _GONE
-                and _id_at(slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES)[0] == producer_id
-            ):
-                return slot
-            at = at + 1 & last
-        return NO_SLOT
+            if slot != _GONE:
+                slab, row_at = slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES
+                if _id_at(slab, row_at)[0] == producer_id:
+                    return slab, row_at, slot
+            at += 1
+        return None
 
     def add(self, producer_id: int, slot: int) -> None:
         """An id that is not in it."""
@@ -96,20 +102,21 @@ class SlotIndex:
 
     def fill(self, count: int) -> None:
         """Add the ids in slots 0 to ``count - 1`` to an empty index, which is quicker for all at once."""
-        if count <= _FEW:
+        if count <= FEW_ROWS:
             for slot in range(count):
                 self.add(self._id_in(slot), slot)
             return
         import numpy as np  # here: a server that knows few producers starts without it
 
-        columns = ROW_BYTES // _ID.size  # of which the id is the first
+        columns = PLACE_BYTES // _ID.size  # of which the id is the first
         ids = b"".join(np.frombuffer(slab, ">i8")[::columns].tobytes() for slab in self._slabs)
         hashes = np.fromiter(map(hash, chain.from_iterable(struct.iter_unpack("8s", ids))), np.int64, count)
-        cells = min(CELLS_MAX, 1 << (2 * count - 1).bit_length())
-        depth = max(0, (2 * count - 1) // cells).bit_length()  # so that shards are at most half full
+        wanted_cells = 3 * count  # so that shards are at most a third full
+        cells = min(CELLS_MAX, (1 << wanted_cells.bit_length()) - 1)
+        depth = max(0, (wanted_cells - 1) // cells).bit_length()
         shards = [_Shard(depth, 0) for _ in range(1 << depth)]
         shard_of = hashes & (len(shards) - 1)
-        home = hashes >> _CELL_HASH_SHIFT & (cells - 1)
+        home = hashes % cells
         # Linear probing of all shards at once: in the order of their homes, each takes its own cell or the one
         # behind its predecessor. Who would have to go round the end of a shard comes after all the others.
         wanted = shard_of * 2 * cells + home
@@ -137,20 +144,19 @@ class SlotIndex:
     def _replace(self, producer_id: int, slot: int, by: int) -> None:
         hashed = hash(_key(producer_id))
         cells = self._directory[hashed & self._mask].cells
-        last = len(cells) - 1
-        at = hashed >> _CELL_HASH_SHIFT & last
+        at = first_cell(hashed, len(cells))
         while cells[at] != slot:
-            at = at + 1 & last
+            at += 1
         cells[at] = by
 
     def _make_room(self, shard: _Shard, hashed: int) -> None:
         """Sweep a full shard, make it larger or split it: by how much of it is alive."""
         slots = [slot for slot in shard.cells if slot >= 0]
         cells = len(shard.cells)
-        if 3 * len(slots) < cells:
+        if 5 * len(slots) < cells:
             self._refill(slots, shard, shard, cells)
         elif cells < CELLS_MAX or shard.depth == _DEPTH_MAX:
-            self._refill(slots, shard, shard, 2 * cells)
+            self._refill(slots, shard, shard, 2 * cells + 1)
         else:
             self._split(shard, slots, hashed)
 
@@ -175,5 +181,5 @@ class SlotIndex:
             (other if hashed & bit else shard).insert(hashed, slot)
 
     def _id_in(self, slot: int) -> int:
-        (producer_id,) = _id_at(self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * ROW_BYTES)
+        (producer_id,) = _id_at(self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES)
         return int(producer_id)
