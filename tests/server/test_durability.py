@@ -10,20 +10,22 @@ from threading import Condition, Event
 
 import pytest
 
+from semel.core.log.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.durability import GroupCommit
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFile, OsFileSystem
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
-from semel.types import TopicPartition
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
 NOW_MS = 1_000_000
 LONG_S = 20.0
 
 
 class Disk(OsFileSystem):
-    """The real file system; a partition's syncs wait while it is held."""
+    """The real file system; a partition's syncs wait while it is held, and so do its snapshots."""
 
     def __init__(self) -> None:
         self.held: dict[str, Event] = {}
@@ -33,13 +35,16 @@ class Disk(OsFileSystem):
 
     def open(self, path: Path, *, create: bool = False) -> OsFile:
         file = super().open(path, create=create)
-        if path.suffix != ".log":
+        name = path.parent.name
+        if SNAPSHOT_SUFFIX in path.suffixes:
+            name += SNAPSHOT_SUFFIX
+        elif path.suffix != LOG_SUFFIX:
             return file
-        return SlowFile(file, self, path.parent.name)  # type: ignore[return-value]
+        return SlowFile(file, self, name)  # type: ignore[return-value]
 
-    def hold(self, partition: Partition) -> Event:
-        self.held[str(partition.name)] = Event()
-        return self.held[str(partition.name)]
+    def hold(self, partition: Partition, suffix: str = "") -> Event:
+        gate = self.held[f"{partition.name}{suffix}"] = Event()
+        return gate
 
 
 class SlowFile:
@@ -74,8 +79,15 @@ def partitions(tmp_path: Path, disk: Disk) -> Iterator[list[Partition]]:
     storage.close(now_ms=NOW_MS)
 
 
-def append(partition: Partition) -> int:
-    batch = encode_batch([Record(0, NOW_MS, b"k", b"v")])
+def append(partition: Partition, producer_id: int = NO_PRODUCER_ID) -> int:
+    is_idempotent = producer_id != NO_PRODUCER_ID
+    epoch, sequence = (0, 0) if is_idempotent else (NO_PRODUCER_EPOCH, NO_SEQUENCE)
+    batch = encode_batch(
+        [Record(0, NOW_MS, b"k", b"v")],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
     return partition.append(memoryview(batch), [decode_header(batch)], NOW_MS).sync_offset
 
 
@@ -98,10 +110,12 @@ class Told:
                 await self._changed.wait()
 
 
-async def begun(disk: Disk, partition: Partition, count: int) -> None:
+async def begun(disk: Disk, partition: Partition, count: int, suffix: str = "") -> None:
     def wait() -> None:
         with disk.began:
-            assert disk.began.wait_for(lambda: disk.begun.get(str(partition.name), 0) >= count, LONG_S)
+            assert disk.began.wait_for(
+                lambda: disk.begun.get(f"{partition.name}{suffix}", 0) >= count, LONG_S
+            )
 
     await asyncio.to_thread(wait)
 
@@ -169,6 +183,30 @@ def test_more_partitions_than_threads(partitions: list[Partition]) -> None:
         await told.until("all")
         assert [partition.high_watermark for partition in partitions] == ends
         group.close()
+
+    asyncio.run(run())
+
+
+def test_nobody_waits_for_a_large_snapshot(disk: Disk, partitions: list[Partition]) -> None:
+    async def run() -> None:
+        told, partition = Told(), partitions[0]
+        group = group_commit(told)
+        for producer_id in range(FEW_ROWS + 1):
+            append(partition, producer_id)
+        partition.roll(NOW_MS)
+        gate = disk.hold(partition, SNAPSHOT_SUFFIX)
+        group.request([partition], lambda: told("full"))
+        await told.until("full")
+        await begun(disk, partition, 1, SNAPSHOT_SUFFIX)
+        end = append(partition)
+        group.request([partition], lambda: told("next"))
+        await told.until("next")
+        assert partition.high_watermark == end
+        assert partition.owes_snapshot
+        gate.set()
+        await group.drain()
+        await asyncio.to_thread(group.close)
+        assert not partition.owes_snapshot
 
     asyncio.run(run())
 

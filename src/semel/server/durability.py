@@ -6,6 +6,8 @@ Invariants
 - A sync that failed leaves its partition offline (the storage's rule: the page cache can no longer be
   trusted); who waited for it is told like everybody else and finds that out from the partition.
 - The loop never blocks on a disk: syncs run in a few threads, one partition each.
+- Nobody waits for a large producer snapshot: one more thread writes those, after the sync that they need, and
+  partitions are synced meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Final, Protocol
 
 from semel.types import TopicPartition
@@ -32,8 +34,14 @@ class Syncable(Protocol):
     @property
     def name(self) -> TopicPartition: ...
 
+    @property
+    def owes_snapshot(self) -> bool: ...
+
     def sync(self) -> None:
         """Make durable what was appended before the call; on failure the partition goes offline."""
+
+    def write_snapshot(self) -> None:
+        """Write the snapshot that it owes. Syncs may go on meanwhile."""
 
 
 class _Waiter:
@@ -79,6 +87,7 @@ class GroupCommit:
         # A pool of futures would cost more than the syncs of small appends do.
         self._threads: list[Thread] = []
         self._to_sync: SimpleQueue[_Line | None] = SimpleQueue()
+        self._snapshots = _Snapshots()
         self._synced: deque[_Line] = deque()
         self._will_tell = False
 
@@ -112,6 +121,7 @@ class GroupCommit:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+        self._snapshots.close()
 
     def _start_soon(self, line: _Line) -> None:
         """Not at once: what else arrives in this turn of the loop joins the sync."""
@@ -140,6 +150,8 @@ class GroupCommit:
                 log.exception("syncing %s failed", line.partition.name)
             line.seconds = time.perf_counter() - began_s
             self._synced.append(line)
+            if line.partition.owes_snapshot:
+                self._snapshots.write_soon(line.partition)
             if not self._will_tell:  # one call for all that end before it runs
                 self._will_tell = True
                 self._loop.call_soon_threadsafe(self._end)
@@ -165,6 +177,42 @@ class GroupCommit:
             _tell(waiter)
         if not self._lines:
             self._idle.set()
+
+
+class _Snapshots:
+    """Writes the large snapshots, one after the other, in a thread that begins with the first."""
+
+    def __init__(self) -> None:
+        self._due: SimpleQueue[Syncable | None] = SimpleQueue()
+        self._waiting: set[Syncable] = set()
+        self._begin = Lock()
+        self._thread: Thread | None = None
+
+    def write_soon(self, partition: Syncable) -> None:
+        """In any thread."""
+        with self._begin:
+            if partition in self._waiting:
+                return
+            self._waiting.add(partition)
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="semel-snapshots", daemon=True)
+                self._thread.start()
+        self._due.put(partition)
+
+    def close(self) -> None:
+        """Once those are written that are due."""
+        if self._thread is not None:
+            self._due.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _work(self) -> None:
+        while (partition := self._due.get()) is not None:
+            self._waiting.discard(partition)  # before the work: what becomes due meanwhile comes again
+            try:
+                partition.write_snapshot()
+            except Exception:
+                log.exception("the producer snapshot of %s failed", partition.name)
 
 
 def _tell(waiter: _Waiter) -> None:

@@ -1,4 +1,4 @@
-"""A snapshot is taken when a segment is full, and written when the disk is next synced."""
+"""A snapshot is taken when a segment is full, and written when the disk is next synced; a large one after that."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from semel.core.log.names import KAFKA_SNAPSHOT_SUFFIX, file_name
 from semel.core.producer_state.kafka_snapshot import decode_kafka_snapshot
+from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.core.producer_state.state import ProducerState
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFileSystem
@@ -33,7 +34,11 @@ def test_a_snapshot_is_of_the_time_when_it_was_taken(
     partition.roll(NOW_MS)
     append(2)
     append(3)
+    assert not partition.owes_snapshot, "its batches are not synced"
     partition.sync()
+    assert partition.owes_snapshot == (producers > FEW_ROWS)
+    partition.write_snapshot()
+    assert not partition.owes_snapshot
 
     snapshots = SnapshotFiles(OsFileSystem(), storage.data_dir / "t-0")
     state = snapshots.load_newest(now_ms=NOW_MS)

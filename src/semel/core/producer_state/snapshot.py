@@ -19,7 +19,6 @@ from typing import Final
 from semel.core.producer_state.entry import WINDOW_BATCHES_MAX, BatchSpan, ProducerEntry
 from semel.core.producer_state.row import ROW_BYTES
 from semel.core.producer_state.rows import are_canonical, checksum, put_in_order, room_for
-from semel.core.producer_state.slab import count_rows
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.sequence import SEQUENCE_MAX, advance
 
@@ -42,7 +41,7 @@ class CorruptSnapshot:
 
 def encode_snapshot(frozen: FrozenProducers) -> memoryview:
     """The state as bytes."""
-    count = count_rows(frozen.slabs)
+    count = len(frozen)
     data = room_for(_HEAD.size + count * ROW_BYTES)
     _HEAD.pack_into(data, 0, _MAGIC, FORMAT_VERSION, 0, frozen.end_offset, count)
     put_in_order(frozen.slabs, rows_of(data))

@@ -25,7 +25,7 @@ from semel.core.producer_state.row import (
     put_batch,
     put_marker,
 )
-from semel.core.producer_state.slab import SlabMap, rows_in
+from semel.core.producer_state.slab import SlabMap, count_rows, rows_in
 from semel.core.producer_state.verdict import APPEND, Verdict, is_next, judge
 from semel.record.batch import BatchHeader
 from semel.sequence import advance
@@ -42,6 +42,9 @@ class FrozenProducers:
     def __init__(self, slabs: Sequence[Row], end_offset: int) -> None:
         self.slabs = slabs
         self.end_offset = end_offset
+
+    def __len__(self) -> int:
+        return count_rows(self.slabs)
 
     def __iter__(self) -> Iterator[tuple[int, ProducerEntry]]:
         return ((id_of(row), decode_row(row)) for row in rows_in(self.slabs))

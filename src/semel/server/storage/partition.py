@@ -8,8 +8,9 @@ Invariants:
 - A failed sync, or a write that could not be taken back, takes the partition offline until it is opened anew.
   It is never tried again: the pages of a failed sync look clean and are lost.
 
-One thread appends and reads (the event loop); others may be in :meth:`Partition.sync` at the same time, and
-one may do the work that a trim puts aside (:mod:`semel.server.storage.aside`).
+One thread appends and reads (the event loop); others may be in :meth:`Partition.sync` and
+:meth:`Partition.write_snapshot` at the same time, and one may do the work that a trim puts aside
+(:mod:`semel.server.storage.aside`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.core.producer_state.verdict import (
     APPEND,
@@ -114,6 +116,7 @@ class Partition:
         self._leases = leases
         self._snapshots = SnapshotFiles(file_system, self._folder)
         self._sync_lock = Lock()
+        self._snapshot_lock = Lock()  # taken before the other where both are
         self._snapshot_due: FrozenProducers | None = None
         self._folder_dirty = True  # its names, or some of them, may not be durable yet
         self._offline_reason: str | None = None
@@ -372,6 +375,29 @@ class Partition:
         with self._sync_lock:
             self._sync()
 
+    @property
+    def owes_snapshot(self) -> bool:
+        """Whether a large snapshot is due that may be written now."""
+        return self._owed_snapshot() is not None
+
+    def write_snapshot(self) -> None:
+        """Write what is due and takes too long for a sync, while others append, sync and are told."""
+        with self._snapshot_lock:
+            owed = self._owed_snapshot()
+            if owed is not None and self._segments:
+                self._write_snapshot(owed)
+
+    def _owed_snapshot(self) -> FrozenProducers | None:
+        """It must not know more than what is synced; a sync writes the small ones itself."""
+        due = self._snapshot_due
+        if due is None or len(due) <= FEW_ROWS or due.end_offset > self._synced.offset:
+            return None
+        return due
+
+    def _sync_with_snapshot(self) -> None:
+        self.sync()
+        self.write_snapshot()
+
     def _sync(self) -> None:
         """Appends go on meanwhile, so the order of reads matters: the target, then the segments that hold it.
 
@@ -394,14 +420,17 @@ class Partition:
         except OSError as error:
             self._go_offline(f"sync failed: {error}")
             return
-        if snapshot is not None:
-            with suppress(OSError):  # it stays due; without it the next start is slower, not wrong
-                self._snapshots.write(snapshot)
-                self._snapshot_offset = snapshot.end_offset
-                if self._snapshot_due is snapshot:
-                    self._snapshot_due = None
+        if snapshot is not None and len(snapshot) <= FEW_ROWS:
+            self._write_snapshot(snapshot)
         self._synced = _Synced(target, position)
         self._recovery_point.save(self._synced.offset)
+
+    def _write_snapshot(self, snapshot: FrozenProducers) -> None:
+        with suppress(OSError):  # it stays due; without it the next start is slower, not wrong
+            self._snapshots.write(snapshot)
+            self._snapshot_offset = snapshot.end_offset
+            if self._snapshot_due is snapshot:
+                self._snapshot_due = None
 
     def close(self, *, now_ms: int) -> bool:
         """Sync and leave everything so that the next start need not scan; whether that worked."""
@@ -412,7 +441,7 @@ class Partition:
             except OSError as error:
                 self._go_offline(f"closing failed: {error}")
             self._snapshot_due = self._producers.freeze()
-            self.sync()
+            self._sync_with_snapshot()
             self._recovery_point.save(self._synced.offset, durable=True)
         clean = self._offline_reason is None
         self._go_offline("closed")
@@ -428,10 +457,10 @@ class Partition:
     def let_go(self) -> None:
         """Close the files of a partition that answers nothing any more; in any thread.
 
-        A sync that is under way ends first: it writes into the folder by name, and the name may soon be that
-        of another topic's partition.
+        A sync or a snapshot that is under way ends first: it writes into the folder by name, and the name may
+        soon be that of another topic's partition.
         """
-        with self._sync_lock:
+        with self._snapshot_lock, self._sync_lock:
             for segment in (*self._going, *self._segments):
                 segment.close()
             self._going.clear()
@@ -612,7 +641,7 @@ class Partition:
         """What is known of the producers must not go with the batches below ``base_offset``."""
         if self._snapshot_offset < base_offset:
             self._snapshot_due = self._producers.freeze()
-            await aside(self.sync)
+            await aside(self._sync_with_snapshot)
         if self._snapshot_offset < base_offset:
             raise OSError(self._offline_reason or "the producer snapshot could not be written")
 
