@@ -23,10 +23,13 @@ from bench.plan import FULL, QUICK, Plan
 from bench.results import Measurement, Results
 from bench.sections import Bench, Measure
 from bench.sections.ceiling import ceiling
+from bench.sections.idempotence import idempotence
 from bench.sections.known import producers
 from bench.sections.producing import producer
 from bench.sections.resources import memory, ready
+from bench.sections.resuming import resuming
 from bench.sections.serving import durable, fetch, ingest, requests
+from bench.sections.simulator import simulator
 from bench.sections.spark import spark
 
 SECTIONS: dict[str, Measure] = {
@@ -38,10 +41,13 @@ SECTIONS: dict[str, Measure] = {
     "memory": memory,
     "ready": ready,
     "producers": producers,
+    "idempotence": idempotence,
+    "resuming": resuming,
+    "simulator": simulator,
     "producer": producer,
     "spark": spark,
 }
-WITHOUT_RIVALS = {"ceiling", "producers"}
+WITHOUT_RIVALS = {"ceiling", "producers", "idempotence", "resuming", "simulator"}
 
 
 def tell(line: str) -> None:

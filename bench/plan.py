@@ -23,6 +23,7 @@ class Plan:
     spark_rows: int
     tiny_batches: int
     known_producers: int
+    seeds: int  # of the simulator
 
 
 QUICK = Plan(
@@ -40,6 +41,7 @@ QUICK = Plan(
     spark_rows=400_000,
     tiny_batches=12,
     known_producers=1_000_000,
+    seeds=30,
 )
 FULL = Plan(
     name="full",
@@ -56,4 +58,5 @@ FULL = Plan(
     spark_rows=2_000_000,
     tiny_batches=40,
     known_producers=1_000_000,
+    seeds=60,
 )

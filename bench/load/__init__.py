@@ -24,7 +24,8 @@ class Load:
     ``requests`` on each connection.
 
     ``producers``, where given, is how many pairs of a producer and a partition take turns, each with its next batch;
-    ``turns_before`` says how many each has had in earlier runs. Otherwise each connection is one producer.
+    ``turns_before`` says how many each has had in earlier runs. Otherwise each connection is one producer, and
+    without an id unless ``idempotent``.
     """
 
     mode: Mode
@@ -38,6 +39,7 @@ class Load:
     requests: int = 0
     producers: int = 0
     turns_before: int = 0
+    idempotent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

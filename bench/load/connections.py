@@ -13,8 +13,10 @@ from bench.load.frames import (
     INT16,
     INT32,
     INT64,
+    NOBODY,
     CrowdRing,
     FrameRing,
+    NobodysRing,
     batch_of,
     fetch_reply_head,
     fetch_request,
@@ -56,21 +58,24 @@ class Connection:
 
 
 class ProduceConnection(Connection):
-    """One idempotent producer that writes to one partition, or many to many, acks=all. Any error ends the run."""
+    """One producer that writes to one partition, or many to many, acks=all. Any error ends the run."""
 
     def __init__(self, bootstrap: str, load: Load, number: int) -> None:
         super().__init__(bootstrap)
         crowd = range(number, load.producers, load.connections)
-        batch = batch_of(
-            load.batch_bytes, ProducerGrant(CROWD_IDS_FROM, 0) if crowd else _init_producer_id(self.sock)
-        )
+        if crowd:
+            grant = ProducerGrant(CROWD_IDS_FROM, 0)
+        else:
+            grant = _init_producer_id(self.sock) if load.idempotent else NOBODY
+        batch = batch_of(load.batch_bytes, grant)
+        ring = FrameRing if load.idempotent else NobodysRing
         self.sock.setblocking(False)
         self.records_per_request = batch.records
         self._batch_bytes = len(batch.encoded)
         self._ring = (
             CrowdRing(load.topic, load.partitions, batch, crowd, load.turns_before)
             if crowd
-            else FrameRing(load.topic, number % load.partitions, batch, load.in_flight)
+            else ring(load.topic, number % load.partitions, batch, load.in_flight)
         )
         reply, self._error_at = produce_reply(load.topic)
         self._reply_bytes = len(reply)

@@ -19,7 +19,7 @@ from crc32c import crc32c
 from bench.load import ONE_RECORD
 from semel.record.batch import Record, encode_batch
 from semel.sequence import SEQUENCE_MODULUS
-from semel.types import ProducerGrant
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerGrant
 
 KEY_BYTES: Final = 8
 VALUE_BYTES: Final = 100
@@ -36,13 +36,14 @@ _SEQUENCE_AT: Final = 53
 _SMALL_FRAME_BYTES: Final = 4096
 _SMALL_FRAMES: Final = 1024
 CROWD_IDS_FROM: Final = 1 << 40  # beyond the ids that a server has given out
+NOBODY: Final = ProducerGrant(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)  # whose batches have no id
 _FAR_PRIME: Final = 2_654_435_761
 _TIMESTAMP_MS: Final = time.time_ns() // 1_000_000  # of today, or retention would take what is to be read
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An encoded batch with base sequence 0."""
+    """An encoded batch with base sequence 0, or none when it has no producer id."""
 
     encoded: bytes
     records: int
@@ -56,7 +57,10 @@ def batch_of(batch_bytes: int, grant: ProducerGrant) -> Batch:
         for number in range(count)
     ]
     encoded = encode_batch(
-        records, producer_id=grant.producer_id, producer_epoch=grant.producer_epoch, base_sequence=0
+        records,
+        producer_id=grant.producer_id,
+        producer_epoch=grant.producer_epoch,
+        base_sequence=NO_SEQUENCE if grant is NOBODY else 0,
     )
     return Batch(bytes(encoded), count)
 
@@ -90,6 +94,14 @@ class FrameRing:
     def _patch(self, position: int, values: Any, width: int = 4) -> None:
         as_bytes = values.astype(f">u{width}").view(np.uint8).reshape(-1, width)
         self._frames[:, position : position + width] = as_bytes
+
+
+class NobodysRing(FrameRing):
+    """Likewise, of batches without a producer id, which have no sequences either."""
+
+    def refill(self, first_request: int) -> None:
+        requests = first_request + np.arange(self.slots, dtype=np.int64)
+        self._patch(_CORRELATION_AT, requests & 0x7FFFFFFF)
 
 
 class CrowdRing(FrameRing):
