@@ -63,11 +63,10 @@ class ProduceConnection(Connection):
     def __init__(self, bootstrap: str, load: Load, number: int) -> None:
         super().__init__(bootstrap)
         crowd = range(number, load.producers, load.connections)
+        grant = _init_producer_id(self.sock)  # by which the client is known, too, and may send large requests
         if crowd:
             grant = ProducerGrant(CROWD_IDS_FROM, 0)
-        else:
-            grant = _init_producer_id(self.sock) if load.idempotent else NOBODY
-        batch = batch_of(load.batch_bytes, grant)
+        batch = batch_of(load.batch_bytes, grant if load.idempotent else NOBODY)
         ring = FrameRing if load.idempotent else NobodysRing
         self.sock.setblocking(False)
         self.records_per_request = batch.records
