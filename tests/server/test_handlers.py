@@ -18,7 +18,7 @@ from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import File, OsFile, OsFileSystem
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
-from semel.wire import fetch, init_producer_id, messages, produce
+from semel.wire import describe_producers, fetch, init_producer_id, messages, produce
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer, MalformedMessage
 
@@ -108,6 +108,35 @@ def ask_fetch(broker: Broker, offset: int, *, wait_ms: int = 0, min_bytes: int =
 def fetched(outcome: Outcome) -> fetch.FetchedPartition:
     (partition,) = fetch.decode_response(11, carried_out(outcome)).partitions
     return partition
+
+
+def describe(broker: Broker) -> Outcome:
+    fields = {"topics": [{"name": "t", "partition_indexes": [0]}]}
+    body = messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, 0, fields)
+    return ask(broker, ApiKey.DESCRIBE_PRODUCERS, 0, body)
+
+
+def test_many_producers_are_described_in_steps_and_once_they_are_durable(broker: Broker, disk: Disk) -> None:
+    count = 1200
+    for producer_id in range(count):
+        ask_produce(broker, sequence=0, producer_id=count - producer_id, epoch=3)
+    outcome = describe(broker)
+    assert isinstance(outcome, InTurn)
+    steps = 0
+    change = outcome.begin()
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            change.send(None).run()
+            steps += 1
+    assert steps >= count // 250, "others have their turn in between"
+    (described,) = describe_producers.decode_response(b"".join(ended.value.value.parts))
+    assert [(one.producer_id, one.producer_epoch, one.last_sequence) for one in described.producers] == [
+        (producer_id, 3, 0) for producer_id in range(1, count + 1)
+    ]
+    ask_produce(broker, sequence=1, producer_id=1, epoch=3)
+    disk.sync_error = OSError(errno.EIO, "sync failed")
+    (described,) = describe_producers.decode_response(carried_out(describe(broker)))
+    assert (described.error_code, described.producers) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 
 def test_acks_all_is_answered_after_the_sync_and_read_only_then(broker: Broker) -> None:

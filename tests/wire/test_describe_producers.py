@@ -11,7 +11,9 @@ from semel.wire.api import ApiKey
 from semel.wire.describe_producers import (
     DescribedPartition,
     DescribedProducer,
+    EncodedPartition,
     decode_response,
+    encode_producers,
     encode_response,
 )
 from semel.wire.frames import MalformedMessage
@@ -27,6 +29,12 @@ PARTITIONS = [
 
 def test_there_and_back() -> None:
     assert decode_response(encode_response(PARTITIONS)) == PARTITIONS
+
+
+def test_what_is_encoded_in_parts_is_the_same() -> None:
+    parts = [encode_producers([STOCK]), encode_producers([LEASED])]
+    in_parts = [EncodedPartition(PARTITIONS[0].tp, 2, parts), *PARTITIONS[1:]]
+    assert encode_response(in_parts) == encode_response(PARTITIONS)
 
 
 def test_who_does_not_know_the_tag_reads_all_the_rest() -> None:

@@ -55,9 +55,20 @@ class DescribedPartition:
     producers: Sequence[DescribedProducer]
 
 
-def encode_response(partitions: Iterable[DescribedPartition]) -> bytearray:
+@dataclass(frozen=True, slots=True)
+class EncodedPartition:
+    """Likewise, with many producers, which were encoded some at a time."""
+
+    tp: TopicPartition
+    producer_count: int
+    producers: Sequence[Buffer]
+    error_code: int = 0
+    error_message: str | None = None
+
+
+def encode_response(partitions: Iterable[DescribedPartition | EncodedPartition]) -> bytearray:
     """The partitions by topic, in the order in which the topics come first."""
-    topics: dict[str, list[DescribedPartition]] = {}
+    topics: dict[str, list[DescribedPartition | EncodedPartition]] = {}
     for partition in partitions:
         topics.setdefault(partition.tp.topic, []).append(partition)
     out = bytearray(INT32.pack(0))  # throttle time
@@ -68,12 +79,23 @@ def encode_response(partitions: Iterable[DescribedPartition]) -> bytearray:
         for partition in described:
             out += _PARTITION.pack(partition.tp.partition, partition.error_code)
             write_string(out, partition.error_message, True)
-            write_count(out, len(partition.producers), True)
-            for producer in partition.producers:
-                _write_producer(out, producer)
+            if isinstance(partition, EncodedPartition):
+                write_count(out, partition.producer_count, True)
+                for part in partition.producers:
+                    out += part
+            else:
+                write_count(out, len(partition.producers), True)
+                out += encode_producers(partition.producers)
             out += _NO_TAGS
         out += _NO_TAGS
     out += _NO_TAGS
+    return out
+
+
+def encode_producers(producers: Iterable[DescribedProducer]) -> bytearray:
+    out = bytearray()
+    for producer in producers:
+        _write_producer(out, producer)
     return out
 
 

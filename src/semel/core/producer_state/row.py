@@ -88,12 +88,12 @@ def put_marker(
     slab[at : at + ROW_BYTES] = encode_row(id_of(row), entry)
 
 
-def id_of(slab: Row, at: int = 0) -> int:
+def id_of(slab: Row | memoryview, at: int = 0) -> int:
     (producer_id,) = _ID.unpack_from(slab, at)
     return int(producer_id)
 
 
-def decode_row(slab: Row, at: int = 0) -> ProducerEntry:
+def decode_row(slab: Row | memoryview, at: int = 0) -> ProducerEntry:
     """The entry in the open."""
     _, timestamp_ms, coordinator_epoch, producer_epoch, batches, _, _, _ = HEAD.unpack_from(slab, at)
     window = []

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import crc32c
 
-from semel.core.producer_state.entry import WINDOW_BATCHES_MAX
-from semel.core.producer_state.row import HEAD, ROW_BYTES, SPAN, WINDOW_AT, Row
+from semel.core.producer_state.entry import WINDOW_BATCHES_MAX, ProducerEntry
+from semel.core.producer_state.row import HEAD, ROW_BYTES, SPAN, WINDOW_AT, Row, decode_row, id_of
 from semel.core.producer_state.slab import rows_in
 from semel.core.producer_state.slot_index import FEW_ROWS, PLACE_BYTES, SLAB_ROWS
 
@@ -51,9 +51,14 @@ def checksum(data: memoryview) -> int:
     return crc
 
 
-def pieces(rows: memoryview) -> Iterator[memoryview]:
+def pieces(rows: memoryview, piece_bytes: int = _PIECE_BYTES) -> Iterator[memoryview]:
     """The same in parts of whole rows, each small enough to be handled while others wait."""
-    return (rows[at : at + _PIECE_BYTES] for at in range(0, len(rows), _PIECE_BYTES))
+    return (rows[at : at + piece_bytes] for at in range(0, len(rows), piece_bytes))
+
+
+def entries_in(rows: memoryview) -> Iterator[tuple[int, ProducerEntry]]:
+    """What the rows say."""
+    return ((id_of(rows, at), decode_row(rows, at)) for at in range(0, len(rows), ROW_BYTES))
 
 
 def table_of(rows: Row | memoryview) -> Any:

@@ -4,79 +4,123 @@ A marker of a higher epoch is appended as a control batch and shuts all lower ep
 epoch has nothing to do and succeeds; one of a lower epoch is refused (INVALID_PRODUCER_EPOCH). The answer
 waits for the disk: a fence that a power cut could take back is none. There are no transactions yet, so a
 marker ends none, and only ABORT markers are taken.
+
+Producers that are many are described in its turn, like a change, some of them at a time: others are served between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.row import ROW_BYTES
+from semel.core.producer_state.rows import entries_in, pieces
 from semel.errors import ErrorCode
 from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
 from semel.server.handlers.offsets import find_partition
 from semel.server.handlers.schema import FieldsAfterSync, partitions_once
-from semel.server.outcome import AfterSync, Answer, Call, Outcome
+from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
+from semel.server.storage.aside import aside
 from semel.server.storage.outcome import NO_OFFSET
 from semel.server.storage.partition import Partition
 from semel.types import TopicPartition, is_leased
 from semel.wire import describe_producers, messages
 from semel.wire.api import ApiKey
-from semel.wire.describe_producers import DescribedPartition, DescribedProducer
+from semel.wire.describe_producers import (
+    DescribedPartition,
+    DescribedProducer,
+    EncodedPartition,
+    encode_producers,
+)
 from semel.wire.frames import Buffer
 from semel.wire.messages import Fields
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
 
+_AT_ONCE_MAX: Final = 250  # producers: two or three milliseconds
+
 
 def handle_describe(broker: Broker, call: Call, body: Buffer) -> Outcome:
     """What the logs know now; told once it is durable, for whoever asks takes "stored" as an acknowledgement."""
     request = messages.decode_request(ApiKey.DESCRIBE_PRODUCERS, call.api_version, body)
     asked = partitions_once(request.topics, partitions="partition_indexes", number=None)
-    described = {
-        TopicPartition(topic, number): _describe(broker, TopicPartition(topic, number))
+    found = {
+        (tp := TopicPartition(topic, number)): find_partition(broker, *tp)
         for topic, numbers in asked
         for number in numbers
     }
-    found = {tp: find_partition(broker, *tp) for tp in described}
     logs = {tp: log for tp, log in found.items() if isinstance(log, Partition)}
+    if sum(log.producer_count for log in logs.values()) > _AT_ONCE_MAX:
+        return InTurn(lambda: _describe_many(broker, found))
+    described = {
+        tp: _refused(tp, log) if isinstance(log, ErrorCode) else _described(broker, tp, log.producers())
+        for tp, log in found.items()
+    }
     waits_for = {tp: log.log_end_offset for tp, log in logs.items()}
 
     def finish() -> Answer:
         for tp, log in logs.items():
             if log.high_watermark < waits_for[tp]:
-                described[tp] = DescribedPartition(
-                    tp, ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline_reason), ()
-                )
+                described[tp] = _failed(tp, log)
         return Answer((describe_producers.encode_response(described.values()),))
 
     dirty = [log for tp, log in logs.items() if log.high_watermark < waits_for[tp]]
     return AfterSync(dirty, finish) if dirty else finish()
 
 
-def _describe(broker: Broker, tp: TopicPartition) -> DescribedPartition:
-    found = find_partition(broker, *tp)
-    if isinstance(found, ErrorCode):
-        return DescribedPartition(tp, found, f"{tp}: {found.name}", ())
+async def _describe_many(broker: Broker, found: Mapping[TopicPartition, Partition | ErrorCode]) -> Answer:
+    described: list[DescribedPartition | EncodedPartition] = []
+    for tp, log in found.items():
+        if isinstance(log, ErrorCode):
+            described.append(_refused(tp, log))
+            continue
+        frozen, waits_for = log.freeze_producers(), log.log_end_offset
+        parts = []
+        for rows in pieces(await aside(frozen.in_order), _AT_ONCE_MAX * ROW_BYTES):
+            parts.append(encode_producers(_each(broker, entries_in(rows))))
+            await aside(_nothing)
+        described.append(EncodedPartition(tp, len(frozen), parts))
+        if log.high_watermark < waits_for:
+            await aside(log.sync)
+            broker.note_readable(tp)
+        if log.high_watermark < waits_for:
+            described[-1] = _failed(tp, log)
+    return Answer((await aside(describe_producers.encode_response, described),))
+
+
+def _nothing() -> None:
+    """Done aside, it gives others their turn on the event loop."""
+
+
+def _described(
+    broker: Broker, tp: TopicPartition, producers: Iterable[tuple[int, ProducerEntry]]
+) -> DescribedPartition:
+    return DescribedPartition(tp, ErrorCode.NONE, None, list(_each(broker, producers)))
+
+
+def _refused(tp: TopicPartition, code: ErrorCode) -> DescribedPartition:
+    return DescribedPartition(tp, code, f"{tp}: {code.name}", ())
+
+
+def _failed(tp: TopicPartition, log: Partition) -> DescribedPartition:
+    return DescribedPartition(tp, ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline_reason), ())
+
+
+def _each(broker: Broker, producers: Iterable[tuple[int, ProducerEntry]]) -> Iterator[DescribedProducer]:
     lease_remaining_ms = broker.storage.producer_ids.lease_remaining_ms
-    return DescribedPartition(
-        tp,
-        ErrorCode.NONE,
-        None,
-        [
-            DescribedProducer(
-                producer_id,
-                entry.producer_epoch,
-                entry.last_sequence,
-                entry.last_timestamp_ms,
-                entry.coordinator_epoch,
-                NO_OFFSET,
-                lease_remaining_ms(producer_id) if is_leased(producer_id) else None,
-            )
-            for producer_id, entry in found.producers()
-        ],
-    )
+    for producer_id, entry in producers:
+        yield DescribedProducer(
+            producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_timestamp_ms,
+            entry.coordinator_epoch,
+            NO_OFFSET,
+            lease_remaining_ms(producer_id) if is_leased(producer_id) else None,
+        )
 
 
 def handle_markers(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:

@@ -231,6 +231,14 @@ class Partition:
         """Every known producer id with what is known of it, by id."""
         return sorted(self._producers)
 
+    @property
+    def producer_count(self) -> int:
+        return len(self._producers)
+
+    def freeze_producers(self) -> FrozenProducers:
+        """What is known now, for who takes longer to look at it."""
+        return self._producers.freeze()
+
     # Appending
 
     def append(self, batches: memoryview, headers: Sequence[BatchHeader], now_ms: int) -> AppendOutcome:
