@@ -30,11 +30,17 @@ from semel.sequence import advance, last_of
 Row: TypeAlias = bytes | bytearray
 
 HEAD: Final = struct.Struct(">qqihBxqii")  # up to the end of the newest span
+MARK: Final = struct.Struct(">hBxqii")  # of it what tells the next batch: epoch, batches, newest span
+MARK_AT: Final = 20
 SPAN: Final = struct.Struct(">qii")
 WINDOW_AT: Final = HEAD.size - SPAN.size
 ROW_BYTES: Final = WINDOW_AT + WINDOW_BATCHES_MAX * SPAN.size
 
 _ID: Final = struct.Struct(">q")
+_CHANGING: Final = struct.Struct(">qihBxqii")  # the rest of HEAD, behind the id
+_CHANGING_AT: Final = _ID.size
+_EPOCHS: Final = struct.Struct(">ihB")
+_EPOCHS_AT: Final = 16
 _BEFORE_WINDOW: Final = struct.Struct(">qqihBx")
 _NO_SPANS: Final = bytes(ROW_BYTES - HEAD.size)
 
@@ -54,7 +60,7 @@ def put_batch(
     timestamp_ms: int,
 ) -> None:
     """A batch was appended: it is the newest of its epoch's."""
-    producer_id, _, coordinator_epoch, epoch_before, batches, _, _, _ = HEAD.unpack_from(slab, at)
+    coordinator_epoch, epoch_before, batches = _EPOCHS.unpack_from(slab, at + _EPOCHS_AT)
     window_at, older_at, end = at + WINDOW_AT, at + HEAD.size, at + ROW_BYTES
     if epoch_before == producer_epoch:
         slab[older_at:end] = slab[window_at : end - SPAN.size]
@@ -63,10 +69,9 @@ def put_batch(
     else:
         slab[older_at:end] = _NO_SPANS
         batches = 1
-    HEAD.pack_into(
+    _CHANGING.pack_into(
         slab,
-        at,
-        producer_id,
+        at + _CHANGING_AT,
         timestamp_ms,
         coordinator_epoch,
         producer_epoch,

@@ -81,7 +81,7 @@ class SlabMap:
 
     def touch(self, producer_id: int, now_ms: int) -> Place | None:
         """Likewise, but to be written, for an append."""
-        place = self.find(producer_id)
+        place = self._found if producer_id == self._found_id else self.find(producer_id)
         if place is None:
             return None
         slab, at, slot = place

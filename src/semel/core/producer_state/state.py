@@ -16,7 +16,8 @@ from typing import Final
 
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.row import (
-    HEAD,
+    MARK,
+    MARK_AT,
     ROW_BYTES,
     Row,
     decode_row,
@@ -104,7 +105,7 @@ class ProducerState:
         if place is None:
             return judge(None, header)
         slab, at, _ = place
-        _, _, _, producer_epoch, batches, _, base_sequence, last_offset_delta = HEAD.unpack_from(slab, at)
+        producer_epoch, batches, _, base_sequence, last_offset_delta = MARK.unpack_from(slab, at + MARK_AT)
         if batches and is_next(header, producer_epoch, advance(base_sequence, last_offset_delta + 1)):
             return APPEND  # without a look at the window
         return judge(decode_row(slab, at), header)

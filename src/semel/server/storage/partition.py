@@ -288,7 +288,9 @@ class Partition:
                 if group.bears(verdict, producer_id):
                     group.slots.append(slot)
                 return self._refuse(verdict, group.end_offset)
-            if producer_id != NO_PRODUCER_ID and self._is_one_too_many(producer_id):
+            # Only an id that begins can be new here; the question costs as much as the verdict.
+            begins = header.base_sequence == 0 and producer_id != NO_PRODUCER_ID
+            if begins and self._is_one_too_many(producer_id):
                 group.take_back(batches_before, producers)
                 return self._one_too_many()
             batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
