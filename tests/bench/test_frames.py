@@ -8,8 +8,10 @@ import pytest
 from bench.load import ONE_RECORD
 from bench.load.frames import (
     CROWD_IDS_FROM,
+    NOBODY,
     CrowdRing,
     FrameRing,
+    NobodysRing,
     batch_of,
     fetch_reply_head,
     fetch_request,
@@ -70,6 +72,18 @@ def test_every_frame_of_a_lap_is_a_valid_request_with_the_next_sequence(
         written = validate_batch(partition.records)  # the checksum, too
         assert (written.producer_id, written.producer_epoch) == (GRANT.producer_id, GRANT.producer_epoch)
         assert written.base_sequence == request * batch.records % SEQUENCE_MODULUS
+
+
+def test_without_a_producer_id_there_is_no_sequence_either() -> None:
+    ring = NobodysRing("orders", 2, batch_of(ONE_RECORD, NOBODY), in_flight=5)
+    ring.refill(4711)
+    for number, frame in enumerate(frames_of(ring)):
+        header, body_at = decode_request_header(frame)
+        assert header.correlation_id == 4711 + number
+        (partition,) = produce.decode_request(header.api_version, frame[body_at:]).partitions
+        assert partition.records is not None
+        written = validate_batch(partition.records)
+        assert (written.producer_id, written.producer_epoch, written.base_sequence) == (-1, -1, -1)
 
 
 def test_a_crowd_takes_turns_on_all_partitions() -> None:

@@ -438,7 +438,7 @@ class Partition:
     def _write_snapshot(self, snapshot: FrozenProducers) -> None:
         with suppress(OSError):  # it stays due; without it the next start is slower, not wrong
             self._snapshots.write(snapshot)
-            self._snapshot_offset = snapshot.end_offset
+            self._snapshot_offset = max(self._snapshot_offset, snapshot.end_offset)
             if self._snapshot_due is snapshot:
                 self._snapshot_due = None
 
