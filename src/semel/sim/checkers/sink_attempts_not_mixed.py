@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class SinkAttemptsNotMixed(Checker):
     """By the version that each row carries. A source partition's range is one task's: such a sink is not split.
 
-    Rows too many that a query without a decision has stored may be a later micro-batch's, for all that its next run
-    can tell. The decision leaves them to that one, and it stops because they are not its rows.
+    Rows too many may be a later micro-batch's, for all that the next run can tell of them: stored before any decision,
+    or by a twin that was late for it. None of them is decided, and that micro-batch stops because they are not its own.
     """
 
     name: ClassVar[str] = "sink_attempts_not_mixed"

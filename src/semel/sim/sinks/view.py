@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -68,8 +69,10 @@ class SinkView:
 
     @property
     def decided_rows(self) -> Iterator[StoredRow]:
-        """All but those that the last decision has left to a later micro-batch, if one ever comes that has them."""
-        writers = self.decisions[-1].writers if self.decisions else {}
+        """What the decisions speak of: neither rows that came later nor those that the last one left as a surplus."""
+        if not self.decisions:
+            return
+        writers, ends = self.decisions[-1].writers, self.decisions[-1].output_ends
         surplus_from = {
             (state.producer_id, tp): output.surplus_from
             for state in writers.values()
@@ -78,7 +81,7 @@ class SinkView:
         }
         for stored in self.rows:
             place = (stored.producer_id, stored.tp)
-            if place not in surplus_from or stored.record_offset < surplus_from[place]:
+            if stored.record_offset < min(ends.get(stored.tp, 0), surplus_from.get(place, sys.maxsize)):
                 yield stored
 
     def _stored(self) -> Iterator[StoredRow]:
