@@ -58,10 +58,9 @@ class SinkHistory:
                 # Of a source without stored rows nothing comes any more: the older writers are fenced.
                 self.cuts = [cut for cut in self.cuts if record.has_rows_of(cut.source)]
             case Decision():
-                ends = record.source_ends
-                self.cuts = [cut for cut in self.cuts if cut.batch_end > ends.get(cut.source, 0)]
                 # Attempts stay: one that came in just before this did not see it, and may still write.
                 self.decision = record
+                self.cuts = [cut for cut in self.cuts if self._is_undecided(cut)]
             case WriterClaim():
                 ids = self.writers.setdefault(record.writer, {})
                 ids.setdefault(generation_of(record.sink_epoch), record.producer_id)
@@ -73,10 +72,12 @@ class SinkHistory:
                 self.attempts.append(record)
             case Cut():
                 # A late attempt may tell of a range that is decided by now: its rows are known to the log.
-                ends = {} if self.decision is None else self.decision.source_ends
                 is_current = self.begin is None or record.sink_epoch >= self.begin.sink_epoch
-                if is_current and record.batch_end > ends.get(record.source, 0):
+                if is_current and self._is_undecided(record):
                     self.cuts.append(record)
+
+    def _is_undecided(self, cut: Cut) -> bool:
+        return self.decision is None or cut.batch_end > self.decision.source_ends.get(cut.source, 0)
 
     def of_writers(self, prefix: str) -> SinkHistory:
         """The same with only the writers whose name starts with ``prefix``: the others are done for good."""
