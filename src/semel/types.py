@@ -59,6 +59,19 @@ class Lease:
         return ProducerGrant(self.producer_id, self.producer_epoch)
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerDescription:
+    """What a leader knows of one producer; ``last_sequence`` is -1 when its epoch wrote nothing."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start_offset: int
+    lease_remaining_ms: int | None = None  # of a leased id, as its server says; 0: over
+
+
 def is_leased(producer_id: int) -> bool:
     """Whether the id is one of a lease: its number says so, in every log, tool and follower."""
     return producer_id >= LEASED_IDS_FROM

@@ -5,12 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.types import LEASED_IDS_FROM, TopicPartition
+from semel.types import LEASED_IDS_FROM, ProducerDescription, TopicPartition
 from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.describe_producers import (
     DescribedPartition,
-    DescribedProducer,
     EncodedPartition,
     decode_response,
     encode_producers,
@@ -18,8 +17,8 @@ from semel.wire.describe_producers import (
 )
 from semel.wire.frames import MalformedMessage
 
-STOCK = DescribedProducer(7, 3, 99, 1_700_000_000_000, -1, -1)
-LEASED = DescribedProducer(LEASED_IDS_FROM + 7, 9_000, -1, -1, 2, -1, lease_remaining_ms=5_000)
+STOCK = ProducerDescription(7, 3, 99, 1_700_000_000_000, -1, -1)
+LEASED = ProducerDescription(LEASED_IDS_FROM + 7, 9_000, -1, -1, 2, -1, lease_remaining_ms=5_000)
 PARTITIONS = [
     DescribedPartition(TopicPartition("a", 1), 0, None, [STOCK, LEASED]),
     DescribedPartition(TopicPartition("a", 0), 3, "no such partition", []),
@@ -45,7 +44,7 @@ def test_who_does_not_know_the_tag_reads_all_the_rest() -> None:
             int(one.error_code),
             one.error_message,
             [
-                DescribedProducer(
+                ProducerDescription(
                     int(of.producer_id),
                     int(of.producer_epoch),
                     int(of.last_sequence),

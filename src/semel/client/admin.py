@@ -11,10 +11,9 @@ from semel.client.model import (
     ClusterDescription,
     ConfigEntry,
     ListedOffset,
-    ProducerDescription,
     TopicMetadata,
 )
-from semel.types import TopicPartition
+from semel.types import ProducerDescription, TopicPartition
 
 
 class Admin:

@@ -16,11 +16,17 @@ from semel.client.model import (
     Fetched,
     ListedOffset,
     Produced,
-    ProducerDescription,
     TopicMetadata,
 )
 from semel.errors import ErrorCode
-from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant, TopicPartition
+from semel.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Lease,
+    ProducerDescription,
+    ProducerGrant,
+    TopicPartition,
+)
 from semel.wire.frames import Buffer
 
 _T = TypeVar("_T")

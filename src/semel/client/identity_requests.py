@@ -6,10 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION
-from semel.client.model import ProducerDescription
 from semel.client.routing import TRANSACTION, Again, Routing, by_topic, check_read, partitions_of
 from semel.errors import ConnectionLost, ErrorCode
-from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant, TopicPartition
+from semel.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Lease,
+    ProducerDescription,
+    ProducerGrant,
+    TopicPartition,
+)
 from semel.wire import describe_producers as describe_producers_wire
 from semel.wire import init_producer_id as init_producer_id_wire
 from semel.wire import messages
@@ -42,18 +48,7 @@ class IdentityRequests(Routing):
             described = {}
             for item in describe_producers_wire.decode_response(answer):
                 check_read(item.error_code, f"producers of {item.tp}", item.error_message or "")
-                described[item.tp] = [
-                    ProducerDescription(
-                        state.producer_id,
-                        state.producer_epoch,
-                        state.last_sequence,
-                        state.last_timestamp_ms,
-                        state.coordinator_epoch,
-                        state.transaction_start_offset,
-                        state.lease_remaining_ms,
-                    )
-                    for state in item.producers
-                ]
+                described[item.tp] = list(item.producers)
             return described
 
         return await self._by_leader(tps, ask)

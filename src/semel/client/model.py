@@ -73,19 +73,6 @@ class Produced:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerDescription:
-    """What a leader knows of one producer; ``last_sequence`` is -1 when its epoch wrote nothing."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    transaction_start_offset: int
-    lease_remaining_ms: int | None = None  # of a leased id, as its server says; 0: over
-
-
-@dataclass(frozen=True, slots=True)
 class CommittedOffset:
     """``offset`` is the next one to read; -1 when none was committed."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from semel.types import TopicPartition
+from semel.types import ProducerDescription, TopicPartition
 from semel.wire.frames import (
     INT32,
     INT64,
@@ -33,26 +33,13 @@ _PARTITION_BYTES_MIN: Final = _PARTITION.size + 3
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedProducer:
-    """What a partition knows of one producer id."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    transaction_start_offset: int
-    lease_remaining_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DescribedPartition:
     """One partition's producers, or why they are not known."""
 
     tp: TopicPartition
     error_code: int
     error_message: str | None
-    producers: Sequence[DescribedProducer]
+    producers: Sequence[ProducerDescription]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +79,14 @@ def encode_response(partitions: Iterable[DescribedPartition | EncodedPartition])
     return out
 
 
-def encode_producers(producers: Iterable[DescribedProducer]) -> bytearray:
+def encode_producers(producers: Iterable[ProducerDescription]) -> bytearray:
     out = bytearray()
     for producer in producers:
         _write_producer(out, producer)
     return out
 
 
-def _write_producer(out: bytearray, producer: DescribedProducer) -> None:
+def _write_producer(out: bytearray, producer: ProducerDescription) -> None:
     out += _PRODUCER.pack(
         producer.producer_id,
         producer.producer_epoch,
@@ -134,8 +121,8 @@ def decode_response(body: Buffer) -> list[DescribedPartition]:
     return partitions
 
 
-def _read_producer(reader: Reader) -> DescribedProducer:
-    producer = DescribedProducer(*_PRODUCER.unpack(reader.take(_PRODUCER.size)))
+def _read_producer(reader: Reader) -> ProducerDescription:
+    producer = ProducerDescription(*_PRODUCER.unpack(reader.take(_PRODUCER.size)))
     lease = reader.tags().get(LEASE_TAG)
     if lease is None:
         return producer

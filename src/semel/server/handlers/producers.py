@@ -25,12 +25,11 @@ from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
 from semel.server.storage.aside import aside
 from semel.server.storage.outcome import NO_OFFSET
 from semel.server.storage.partition import Partition
-from semel.types import TopicPartition, is_leased
+from semel.types import ProducerDescription, TopicPartition, is_leased
 from semel.wire import describe_producers, messages
 from semel.wire.api import ApiKey
 from semel.wire.describe_producers import (
     DescribedPartition,
-    DescribedProducer,
     EncodedPartition,
     encode_producers,
 )
@@ -109,10 +108,10 @@ def _failed(tp: TopicPartition, log: Partition) -> DescribedPartition:
     return DescribedPartition(tp, ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline_reason), ())
 
 
-def _each(broker: Broker, producers: Iterable[tuple[int, ProducerEntry]]) -> Iterator[DescribedProducer]:
+def _each(broker: Broker, producers: Iterable[tuple[int, ProducerEntry]]) -> Iterator[ProducerDescription]:
     lease_remaining_ms = broker.storage.producer_ids.lease_remaining_ms
     for producer_id, entry in producers:
-        yield DescribedProducer(
+        yield ProducerDescription(
             producer_id,
             entry.producer_epoch,
             entry.last_sequence,
