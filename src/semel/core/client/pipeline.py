@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from semel.core.client import outliving
 from semel.core.client.batch import BATCH_OVERHEAD_BYTES, ProducerBatch, estimated_bytes
@@ -216,20 +217,13 @@ class Pipeline:
 
         Never in the past: what was due at the last event and could not go waits for an answer, not for time.
         """
-        deadline: int | None = None
-        for pipe in self._busy.values():
-            for when in self._deadlines(pipe):
-                if when > self._handled_ms and (deadline is None or when < deadline):
-                    deadline = when
-        if self._busy and self._leasing is not None:
-            when_due = self._leasing.next_question_ms()
-            if (
-                when_due is not None
-                and when_due > self._handled_ms
-                and (deadline is None or when_due < deadline)
-            ):
-                deadline = when_due
-        return deadline
+        if not self._busy:
+            return None
+        next_lease_ms = None if self._leasing is None else self._leasing.next_question_ms()
+        deadlines = chain(
+            () if next_lease_ms is None else (next_lease_ms,), *map(self._deadlines, self._busy.values())
+        )
+        return min((when for when in deadlines if when > self._handled_ms), default=None)
 
     # -- sending ----------------------------------------------------------------------------------------
 
