@@ -20,7 +20,7 @@ from semel.errors import CannotKnow, ConfigError, CorruptRecordBatch, DeliveryEr
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tests.client.conftest import Cable
+    from tests.peers.cable import Cable
 
 
 def values_of(bootstrap: str, topic: str) -> list[bytes | None]:
@@ -47,17 +47,17 @@ def store(producer: semel.Producer, value: str, *, within_s: float = 60) -> None
 
 
 def test_a_reset_after_the_append_gives_the_offset_of_the_first_append(cable: Cable) -> None:
-    with semel.Producer(cable.bootstrap, linger_ms=0) as producer:
+    with semel.Producer(cable.address, linger_ms=0) as producer:
         assert producer.send("out", "a").result(10).offset == 0
         cable.swallow_answers(1)
         assert producer.send("out", "b").result(10).offset == 1
         assert producer.send("out", "c").result(10).offset == 2
     assert cable.answers_swallowed == 1
-    assert values_of(cable.bootstrap, "out") == [b"a", b"b", b"c"]
+    assert values_of(cable.address, "out") == [b"a", b"b", b"c"]
 
 
 def test_order_holds_with_five_in_flight_while_answers_are_lost(cable: Cable) -> None:
-    with semel.Producer(cable.bootstrap, linger_ms=0, batch_bytes=300) as producer:
+    with semel.Producer(cable.address, linger_ms=0, batch_bytes=300) as producer:
         deliveries = []
         for row in range(2_000):
             if row % 200 == 100:
@@ -67,7 +67,7 @@ def test_order_holds_with_five_in_flight_while_answers_are_lost(cable: Cable) ->
         offsets = [delivery.result(0).offset for delivery in deliveries]
     assert cable.answers_swallowed > 0
     assert all(offset in (None, row) for row, offset in enumerate(offsets))
-    assert [int(value or b"") for value in values_of(cable.bootstrap, "out")] == list(range(2_000))
+    assert [int(value or b"") for value in values_of(cable.address, "out")] == list(range(2_000))
 
 
 def test_a_batch_in_the_middle_that_fails_leaves_its_neighbours_stored_in_order(
@@ -118,20 +118,18 @@ def test_rows_never_sent_expire_in_the_queue_as_not_stored(semel_server: semel.L
 
 def test_rows_whose_answer_stays_away_are_in_doubt(cable: Cable) -> None:
     """The server has it: saying "not stored" would be a lie, and so would "stored"."""
-    producer = semel.Producer(
-        cable.bootstrap, delivery_timeout_ms=1_500, request_timeout_ms=1_500, linger_ms=0
-    )
+    producer = semel.Producer(cable.address, delivery_timeout_ms=1_500, request_timeout_ms=1_500, linger_ms=0)
     store(producer, "0")
     cable.hold()
     with pytest.raises(CannotKnow, match="may or may not be stored"):
         producer.send("out", "1").result(60)
     cable.release()
     producer.close()
-    assert values_of(cable.bootstrap, "out") == [b"0", b"1"]
+    assert values_of(cable.address, "out") == [b"0", b"1"]
 
 
 def test_flush_gives_up_in_time_and_the_rows_stay_on_their_way(cable: Cable) -> None:
-    with semel.Producer(cable.bootstrap, linger_ms=0) as producer:
+    with semel.Producer(cable.address, linger_ms=0) as producer:
         producer.send("out", "0").result(10)
         cable.hold()
         delivery = producer.send("out", "1")
@@ -301,7 +299,7 @@ print([thread.name for thread in threading.enumerate() if not thread.daemon], fl
 )
 def test_ctrl_c_ends_a_blocking_call_and_the_program_after_it(cable: Cable, call: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, cable.bootstrap, call],
+        [sys.executable, "-c", INTERRUPTED, cable.address, call],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -109,10 +109,10 @@ def test_rows_are_stored_once_in_order_though_the_server_is_killed_again_and_aga
 
 def test_lost_answers_across_many_leases_double_nothing(cable_to: Callable[..., Any]) -> None:
     cable = cable_to(**{"producer.lease.ms": 300})
-    with Cluster(cable.bootstrap) as cluster:
+    with Cluster(cable.address) as cluster:
         cluster.create_topics({"t": PARTITIONS})
     sent = 0
-    with semel.Producer(cable.bootstrap, lease=True, linger_ms=0, batch_bytes=200) as producer:
+    with semel.Producer(cable.address, lease=True, linger_ms=0, batch_bytes=200) as producer:
         for _ in range(20):
             cable.swallow_answers(2)
             deliveries = [
@@ -121,7 +121,7 @@ def test_lost_answers_across_many_leases_double_nothing(cable_to: Callable[..., 
             sent += 40
             deliveries[-1].result(60)
     assert cable.answers_swallowed > 20
-    assert_once_in_order(stored(cable.bootstrap), sent)
+    assert_once_in_order(stored(cable.address), sent)
 
 
 def test_over_asyncio_too(start: Callable[[int], Any]) -> None:

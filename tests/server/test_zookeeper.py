@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.peers.cutting_proxy import CuttingProxy
+from tests.peers.cable import Cable
 from tests.peers.zookeeper import TICK_MS, ZooKeeper
 
 from semel.client.blocking import Cluster
@@ -171,14 +172,14 @@ def wait_for_block(blocks: ZooKeeperIdBlocks, floor_id: int) -> IdBlock:
 
 def test_a_write_whose_answer_is_lost_is_read_back(zookeeper: ZooKeeper) -> None:
     """Every answer to a write is lost, the node's making included; no block is wasted and none given twice."""
-    with CuttingProxy(zookeeper.port) as proxy:
-        blocks = ZooKeeperIdBlocks(proxy.connect + CHROOT, SESSION_MS)
+    with contextlib.closing(Cable(zookeeper.connect)) as cable:
+        blocks = ZooKeeperIdBlocks(cable.address + CHROOT, SESSION_MS)
         end_id = 0
         for cuts in range(4):
-            proxy.cut_after(b'"written_by"')
+            cable.cut_after(b'"written_by"')
             block = wait_for_block(blocks, end_id)
             assert block == IdBlock(end_id, end_id + BLOCK_IDS)
-            assert proxy.cuts == cuts + 1
+            assert cable.answers_swallowed == cuts + 1
             end_id = block.end_id
         blocks.close()
 
