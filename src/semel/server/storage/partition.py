@@ -16,8 +16,6 @@ One thread appends and reads (the event loop); others may be in :meth:`Partition
 from __future__ import annotations
 
 import errno
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,7 +28,7 @@ from semel.core.log import leader_epochs as epochs_of
 from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
-from semel.core.log.names import LEADER_EPOCH_CHECKPOINT, folder_of
+from semel.core.log.names import folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
@@ -53,7 +51,8 @@ from semel.record.batch import BatchHeader, assign_offsets
 from semel.record.control import decode_marker
 from semel.server.storage.append_group import AppendGroup
 from semel.server.storage.aside import aside
-from semel.server.storage.filesystem import read_file, replace_file, write_file
+from semel.server.storage.epoch_file import EpochFile
+from semel.server.storage.log_segments import LogSegments
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.opening import OpenedLog, open_log, remove_segment_files
@@ -122,7 +121,7 @@ class Partition:
         self._offline_reason: str | None = None
 
         log_start_offset = log_starts.get(name)
-        epochs: LeaderEpochs = ()
+        self._epochs = EpochFile(file_system, self._folder)
         self._snapshot_offset = 0  # up to where the newest snapshot on the disk speaks
         try:
             self._recovery_point = RecoveryPoint(file_system, self._folder)
@@ -137,25 +136,23 @@ class Partition:
                 now_ms=now_ms,
             )
             self._snapshot_offset = self._snapshots.newest_end_offset()
-            epochs = self._load_epochs()
+            self._epochs.load()
         except OSError as error:
             if error.errno in _NOT_ITS_FAULT:
                 raise
             opened = OpenedLog.unopened(log_start_offset, error)
-        self._segments: tuple[Segment, ...] = opened.segments
-        self._cold_segments = max(0, len(opened.segments) - 1)  # the oldest ones; their files come and go
-        self._bases = [segment.base_offset for segment in opened.segments]
-        self._going: deque[Segment] = deque()  # out of the log, but their files are still there
+        self._segments = LogSegments(opened.segments)
         self._producers: ProducerState = opened.producers
         self._share = BoundShare(producer_bound)
         self._share.update(len(self._producers))
         self._share.use(self._producers.leased_ids())
-        self.log_start_offset = max(log_start_offset, self._bases[0]) if self._bases else log_start_offset
+        base_offset = opened.segments[0].base_offset if opened.segments else log_start_offset
+        self.log_start_offset = max(log_start_offset, base_offset)
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
         position = opened.segments[-1].size_bytes if opened.segments else 0
         self._synced = _Synced(self.log_end_offset, position)  # one value, as another thread puts it there
-        self._epochs: LeaderEpochs = epochs_of.cut_start(epochs, self.log_start_offset)
-        self.leader_epoch = max(0, self._epochs[-1].leader_epoch) if self._epochs else 0
+        self._epochs.cut_start(self.log_start_offset)
+        self.leader_epoch = self._epochs.latest
         self.recovery = RecoveryReport(
             name,
             opened.verdict,
@@ -169,10 +166,10 @@ class Partition:
             return
         if isinstance(opened.verdict, Cut):
             # Whoever read what was cut must be able to see that these offsets are written anew (KIP-320).
-            self._epochs = epochs_of.cut_end(self._epochs, self.log_end_offset)
+            self._epochs.cut_end(self.log_end_offset)
             self.leader_epoch += 1
         try:
-            self._begin_epoch()
+            self._epochs.begin(self.leader_epoch, self.log_end_offset)
         except OSError as error:
             if error.errno in _NOT_ITS_FAULT:
                 raise
@@ -213,19 +210,19 @@ class Partition:
     @property
     def wants_sync(self) -> bool:
         """Whether a full segment waits for the disk. Without a sync soon no further one can be begun."""
-        return self.is_online and self._segments[-1].base_offset > self._synced.offset
+        return self.is_online and self._segments.all[-1].base_offset > self._synced.offset
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
     def segment_base_offsets(self) -> tuple[int, ...]:
-        return tuple(self._bases)
+        return self._segments.base_offsets
 
     @property
     def epochs(self) -> LeaderEpochs:
-        return self._epochs
+        return self._epochs.epochs
 
     def producers(self) -> list[tuple[int, ProducerEntry]]:
         """Every known producer id with what is known of it, by id."""
@@ -267,7 +264,7 @@ class Partition:
         return outcomes
 
     def _new_group(self, now_ms: int) -> AppendGroup:
-        return AppendGroup(self.log_end_offset, room_in(self._segments[-1].facts, self.config, now_ms))
+        return AppendGroup(self.log_end_offset, room_in(self._segments.all[-1].facts, self.config, now_ms))
 
     def _admit(self, incoming: Incoming, group: AppendGroup, slot: int, now_ms: int) -> AppendOutcome:
         """Judge one request's batches and add them to the group; a refusal of one is a refusal of all."""
@@ -394,7 +391,7 @@ class Partition:
         """Write what is due and takes too long for a sync, while others append, sync and are told."""
         with self._snapshot_lock:
             owed = self._owed_snapshot()
-            if owed is not None and self._segments:
+            if owed is not None and self._segments.all:
                 self._write_snapshot(owed)
 
     def _owed_snapshot(self) -> FrozenProducers | None:
@@ -415,7 +412,7 @@ class Partition:
         is too large shows in an end that is not the target.
         """
         snapshot = self._snapshot_due  # before the target: it must not know more than what is synced
-        target, segments = self.log_end_offset, self._segments
+        target, segments = self.log_end_offset, self._segments.all
         if self._offline_reason is not None or not segments:
             return
         size_bytes = segments[-1].size_bytes
@@ -444,10 +441,11 @@ class Partition:
 
     def close(self, *, now_ms: int) -> bool:
         """Sync and leave everything so that the next start need not scan; whether that worked."""
-        if self._offline_reason is None and self._segments:
+        if self._offline_reason is None and self._segments.all:
+            active = self._segments.all[-1]
             try:
-                self._segments[-1].flush_indexes()
-                self._segments[-1].sync(with_indexes=True)
+                active.flush_indexes()
+                active.sync(with_indexes=True)
             except OSError as error:
                 self._go_offline(f"closing failed: {error}")
             self._snapshot_due = self._producers.freeze()
@@ -471,11 +469,7 @@ class Partition:
         soon be that of another topic's partition.
         """
         with self._snapshot_lock, self._sync_lock:
-            for segment in (*self._going, *self._segments):
-                segment.close()
-            self._going.clear()
-            self._segments = ()
-            self._bases = []
+            self._segments.close()
 
     # Reading
 
@@ -489,10 +483,9 @@ class Partition:
         limit_offset = self.high_watermark if up_to_offset is None else up_to_offset
         if not self.log_start_offset <= from_offset <= self.log_end_offset:
             return OffsetOutOfRange(from_offset, self.log_start_offset, self.log_end_offset)
-        n = bisect_right(self._bases, from_offset) - 1
-        if n < 0 or not self._segments:  # damaged, or deleted meanwhile
+        segment = self._segments.holding(from_offset)
+        if segment is None:  # damaged, or deleted meanwhile
             return OffsetOutOfRange(from_offset, self.log_start_offset, self.log_end_offset)
-        segment = self._segments[n]
         if from_offset >= limit_offset:
             return Slice(segment.file, 0, 0)
         start = segment.position_of(from_offset)
@@ -503,16 +496,19 @@ class Partition:
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record below the high watermark that is at least as new."""
         found = first_at_or_after(
-            self._segments,
+            self._segments.all,
             timestamp_ms,
             log_start_offset=self.log_start_offset,
             end_offset=self.high_watermark,
         )
-        return None if found is None else TimestampOffset(*found, self._leader_epoch_at(found.offset))
+        if found is None:
+            return None
+        leader_epoch = self._epochs.at(found.offset)
+        return TimestampOffset(*found, self.leader_epoch if leader_epoch is None else leader_epoch)
 
     def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:
         """The end of the largest known leader epoch at or below the asked one."""
-        return epochs_of.end_offset_of(self._epochs, leader_epoch, self.log_end_offset)
+        return epochs_of.end_offset_of(self.epochs, leader_epoch, self.log_end_offset)
 
     # Trimming
 
@@ -533,14 +529,14 @@ class Partition:
         """Remove the segments that are too old or too many; how many went."""
         if self._offline_reason is not None:
             return 0
-        facts = [segment.facts for segment in self._segments]
-        if is_expired(facts[-1], config=self.config, now_ms=now_ms):
+        if is_expired(self._segments.all[-1].facts, config=self.config, now_ms=now_ms):
             with suppress(OSError):
                 self.roll(now_ms)  # an idle log must not keep its last records for ever
-            facts = [segment.facts for segment in self._segments]
-        count = count_expired(facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms)
+        count = count_expired(
+            self._segments.facts, config=self.config, high_watermark=self.high_watermark, now_ms=now_ms
+        )
         with suppress(OSError):  # it comes round again
-            await self._raise_log_start(self._segments[count].base_offset)
+            await self._raise_log_start(self._segments.all[count].base_offset)
         return count
 
     def expire_producers(self, before_ms: int) -> Iterator[int]:
@@ -554,11 +550,11 @@ class Partition:
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty. ``OSError``: nothing changed."""
-        active = self._segments[-1]
+        active = self._segments.all[-1]
         if active.size_bytes == 0:
             return
-        self._cool_down()
-        if len(self._segments) - self._cold_segments > _UNSYNCED_SEGMENTS_MAX:
+        self._segments.cool_down(self._synced.offset)
+        if self._segments.warm > _UNSYNCED_SEGMENTS_MAX:
             raise OSError(f"{_UNSYNCED_SEGMENTS_MAX} full segments wait for the disk to sync them")
         active.flush_indexes()
         self._folder_dirty = True
@@ -569,19 +565,10 @@ class Partition:
             raise
         active.freeze()
         self._snapshot_due = self._producers.freeze()
-        self._segments = (*self._segments, fresh)
-        self._bases.append(fresh.base_offset)
-        self._cool_down()
+        self._segments.add(fresh)
+        self._segments.cool_down(self._synced.offset)
 
     # Within
-
-    def _cool_down(self) -> None:
-        """Let go of the files of full segments, as far as they are synced. Never waits for that."""
-        synced = self._synced.offset
-        full = self._segments[:-1]
-        while self._cold_segments < len(full) and full[self._cold_segments].end_offset <= synced:
-            full[self._cold_segments].cool()
-            self._cold_segments += 1
 
     def _remove_half_made(self, base_offset: int) -> None:
         """A stray file would tell the next start that the segment before it is complete."""
@@ -595,7 +582,7 @@ class Partition:
         if self._offline_reason is not None:  # since the group was begun
             raise OSError(self._offline_reason)
         try:
-            self._segments[-1].write(buffers)
+            self._segments.all[-1].write(buffers)
         except TornWrite as error:
             self._go_offline(f"a torn write could not be taken back: {error}")
             raise
@@ -608,7 +595,8 @@ class Partition:
         last_offset = base_offset + header.last_offset_delta
         timestamp_ms = header.max_timestamp if append_time_ms == NO_TIMESTAMP else append_time_ms
         interval = self.config.index_interval_bytes
-        self._segments[-1].note(header.size_bytes, last_offset, timestamp_ms, index_interval_bytes=interval)
+        active = self._segments.all[-1]
+        active.note(header.size_bytes, last_offset, timestamp_ms, index_interval_bytes=interval)
         self.log_end_offset = last_offset + 1
 
     def _limit_position(self, segment: Segment, limit_offset: int) -> int:
@@ -618,10 +606,6 @@ class Partition:
         if limit_offset == synced.offset and synced.position is not None:
             return synced.position
         return segment.position_of(limit_offset)
-
-    def _leader_epoch_at(self, offset: int) -> int:
-        found = [one.leader_epoch for one in self._epochs if one.start_offset <= offset]
-        return found[-1] if found else self.leader_epoch
 
     async def _raise_log_start(self, target: int) -> None:
         """The new start is durable before a file goes: a half-done removal must not look like a hole.
@@ -636,15 +620,12 @@ class Partition:
                 raise OSError(self._offline_reason)
             await aside(self._log_starts.raise_to, self.name, target)
             self.log_start_offset = target
-            self._epochs = epochs_of.cut_start(self._epochs, target)  # the file follows with the next epoch
-        gone = count_below([segment.facts for segment in self._segments], self.log_start_offset)
+            self._epochs.cut_start(target)
+        gone = count_below(self._segments.facts, self.log_start_offset)
         if gone:
-            await self._outlive(self._segments[gone].base_offset)
-            self._going += self._segments[:gone]
-            self._cold_segments = max(0, self._cold_segments - gone)
-            self._segments = self._segments[gone:]
-            self._bases = self._bases[gone:]
-        if self._going:
+            await self._outlive(self._segments.all[gone].base_offset)
+            self._segments.cut_front(gone)
+        if self._segments.has_going:
             await aside(self._remove_going)
 
     async def _outlive(self, base_offset: int) -> None:
@@ -656,25 +637,10 @@ class Partition:
             raise OSError(self._offline_reason or "the producer snapshot could not be written")
 
     def _remove_going(self) -> None:
-        """Remove the files of what is not read any more. ``OSError``: what is left comes round again."""
-        while self._going:
-            remove_segment_files(self._file_system, self._folder, self._going[0].base_offset)
+        try:
+            self._segments.remove_going(self._file_system, self._folder)
+        finally:
             self._folder_dirty = True
-            self._going.popleft().close()
-
-    def _begin_epoch(self) -> None:
-        epochs = epochs_of.assign(self._epochs, self.leader_epoch, self.log_end_offset)
-        if epochs != self._epochs or not self._epochs:
-            self._epochs = epochs
-            # The first one says nothing that its absence does not say: it need not be durable.
-            put = replace_file if epochs[-1].leader_epoch > 0 else write_file
-            put(
-                self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT, epochs_of.encode_checkpoint(epochs)
-            )
-
-    def _load_epochs(self) -> LeaderEpochs:
-        content = read_file(self._file_system, self._folder / LEADER_EPOCH_CHECKPOINT)
-        return () if content is None else epochs_of.decode_checkpoint(content) or ()
 
     def _go_offline(self, reason: str) -> None:
         if self._offline_reason is None:
