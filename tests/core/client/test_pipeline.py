@@ -263,8 +263,8 @@ def test_the_identity_is_reset_when_retries_run_out() -> None:
 def test_an_identity_is_kept_when_what_expires_was_never_sent() -> None:
     bench = Bench()
     bench.leader = 0
-    bench.pipeline._leaders.clear()
-    bench.pipeline._asking_leaders.add("t")  # and nobody answers
+    bench.pipeline._leaders.forget(TP)
+    assert bench.pipeline._leaders.ask_if_due("t", bench.now_ms + 1_000)  # and nobody answers
     (expired,) = bench.append(long("a"))
     bench.tick()
     fate = bench.fates[expired]

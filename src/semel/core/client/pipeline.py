@@ -53,6 +53,7 @@ from semel.core.client.fate import (
     Stored,
     next_step,
 )
+from semel.core.client.leaders import Leaders
 from semel.core.client.leasing import Leasing
 from semel.core.client.pipe import PartitionPipe
 from semel.errors import ErrorCode
@@ -92,7 +93,7 @@ class Pipeline:
         self.failed: Refused | InDoubt | None = None  # strict: why it does not go on
         self._pipes: dict[TopicPartition, PartitionPipe] = {}
         self._busy: dict[TopicPartition, PartitionPipe] = {}
-        self._leaders: dict[TopicPartition, int] = {}
+        self._leaders = Leaders(settings.retry_backoff_ms)
         self._requests: dict[int, SendProduce] = {}
         self._requests_of_node: dict[int, int] = {}
         self._next_request_id = 0
@@ -101,8 +102,6 @@ class Pipeline:
             Leasing(settings.retry_backoff_ms, settings.retry_backoff_ms_max) if settings.lease else None
         )
         self._unleasable: str | None = None  # why there will never be a lease
-        self._asking_leaders: set[str] = set()
-        self._ask_not_before_ms: dict[str, int] = {}
         self._handled_ms = 0
         self._trouble = ""  # why nothing could be sent lately
 
@@ -181,9 +180,7 @@ class Pipeline:
             case NoLeases(why):
                 self._unleasable = why
             case LeadersKnown(topics, leaders):
-                self._leaders.update(leaders)
-                self._asking_leaders -= topics
-                self._ask_not_before_ms.update(dict.fromkeys(topics, now_ms + self.settings.retry_backoff_ms))
+                self._leaders.take(topics, leaders, now_ms)
             case Answered(request_id, answers):
                 self._trouble = ""
                 for batch in self._close_request(request_id):
@@ -249,9 +246,10 @@ class Pipeline:
                 continue
             if self.settings.idempotent and not self._has_grant(pipe, effects):
                 continue
-            leader = self._leaders.get(pipe.tp)
+            leader = self._leaders.of(pipe.tp)
             if leader is None:
-                self._ask_leaders(pipe.tp.topic, now_ms, effects)
+                if self._leaders.ask_if_due(pipe.tp.topic, now_ms):
+                    effects.ask_leaders_of.add(pipe.tp.topic)
             elif pipe.head(now_ms, self.settings.in_flight_max) is not None:
                 ready.setdefault(leader, []).append(pipe)
         for node_id, pipes in ready.items():
@@ -296,11 +294,6 @@ class Pipeline:
         """An older grant stays good for what was begun with it; new batches wait for the new one."""
         return pipe.grant is not None and bool(pipe.waiting) and pipe.waiting[0].attempts > 0
 
-    def _ask_leaders(self, topic: str, now_ms: int, effects: Effects) -> None:
-        if topic not in self._asking_leaders and now_ms >= self._ask_not_before_ms.get(topic, 0):
-            self._asking_leaders.add(topic)
-            effects.ask_leaders_of.add(topic)
-
     def _seal_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
         filling = pipe.filling
         if filling is not None and now_ms >= filling.created_ms + self.settings.linger_ms:
@@ -318,10 +311,10 @@ class Pipeline:
                     yield head.not_before_ms
             if self.settings.idempotent and self.grant is None and not self._may_finish(pipe):
                 return
-            topic = pipe.tp.topic
-            if pipe.tp not in self._leaders:
-                if topic not in self._asking_leaders:
-                    yield self._ask_not_before_ms.get(topic, 0)
+            if self._leaders.of(pipe.tp) is None:
+                question_ms = self._leaders.next_question_ms(pipe.tp.topic)
+                if question_ms is not None:
+                    yield question_ms
             elif pipe.asking is None:
                 yield head.not_before_ms
 
@@ -438,7 +431,7 @@ class Pipeline:
         pause_ms = self.settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10)
         batch.not_before_ms = now_ms + min(pause_ms, self.settings.retry_backoff_ms_max)
         if elsewhere:
-            self._leaders.pop(batch.tp, None)
+            self._leaders.forget(batch.tp)
 
     def _refuse(
         self, pipe: PartitionPipe, batch: ProducerBatch, code: ErrorCode, why: str, effects: Effects
