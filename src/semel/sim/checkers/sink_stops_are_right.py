@@ -1,9 +1,10 @@
 """``sink_stops_are_right``: a sink stops with a named error only where there is reason for it.
 
-A lost connection passes. ``SinkFenced`` needs a rival. ``ReplayDiffers`` and ``NonDeterministicReplay`` need a
-checkpoint that was put back, torn or taken to other splits, a rival on such a one, or a query whose rows differ;
-``ReplayDiffers`` also comes of a rival that is another query. A new query that starts at the decided ends gets
-over them. Everything else is wrong.
+A lost connection passes. ``SinkFenced`` needs a rival. ``ReplayDiffers`` needs a checkpoint that was put back,
+torn, begun anew or taken to other splits, a rival on such a one, or one that is another query. For
+``NonDeterministicReplay`` there are two reasons: the query's rows differ, or it plans a micro-batch of its own
+again, from an old checkpoint, with fewer rows; where another query has begun, they are a surplus and no error.
+A new query that starts at the decided ends gets over them. Everything else is wrong.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ class SinkStopsAreRight(Checker):
     name: ClassVar[str] = "sink_stops_are_right"
 
     def sink_stopped(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
-        rows_may_differ = driver.is_tampered or (driver.had_rival and story.was_tampered)
+        plans_again = driver.checkpoint.is_old or (
+            driver.had_rival and any(one.checkpoint.is_old for one in story.drivers)
+        )
         match error:
             case SinkFenced():
                 is_right = driver.had_rival
             case ReplayDiffers():
-                is_right = rows_may_differ or (driver.had_rival and story.was_lost)
+                is_right = driver.is_tampered or (driver.had_rival and (story.was_tampered or story.was_lost))
             case NonDeterministicReplay():
-                is_right = rows_may_differ or story.rows_differ
+                is_right = plans_again or story.rows_differ
             case BrokerError():
                 # Rows bear their driver's time, and the server's clock may be too far behind it to take them.
                 is_right = error.code.retriable or error.code is ErrorCode.INVALID_TIMESTAMP

@@ -22,17 +22,18 @@ class Checkpoint:
     start: Offsets | None  # None: not known yet; the source is asked (``startingOffsets=sink:…``)
     ends: list[Offsets] = field(default_factory=list)  # by batch id
     commits: int = 0  # entries of the commits log
+    is_old: bool = False  # its query has planned more since, and may plan that again with other ends
 
     def copy(self) -> Checkpoint:
         """A backup."""
-        return Checkpoint(self.query_id, self.start, list(self.ends), self.commits)
+        return Checkpoint(self.query_id, self.start, list(self.ends), self.commits, is_old=True)
 
     def torn(self, *, offsets_too: bool) -> Checkpoint:
         """Without its last commit entry; or without its last offsets entry as well."""
         last = len(self.ends) - 1
-        if not offsets_too:
-            return Checkpoint(self.query_id, self.start, list(self.ends), min(self.commits, max(0, last)))
-        return Checkpoint(self.query_id, self.start, self.ends[:-1], min(self.commits, max(0, last)))
+        ends = self.ends[:-1] if offsets_too else list(self.ends)
+        is_old = self.is_old or offsets_too
+        return Checkpoint(self.query_id, self.start, ends, min(self.commits, max(0, last)), is_old)
 
     @property
     def next_batch_id(self) -> int:

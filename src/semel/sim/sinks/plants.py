@@ -133,7 +133,7 @@ def sink_splits_not_compared(patch: Patches) -> None:
     original = patch.set(task_write, "may_write", without_siblings)
 
 
-@plant("undecided rows of another range, in as many splits, are not looked for", "here", ROWS_ONCE)
+@plant("undecided rows of another range, in as many splits, are not looked for", "here", ROWS_ONCE, STOPS)
 def sink_cuts_not_compared(patch: Patches) -> None:
     def whatever_the_cut(ticket: Ticket, source_range: SourceRange, query_id: str) -> Any:
         return original(replace(ticket, cuts=()), source_range, query_id)
