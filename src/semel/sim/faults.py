@@ -64,6 +64,7 @@ class Fault(StrEnum):
     SINK_OTHER_ROWS = "sink: an attempt gives other rows"
     SINK_RESTORED = "sink: old checkpoint put back"
     SINK_LOST = "sink: checkpoint lost"
+    SINK_FORGOTTEN = "sink: checkpoint lost amid a commit, then fewer rows at a time"
     SINK_TORN = "sink: checkpoint without its last entries"
     SINK_RECUT = "sink: ranges split otherwise"
 

@@ -34,6 +34,7 @@ EXPECTED: Final = (
     "resume: refused, rows trimmed",
     "sink: micro-batch committed",
     "sink: range skipped, decided already",
+    "sink: stored rows left to a later micro-batch",
     "sink: stopped, SinkFenced",
     "sink: stopped, ReplayDiffers",
     "sink: stopped, NonDeterministicReplay",

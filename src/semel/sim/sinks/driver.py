@@ -94,6 +94,11 @@ class SimulatedDriver:
         return not self.process.alive and not self.workers
 
     @property
+    def is_deciding(self) -> bool:
+        """Its tasks have reported, and their rows are not known to be decided."""
+        return self.process.alive and self._committer.is_busy
+
+    @property
     def has_running_tasks(self) -> bool:
         idle = (self._planner, self._spare_planner, self._committer)
         return self.process.alive and any(worker.is_busy for worker in self.workers if worker not in idle)
@@ -220,6 +225,9 @@ class SimulatedDriver:
         skipped = sum(entry.report.skipped for entry in attempted)
         if skipped:
             self._around.counts.verdict("sink: range skipped, decided already")
+        outputs = [output for entry in attempted for output in entry.report.outputs.values()]
+        if any(output.surplus_from is not None for output in outputs):
+            self._around.counts.verdict("sink: stored rows left to a later micro-batch")
 
     def _plan(self) -> Ticket:
         return runs.plan_batch(self.options, self.checkpoint.query_id)

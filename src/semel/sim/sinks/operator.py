@@ -1,6 +1,7 @@
 """Who runs a sink's query: starts its driver again whenever it ends, and does to it what people do.
 
-He kills it, starts a second one beside it, puts an old checkpoint back, loses it, or sets minPartitions anew. When
+He kills it, starts a second one beside it, puts an old checkpoint back, loses it, or sets minPartitions anew. He
+loses a checkpoint with the driver that was about to decide, and then lets fewer rows into a micro-batch. When
 a sink stops with an error that will not go away, he takes the way out that its text names for a stateless query:
 a new checkpoint, from ``startingOffsets=sink:<id>`` on.
 """
@@ -23,6 +24,7 @@ WAYS_OUT_MAX: Final = 6  # in a row; then he leaves it
 SPLITS: Final = (1, 2)
 AMID_ROWS: Final = 0.9  # how often a disaster waits a little for a task to run, each time that it looks
 LOOK_AGAIN_MS: Final = 20
+FEW_ROWS: Final = 3  # maxOffsetsPerTrigger, less than what mostly stands undecided
 
 
 class SinkOperator:
@@ -40,6 +42,7 @@ class SinkOperator:
             self._splits > 1
         )  # where a split begins depends on the range: a new query cuts others
         self._is_tampered = False
+        self._takes_few = False  # the next driver
         self._ways_out = 0
         self._checkpoint = self._new_checkpoint(from_sink=False)
         self._driver: SimulatedDriver | None = None
@@ -47,6 +50,7 @@ class SinkOperator:
     def start(self) -> None:
         self._start_driver()
         self._plan_disaster()
+        self._plan_forgetting()
 
     def stop(self) -> None:
         """No more disasters, and no more rows."""
@@ -93,6 +97,8 @@ class SinkOperator:
         )
         self._drivers += 1
         driver.is_tampered = self._is_tampered
+        if self._takes_few:
+            driver.rows_per_batch_max, self._takes_few = FEW_ROWS, False
         rivals = [other for other in story.drivers if other is not driver and not other.is_gone]
         for one in (*rivals, driver):
             one.had_rival |= bool(rivals)
@@ -131,9 +137,7 @@ class SinkOperator:
         self._start_later()
 
     def _take_the_way_out(self) -> None:
-        self.story.was_lost = True
-        self._checkpoint = self._new_checkpoint(from_sink=True)
-        self._is_tampered = self.story.was_recut
+        self._begin_at_the_decided_ends()
         if self._ways_out > 1 and self.story.was_recut:
             self._splits = SPLITS[self._ways_out % len(SPLITS)]
 
@@ -143,6 +147,14 @@ class SinkOperator:
             checker.sink_left(self.story, driver, error)
         self.story.has_stopped = True
         self._around.counts.verdict("sink: left for good")
+
+    def _begin_at_the_decided_ends(self) -> None:
+        """A lost checkpoint costs a stateless query nothing then; but for the splits.
+
+        How many there are of a range depends on the range (``minPartitions``), and a new query cuts others.
+        """
+        self._checkpoint = self._new_checkpoint(from_sink=True)
+        self._is_tampered, self.story.was_lost = self.story.was_recut, True
 
     def _new_checkpoint(self, *, from_sink: bool) -> Checkpoint:
         self._queries += 1
@@ -173,6 +185,29 @@ class SinkOperator:
                 self._start_later()
         self._plan_disaster()
 
+    def _plan_forgetting(self) -> None:
+        if self._mix.forget_interval_ms:
+            self._around.scheduler.after(self._mix.forget_interval_ms, self._forget)
+
+    def _forget(self) -> None:
+        """The machine is gone with driver and checkpoint, and nobody knows how many rows it took at a time.
+
+        That is when all rows of a micro-batch stand in the outputs, more than the new query's first one has.
+        """
+        driver = self._driver
+        if self._mix is NOTHING_HAPPENS:
+            return
+        if driver is None or not driver.is_deciding:
+            self._around.scheduler.after(LOOK_AGAIN_MS, self._forget)
+            return
+        if self._around.counts.bites(Fault.SINK_FORGOTTEN, self._random, 1.0):
+            driver.die()
+            self._around.trace.note(self.story.sink_id, "checkpoint lost, and how many rows it took")
+            self._begin_at_the_decided_ends()
+            self._takes_few = True
+            self._start_later()
+        self._plan_forgetting()
+
     def _tamper(self) -> None:
         """What becomes of a checkpoint between two lives of its query."""
         random, mix, counts, story = self._random, self._mix, self._around.counts, self.story
@@ -189,13 +224,12 @@ class SinkOperator:
         elif kind.endswith("torn") and self._checkpoint.ends and counts.bites(Fault.SINK_TORN, random, 1.0):
             self._checkpoint = self._checkpoint.torn(offsets_too=kind == "offsets torn")
         elif kind.startswith("lost") and counts.bites(Fault.SINK_LOST, random, 1.0):
-            self._checkpoint = self._new_checkpoint(from_sink=kind == "lost")
+            if kind == "lost":
+                self._begin_at_the_decided_ends()
+            else:
+                self._checkpoint = self._new_checkpoint(from_sink=False)
         else:
             return
         self._around.trace.note(story.sink_id, f"checkpoint {kind}")
-        # A lost one costs a stateless query nothing if it starts where the log has decided; but for the splits:
-        # how many there are of a range depends on the range (``minPartitions``), and a new query cuts others.
-        if kind == "lost":
-            self._is_tampered, story.was_lost = story.was_recut, True
-        elif kind != "commit torn":
+        if kind not in ("lost", "commit torn"):
             self._is_tampered = story.was_tampered = True

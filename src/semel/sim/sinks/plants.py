@@ -151,7 +151,7 @@ def sink_last_writer_wins(patch: Patches) -> None:
     original = patch.set(SinkHistory, "apply", apply)
 
 
-@plant("rows that are stored already are counted, and not compared", "step 6", NOT_MIXED, DECIDED)
+@plant("rows that are stored already are counted, and not compared", "step 6", NOT_MIXED, DECIDED, ROWS_ONCE)
 def sink_prefixes_not_compared(patch: Patches) -> None:
     def counts(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> int:
         expected, seen = check.expected.get(tp, NO_ROWS), check.seen.get(tp, NO_ROWS)

@@ -28,6 +28,7 @@ class SinkMix:
     tamper: float = 0.0
     recut: float = 0.0
     driver_kill_interval_ms: int = 0  # mean; 0: none
+    forget_interval_ms: int = 0
 
     @staticmethod
     def draw(random: Random) -> SinkMix:
@@ -48,6 +49,7 @@ class SinkMix:
             tamper=random.choice((0.0, 0.3, 0.8)),
             recut=random.choice((0.0, 0.3, 0.7)),
             driver_kill_interval_ms=random.randint(300, 3_000),
+            forget_interval_ms=random.choice((0, 0, 2_000, 5_000)),
         )
 
 
