@@ -173,8 +173,11 @@ class Witness:
                 checker.not_opened(reason, disk_failed=disk_failed)
 
     def show_logs(self, storage: Storage) -> Logs:
-        """All logs as they lie there now."""
-        logs = {tp: self._read_sound(partition) for tp, partition in self._partitions(storage)}
+        """All logs as they lie there now; a trim that goes on may have raised a start already."""
+        logs = {}
+        for tp, partition in self._partitions(storage):
+            self.log_start(tp, partition.log_start_offset)
+            logs[tp] = self._read_sound(partition)
         self._judge(logs)
         return logs
 
