@@ -11,7 +11,7 @@ from semel.sim.faults import Fault
 from semel.sim.simulation import FAULTS_MIN, OPERATIONS_MIN, run_seed
 from semel.sim.swarm import SwarmReport, run_seeds
 
-SEEDS = 300
+SEEDS = 400
 
 
 @pytest.mark.alone
