@@ -49,6 +49,6 @@ def test_a_plant_is_taken_out_again() -> None:
 def test_the_page_names_every_plant_as_the_code_does() -> None:
     written = ["|".join([*row[:3], " ? ", *row[4:]]) for row in rows()]
     assert written == [row_without_finding(plant) for plant in PLANTS.values()], (
-        "run: python -m semel.sim --prove --workers 2"
+        "run: semel sim --prove --page docs/proof.md"
     )
     assert not any("not found" in row[3] for row in rows())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from semel.sim.__main__ import main, run_scenario
+from semel.cli.main import run as semel
 from semel.sim.faults import Fault, Occasion
 from semel.sim.plants import PLANTS
 from semel.sim.scenario import decode_scenario, encode_scenario
@@ -34,8 +34,8 @@ def test_a_shrunk_failure_has_fewer_faults_and_the_same_end(tmp_path: Path) -> N
         seed, telling = decode_scenario(path.read_text())
         assert (seed, telling) == (failure.seed, shrunk.telling)
         assert run_seed(seed, telling).trace_sha256 == shrunk.result.trace_sha256
-        assert run_scenario(path) == 1
-    assert run_scenario(path) == 0
+        assert semel(["sim", "--scenario", str(path)]) == 1
+    assert semel(["sim", "--scenario", str(path)]) == 0
 
 
 def test_ddmin_finds_the_two_faults_that_matter() -> None:
@@ -52,7 +52,7 @@ def test_ddmin_finds_the_two_faults_that_matter() -> None:
 
 
 def test_what_failed_once_holds_now() -> None:
-    assert [path.name for path in SCENARIOS if run_scenario(path)] == []
+    assert [path.name for path in SCENARIOS if semel(["sim", "--scenario", str(path)])] == []
 
 
 def test_no_time_is_spent_on_shrinking_where_none_is_given(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,13 +60,8 @@ def test_no_time_is_spent_on_shrinking_where_none_is_given(capsys: pytest.Captur
         failure = first_failure()
         shrunk = Shrinker(failure, run_watched, seconds_max=0).shrink()
         assert (shrunk.result, shrunk.runs) == (failure, 0)
-        assert main(["--no-shrink", "--seeds", "1", "--seed", str(failure.seed)]) == 1
-    assert "fewest faults" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_from_its_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    progress = tmp_path / "progress.json"
-    assert main(["--no-shrink", "--seeds", "2", "--resume", str(progress)]) == 0
-    assert main(["--no-shrink", "--seeds", "3", "--resume", str(progress)]) == 0
-    assert "3 seeds, " in capsys.readouterr().out
+        again = ["sim", "--seed", str(failure.seed), "--seeds", "1", "--workers", "1"]
+        assert semel([*again, "--no-shrink"]) == 1
+    printed = capsys.readouterr()
+    assert f"seed {failure.seed} FAILED: " in printed.out
+    assert "fewest faults" not in printed.err

@@ -17,6 +17,7 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     history, checkers     what was promised, and one file an invariant
     simulation, coda      one seed: faults, healing, the end, and damage that voids a promise
     swarm, watchdog       many seeds, none of which may hang
+    campaign, tally       a run of seeds that can be gone on with; the page of what they met
     shrink, scenario      from a failing seed to the few faults that matter, as a file
     planting, plants      the planted bugs; those of the sinks are in ``sinks/plants``
     proof                 the page that says at which seed each is found

@@ -6,7 +6,6 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -15,9 +14,7 @@ from semel.sim.plants import PLANTS
 from semel.sim.swarm import run_watched
 
 SEEDS_MAX: Final = 200
-PAGE: Final = "docs/proof.md"
 _NO_SEEDS: Final[Mapping[str, int]] = MappingProxyType({})
-_ROOT: Final = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def page(findings: Iterable[Finding]) -> str:
 def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     yield "# Planted bugs"
     yield ""
-    yield "Written by `python -m semel.sim --prove --workers 2`; a test holds all but the third column to the code."
+    yield "Written by `semel sim --prove --page docs/proof.md`; a test holds all but the third column to the code."
     yield ""
     yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
     yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; the third column says at which seed it did when this page"
@@ -94,7 +91,3 @@ def row_without_finding(plant: Plant) -> str:
 
 def _short(invariant: str | None) -> str:
     return (invariant or "").removeprefix("raised ")
-
-
-def write_page(findings: Iterable[Finding]) -> None:
-    (_ROOT / PAGE).write_text(page(findings))

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+from semel.errors import ConfigError
 from semel.sim.shrink import Shrunk
 from semel.sim.simulation import Telling
 
@@ -19,7 +20,7 @@ def _lines(shrunk: Shrunk) -> Iterator[str]:
     telling, result = shrunk.telling, shrunk.result
     yield f"# Seed {result.seed} fails, told with the fewest faults that were found in {shrunk.runs} runs:"
     yield from (f"#   {line}" for line in (result.violation or "").splitlines())
-    yield "# Again: python -m semel.sim --scenario THIS_FILE"
+    yield "# Again: semel sim --scenario THIS_FILE"
     yield f"seed = {result.seed}"
     yield f"operations_min = {telling.operations_min}"
     yield f"faults_min = {telling.faults_min}"
@@ -35,7 +36,10 @@ def _lines(shrunk: Shrunk) -> Iterator[str]:
 
 def decode_scenario(text: str) -> tuple[int, Telling]:
     """The seed, and which parts of it are told."""
-    fields: dict[str, Any] = tomllib.loads(text)
-    seed = fields.pop("seed")
-    kept = fields.pop("kept", None)
-    return seed, Telling(kept=None if kept is None else frozenset(kept), **fields)
+    try:
+        fields: dict[str, Any] = tomllib.loads(text)
+        seed = fields.pop("seed")
+        kept = fields.pop("kept", None)
+        return seed, Telling(kept=None if kept is None else frozenset(kept), **fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"this is not a scenario: {error}") from error

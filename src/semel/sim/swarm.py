@@ -28,6 +28,7 @@ _SEEDS_PER_TASK: Final = 10
 class SwarmReport:
     """What a run of seeds came to."""
 
+    first_seed: int = 0
     seeds: int = 0
     operations: int = 0
     fewest_operations: int = 0
@@ -58,6 +59,11 @@ class SwarmReport:
         ]
 
     @property
+    def verdict_names(self) -> list[str]:
+        """The verdicts that are expected, and those that came beside them."""
+        return sorted(self.verdicts.keys() | set(verdicts.EXPECTED))
+
+    @property
     def is_clean(self) -> bool:
         missed = self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT and bool(self.never_seen)
         return not self.failures and not missed
@@ -66,7 +72,7 @@ class SwarmReport:
         """The report for people: failures with their traces, then the counts."""
         for failure in self.failures:
             yield f"seed {failure.seed} FAILED: {failure.violation}"
-            yield f"  again: python -m semel.sim --seed {failure.seed} --seeds 1"
+            yield f"  again: semel sim --seed {failure.seed} --seeds 1"
             yield from (f"  {line}" for line in failure.trace_tail)
         yield (
             f"{self.seeds} seeds, {self.operations} operations (at least {self.fewest_operations} a seed), "
@@ -74,7 +80,7 @@ class SwarmReport:
             f"{self.simulated_ms / 3_600_000:.1f} simulated hours, {len(self.failures)} seeds failed"
         )
         seen = Counter({str(fault): count for fault, count in self.faults.items()}) + self.verdicts
-        names = [*Fault, *sorted(self.verdicts.keys() | set(verdicts.EXPECTED))]
+        names = [*Fault, *self.verdict_names]
         width = max(map(len, names))
         for name in names:
             count = seen[name]
@@ -90,7 +96,7 @@ def run_seeds(
     on_result: Callable[[SeedResult], None] | None = None,
 ) -> SwarmReport:
     """Live through ``seeds`` seeds from ``first_seed`` on; the report does not depend on ``workers``."""
-    report = SwarmReport()
+    report = SwarmReport(first_seed)
     for result in _results(range(first_seed, first_seed + seeds), workers):
         report.add(result)
         if on_result is not None:

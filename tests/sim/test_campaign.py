@@ -1,0 +1,34 @@
+"""A run that is gone on with comes to what one run without a stop comes to."""
+
+from pathlib import Path
+
+import pytest
+
+from semel.errors import ConfigError
+from semel.sim.campaign import begin, go_on, read_progress, write_progress
+from semel.sim.swarm import run_seeds
+
+
+def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
+    progress = tmp_path / "progress.json"
+    seeds = []
+    for seeds_in_all in (1, 2):
+        report = begin(7, progress)
+        go_on(report, seeds_in_all, progress_file=progress, on_result=lambda one: seeds.append(one.seed))
+    assert seeds == [7, 8]
+    assert report == read_progress(progress) == run_seeds(7, 2)
+    assert [path.name for path in tmp_path.iterdir()] == [progress.name]
+
+
+def test_a_file_of_other_seeds_is_refused(tmp_path: Path) -> None:
+    write_progress(begin(7), tmp_path / "progress.json")
+    with pytest.raises(ConfigError, match="begins with seed 7, not with 0"):
+        begin(0, tmp_path / "progress.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"faults": {"a fault of old": 1}}', '{"faults": 1}'])
+def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="is not the progress of a run"):
+        read_progress(path)
