@@ -86,6 +86,7 @@ def sync_that_does_not(patch: Patches) -> None:
     ONE_VALUE,
     FINISHES,
     OVER,
+    REPLAYED,
 )
 def failed_sync_is_tried_again(patch: Patches) -> None:
     def stays_online(log: Partition, reason: str) -> None:
