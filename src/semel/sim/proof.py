@@ -72,6 +72,7 @@ def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     yield "# Planted bugs"
     yield ""
     yield "Written by `semel sim --prove --page docs/proof.md`; a test holds all but the third column to the code."
+    yield "[What the seeds met](simulated.md) where no bug was planted is a page of its own."
     yield ""
     yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
     yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; the third column says at which seed it did when this page"
