@@ -18,7 +18,8 @@ class SinkAttemptsNotMixed(Checker):
     """By the version that each row carries. A source partition's range is one task's: such a sink is not split.
 
     Rows too many may be a later micro-batch's, for all that the next run can tell of them: stored before any decision,
-    or by a twin that was late for it. None of them is decided, and that micro-batch stops because they are not its own.
+    or by a twin that was late for it. None of them is decided, and that micro-batch stops because they are not its own;
+    so a sink that comes to its end has none.
     """
 
     name: ClassVar[str] = "sink_attempts_not_mixed"
@@ -27,11 +28,9 @@ class SinkAttemptsNotMixed(Checker):
         for view in views:
             if not view.story.rows_differ or not view.is_whole:
                 continue
-            rows_decided = [one.row for one in view.decided_rows]
-            versions = {
-                (row.source_partition, row.number): row.version for row in rows_decided if not row.is_extra
-            }
-            extras = {(row.source_partition, row.number) for row in rows_decided if row.is_extra}
+            stored = [one.row for one in (view.rows if view.story.is_finished else view.decided_rows)]
+            versions = {(row.source_partition, row.number): row.version for row in stored if not row.is_extra}
+            extras = {(row.source_partition, row.number) for row in stored if row.is_extra}
             starts: dict[int, int] = {}
             for decision in view.decisions:
                 for tp, end in decision.source_ends.items():
