@@ -58,7 +58,7 @@ class DriverLife:
         """More input, a run killed at a random moment, a check of what is there."""
         self._add_rows()
         with self._driver("until-killed") as driver:
-            _await_line(driver, "running")
+            self._await_line(driver, "running")
             time.sleep(dice.uniform(*KILL_AFTER_S))  # the random moment itself, not a wait for a condition
         return RoundResult(rows=self._rows, kills=1, breaches=self._breaches(complete=False))
 
@@ -104,15 +104,14 @@ class DriverLife:
             finally:
                 _kill_group(driver)
 
+    def _await_line(self, driver: subprocess.Popen[str], line: str) -> None:
+        assert driver.stdout is not None
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while driver.stdout.readline() != f"{line}\n":
+            assert driver.poll() is None and time.monotonic() < deadline_s, self._errors()
+
     def _errors(self) -> str:
         return (self._folder / "driver.err").read_text()[-4_000:]
-
-
-def _await_line(driver: subprocess.Popen[str], line: str) -> None:
-    assert driver.stdout is not None
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    while driver.stdout.readline() != f"{line}\n":
-        assert driver.poll() is None and time.monotonic() < deadline_s, "the driver did not start"
 
 
 def _kill_group(driver: subprocess.Popen[str]) -> None:
