@@ -73,7 +73,7 @@ def produce(
         raise ConfigError("-k gives every record one key, -K takes it from the line: use one of them")
     from semel import Producer
     from semel.cli.connect import open_cluster
-    from semel.client.sending import ProducerSettings
+    from semel.client.settings import ProducerSettings
 
     header_list = [(name, value.encode()) for name, value in pairs(headers or (), "-H").items()]
     separator = None if key_separator is None else _unescape(key_separator).encode()

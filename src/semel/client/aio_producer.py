@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from semel.client.delivery import Delivery
-from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, ProducerSettings, Sender
+from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
+from semel.client.settings import ProducerSettings
 from semel.client.tables import TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored

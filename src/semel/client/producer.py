@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
-from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, ProducerSettings, Sender
+from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
+from semel.client.settings import ProducerSettings
 from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import NotStored
