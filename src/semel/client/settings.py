@@ -1,9 +1,11 @@
 """A producer's settings: what each one bounds or chooses, and which values are refused."""
 
+# ruff: noqa: RUF009 - the table below is made of calls that build dataclass fields
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
 from semel.core.client.pipeline import PipelineSettings
@@ -11,30 +13,51 @@ from semel.core.client.resume import SavedIdentity
 from semel.errors import ConfigError
 from semel.record.compression import Compression
 
+_ABOVE_0: Final = (
+    "batch_bytes",
+    "buffer_bytes",
+    "delivery_timeout_ms",
+    "request_timeout_ms",
+    "metadata_max_age_ms",
+)
+
+
+def _setting(default: Any, meaning: str) -> Any:
+    return field(default=default, metadata={"meaning": meaning})
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
     """Bounds and choices of a producer. Times in milliseconds, sizes in bytes."""
 
-    identity: str | SavedIdentity | None = None  # a value; or the name of the one in identity_store
-    identity_store: str | os.PathLike[str] | IdentityStore | None = None  # a file, or another place
-    compression: str = "none"
-    linger_ms: int = 5
-    batch_bytes: int = 262_144
-    in_flight_max: int = 5
-    buffer_bytes: int = 64 * 1024 * 1024
-    max_block_ms: int = 60_000
-    delivery_timeout_ms: int = 120_000
-    request_timeout_ms: int = 30_000
-    retry_backoff_ms: int = 50
-    save_interval_ms: int = 1_000
-    metadata_max_age_ms: int = 300_000
-    client_id: str = "semel"
-    acks: str | int = "all"
-    security_protocol: str = "PLAINTEXT"
-    lease: bool = False  # write under ids that are leased anew in time; NotStored where there are no leases
+    identity: str | SavedIdentity | None = _setting(
+        None, "an identity that the caller keeps, as a value; or the name of the one in `identity_store`"
+    )
+    identity_store: str | os.PathLike[str] | IdentityStore | None = _setting(
+        None, "where the identity is kept, so that a later run goes on with it: a file, or another place"
+    )
+    lease: bool = _setting(
+        False, "write under ids that are leased anew in time; not together with an identity, and semel only"
+    )
+    compression: str = _setting("none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`")
+    linger_ms: int = _setting(5, "how long a batch waits for more rows")
+    batch_bytes: int = _setting(262_144, "size at which a batch waits no longer, before compression")
+    in_flight_max: int = _setting(5, "batches of a partition that are on their way at once, 1 to 5")
+    buffer_bytes: int = _setting(64 * 1024 * 1024, "rows that are not acknowledged yet, in all")
+    max_block_ms: int = _setting(60_000, "how long `send()` waits for room in the buffer")
+    delivery_timeout_ms: int = _setting(
+        120_000, "time after `send()` at which a row without an answer is given up, as not stored or in doubt"
+    )
+    request_timeout_ms: int = _setting(30_000, "how long one request may take")
+    retry_backoff_ms: int = _setting(50, "pause before a batch goes again; doubled each time, up to 1 s")
+    save_interval_ms: int = _setting(1_000, "time between two saves of the position while rows are sent")
+    metadata_max_age_ms: int = _setting(300_000, "time between two looks for new partitions")
+    client_id: str = _setting("semel", "the name that the server sees")
+    acks: str | int = _setting("all", "nothing less is exactly once")
+    security_protocol: str = _setting("PLAINTEXT", "there is no other yet")
 
     def __post_init__(self) -> None:
+        self._check_types()
         if str(self.acks) not in ("all", "-1"):
             raise ConfigError(f"acks={self.acks!r}: an idempotent producer needs acks='all'")
         if not 1 <= self.in_flight_max <= 5:
@@ -48,15 +71,17 @@ class ProducerSettings:
             raise ConfigError("identity is a value: it is kept by the caller, not in an identity_store")
         if self.lease and (self.identity is not None or self.identity_store is not None):
             raise ConfigError("lease=True gives an id that ends; an identity is one that is kept. Choose one")
-        for name in (
-            "batch_bytes",
-            "buffer_bytes",
-            "delivery_timeout_ms",
-            "request_timeout_ms",
-            "metadata_max_age_ms",
-        ):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name}={getattr(self, name)}: must be above 0")
+
+    def _check_types(self) -> None:
+        """Settings come from files and environments too, where ``lease="no"`` would be as good as True."""
+        for item in fields(self):
+            value, name = getattr(self, item.name), item.name
+            if type(item.default) is bool and type(value) is not bool:
+                raise ConfigError(f"{name}={value!r}: True or False")
+            if type(item.default) is int:
+                least = 1 if name in _ABOVE_0 else 0
+                if type(value) is not int or value < least:
+                    raise ConfigError(f"{name}={value!r}: a whole number, {least} or above")
 
     def pipeline(self) -> PipelineSettings:
         return PipelineSettings(

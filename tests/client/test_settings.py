@@ -1,0 +1,30 @@
+"""A setting of the wrong kind is refused before anything is sent, by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+import semel
+from semel.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lease": "no"},
+        {"linger_ms": "5"},
+        {"linger_ms": -1},
+        {"max_block_ms": 1.5},
+        {"retry_backoff_ms": True},
+        {"delivery_timeout_ms": 0},
+        {"in_flight_max": None},
+    ],
+)
+def test_what_is_no_whole_number_or_no_boolean_is_refused_by_name(settings: dict[str, object]) -> None:
+    (name,) = settings
+    with pytest.raises(ConfigError, match=f"^{name}="):
+        semel.Producer("127.0.0.1:1", **settings)
+
+
+def test_no_waiting_at_all_is_a_choice() -> None:
+    semel.Producer("127.0.0.1:1", linger_ms=0, max_block_ms=0, retry_backoff_ms=0, save_interval_ms=0).close()
