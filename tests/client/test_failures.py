@@ -229,6 +229,7 @@ def test_memory_is_bounded_while_the_log_is_away(semel_server: semel.LocalLog) -
     [
         {"headers": [("a", 3)]},
         {"headers": [(b"a", b"")]},
+        {"headers": {"id": b"two letters are no pair"}},
         {"value": 7},
         {"key": ["k"]},
         {"timestamp_ms": -1},

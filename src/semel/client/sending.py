@@ -385,7 +385,11 @@ class Sender:
             self.tell_failures()
 
 
-def _header(header: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+def _header(header: Any) -> tuple[str, bytes | None]:
+    if not isinstance(header, tuple | list) or len(header) != 2:
+        raise ConfigError(
+            f"headers are pairs (name, value), and {header!r} is none; of a dict, hand over its items()"
+        )
     name, content = header
     if not isinstance(name, str):
         raise ConfigError(f"a header's name is a str, not {type(name).__name__}")
