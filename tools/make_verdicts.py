@@ -76,7 +76,8 @@ _TO_DO: Final = (
     (
         f"`{CannotKnow.__name__}`",
         "cannot know",
-        "resume with the same identity (`identity_store=`), or read the topic; never send it again blindly",
+        "resume with the same identity (`identity_store=`), or read the topic if there is none; never send it again "
+        "blindly",
     ),
     (
         f"`{FencedNotStored.__name__}`, `{FencedInDoubt.__name__}`",

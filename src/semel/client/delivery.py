@@ -95,11 +95,17 @@ def error_of(fate: Refused | InDoubt | Fenced, what: str) -> DeliveryError:
     """The exception for a fate, with what to do next."""
     match fate:
         case Refused(code, why):
-            return NotStored(f"{what} is not stored: {why} [{code.name}]; it is safe to send it again", code)
+            again = (
+                "it is safe to send it again"
+                if code.retriable
+                else "mend that, then it is safe to send it again"
+            )
+            return NotStored(f"{what} is not stored: {why} [{code.name}]; {again}", code)
         case InDoubt(code, why):
             return CannotKnow(
                 f"{what} may or may not be stored: {why} [{code.name}]; "
-                "resume with the same identity, or read the topic, to find out; never send it again blindly",
+                "to find out, resume with the identity of this producer, or read the topic if it has none; "
+                "never send it again blindly",
                 code,
             )
         case Fenced(code, grant, newer_epoch, maybe_stored):
