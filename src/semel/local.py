@@ -20,11 +20,12 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
-from semel.errors import StorageError
+from semel.errors import ConfigError, StorageError
 
 _READY: Final = re.compile(r"semel \S+ ready on (\S+:\d+)")
 _START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 15.0
+_WRONG_SETTING: Final = 2  # the server's exit code
 
 # Runs in the child before the server: end it as SIGTERM would once the parent's end of the pipe is closed.
 _CHILD: Final = """
@@ -182,6 +183,8 @@ class LocalLog:
                 if ready:
                     process.wait()
                     self._errors.join()
+                    if process.returncode == _WRONG_SETTING:
+                        raise ConfigError(self._errors.text().removeprefix("semel: "))
                 raise StorageError(
                     f"the log server on {self.data_dir} did not start ({why}): {self._errors.text()}"
                 )

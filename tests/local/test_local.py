@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import semel
-from semel.errors import StorageError
+from semel.errors import ConfigError, StorageError
 from semel.types import TopicPartition
 
 
@@ -97,7 +97,9 @@ def test_a_second_server_on_the_same_folder_is_refused_and_leaves_nothing(
 
 
 def test_an_unknown_setting_is_told_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"num\.partitions"):
+    with pytest.raises(
+        ConfigError, match=r"^-X: unknown setting 'num_partition'; did you mean 'num\.partitions'"
+    ):
         semel.LocalLog(tmp_path / "data", num_partition=3)
 
 
