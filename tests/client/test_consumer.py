@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import semel
+from semel.errors import ConfigError
 
 
 def test_a_plain_pair_names_a_partition(semel_server: semel.LocalLog) -> None:
@@ -12,3 +15,11 @@ def test_a_plain_pair_names_a_partition(semel_server: semel.LocalLog) -> None:
         consumer.assign({("numbers", 0): "earliest"})  # type: ignore[dict-item]
         assert [record.value for record in consumer.poll(5)] == [b"1"]
         assert consumer.assignment() == [semel.TopicPartition("numbers", 0)]
+
+
+def test_a_start_that_is_no_place_in_a_log_is_refused_by_its_name(semel_server: semel.LocalLog) -> None:
+    with (
+        semel.Consumer(semel_server.bootstrap) as consumer,
+        pytest.raises(ConfigError, match="'begin' is no place to start numbers-0 at"),
+    ):
+        consumer.assign({semel.TopicPartition("numbers", 0): "begin"})  # type: ignore[dict-item]

@@ -71,6 +71,11 @@ class AsyncConsumer:
         for tp in starts:
             wanted[TopicPartition(*tp)] = starts[tp] if isinstance(starts, Mapping) else "earliest"
         sentinels = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+        for tp, start in wanted.items():
+            if not isinstance(start, int) and start not in sentinels:
+                raise ConfigError(
+                    f"{start!r} is no place to start {tp} at: an offset, 'earliest' or 'latest'"
+                )
         asked = {tp: sentinels[start] for tp, start in wanted.items() if isinstance(start, str)}
         listed = await self.cluster.list_offsets(asked, self._isolation) if asked else {}
         self._positions = {
