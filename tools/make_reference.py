@@ -10,9 +10,11 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from semel import errors
+from semel.client.settings import ProducerSettings
 from semel.config import describe_settings
 from semel.spark.option_names import OPTIONS, REFUSED, Side
 from semel.wire.api import SERVED
@@ -79,6 +81,15 @@ def reference() -> str:
                 (
                     (f"`{name}`", f"`{default}`" if default else "", doc)
                     for name, default, doc in describe_settings()
+                ),
+            ),
+            "## Settings of a producer\nKeywords of `semel.Producer` and `semel.aio.Producer`; `semel produce` takes "
+            "them as `-X name=value`. Times in milliseconds, sizes in bytes.",
+            _table(
+                ["setting", "default", "meaning"],
+                (
+                    (f"`{item.name}`", f"`{item.default!r}`", item.metadata["meaning"])
+                    for item in fields(ProducerSettings)
                 ),
             ),
             '## Options of `format("semel")`\nThose of the Spark source and sink (`semel.spark.option_names`); '

@@ -54,6 +54,33 @@ or writes under it. The simulator holds the producer to it (`in_doubt_only_in_si
 Leases are semel's own. Apache Kafka skips the tagged field that asks for one and gives an id as ever, so
 `Producer(lease=True)` sends nothing there: every row is `NotStored`, with the advice to leave `lease=True` out."""
 
+_WHICH: Final = """\
+## Which producer
+A producer is one of three. All three are idempotent and in order as long as their process lives; they differ in what is
+known when something dies."""
+
+_PRODUCERS: Final = (
+    (
+        "`Producer(…)`",
+        "`CannotKnow` when an answer was lost and no later one settles it",
+        "gone with its process: what a new one sends again is stored again",
+        "rows that may be doubled after a crash, or that somebody can look up",
+    ),
+    (
+        "`Producer(…, lease=True)`",
+        "definite as long as a leader answers in time ([Under a lease](#under-a-lease)); a row that failed "
+        "stops nobody",
+        "the same: a lease belongs to a process",
+        "long-lived processes (a service, a collector) that cannot hand their rows again, and have to know of each",
+    ),
+    (
+        "`Producer(…, identity_store=…)`",
+        "`CannotKnow` as above; the producer stops at the first row that failed",
+        "run again with the same input it goes on at the first row that is not stored, and its older copy is shut out",
+        "loaders of an input that can be read again: a file, a table, another log",
+    ),
+)
+
 _TOLD: Final = {
     Told.STORED: ("stored", "a report with partition, offset and sequence"),
     Told.ANEW: ("not stored; goes anew, then stored", "a report, as if nothing had been"),
@@ -104,6 +131,8 @@ def page() -> str:
         ),
         _EXCEPTIONS,
         _table(["what comes", "the row is", "to do"], _TO_DO),
+        _WHICH,
+        _table(["producer", "what becomes of a row", "after its process died", "for"], _PRODUCERS),
         _LEASES,
     ]
     return "\n\n".join(parts) + "\n"
