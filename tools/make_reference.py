@@ -84,7 +84,7 @@ def reference() -> str:
                 ),
             ),
             "## Settings of a producer\nKeywords of `semel.Producer` and `semel.aio.Producer`; `semel produce` takes "
-            "them as `-X name=value`. Times in milliseconds, sizes in bytes.",
+            "them as `-X name=value`, but for those that it has an option for. Times in ms, sizes in bytes.",
             _table(
                 ["setting", "default", "meaning"],
                 (

@@ -66,3 +66,7 @@ def test_what_cannot_be_produced_is_refused_at_once(semel: Callable[..., Any]) -
     assert (bad_name.code, bad_name.err) == (1, "semel: topic 'bad name': INVALID_TOPIC (17)\n")
     bad_value = semel("produce", "t", "-X", "linger.ms=soon", stdin=b"a\n")
     assert (bad_value.code, bad_value.err) == (2, "semel: -X: linger.ms=soon is not a whole number\n")
+    no_boolean = semel("produce", "t", "-X", "lease=no", stdin=b"a\n")
+    assert (no_boolean.code, no_boolean.err) == (2, "semel: lease='no': True or False\n")
+    own_option = semel("produce", "t", "-X", "identity.store=me.id", stdin=b"a\n")
+    assert (own_option.code, own_option.err) == (2, "semel: -X identity_store: say it with --identity\n")

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from semel.client.delivery import Delivery
 
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0"}
+_OPTION_OF_SETTING = {
+    "compression": "--compression",
+    "identity": "--identity",
+    "identity_store": "--identity",
+}
 _CHECK_EVERY = 1_000  # deliveries; failures are seen early, and what is delivered is forgotten
 
 
@@ -80,6 +85,8 @@ def produce(
     fixed_key = None if key is None else key.encode()
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
     settings = client_settings(overrides, {item.name: item.default for item in fields(ProducerSettings)})
+    for name in settings.keys() & _OPTION_OF_SETTING.keys():
+        raise ConfigError(f"-X {name}: say it with {_OPTION_OF_SETTING[name]}")
     with open_cluster(bootstrap) as cluster:  # refused before any input is read
         cluster.topic(topic, allow_auto_topic_creation=True)
     outcome = _Outcome()
