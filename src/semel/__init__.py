@@ -44,8 +44,10 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'semel' has no attribute {name!r}")
-    return getattr(import_module(home), name) if home else import_module(f"semel.{name}")
+if not TYPE_CHECKING:  # to a type checker every misspelled name would be there
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'semel' has no attribute {name!r}")
+        return getattr(import_module(home), name) if home else import_module(f"semel.{name}")
