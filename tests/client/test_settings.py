@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_type_hints
+
 import pytest
 
 import semel
+from semel.client.settings import ProducerChoices, ProducerSettings
 from semel.errors import ConfigError
 
 
@@ -28,3 +31,7 @@ def test_what_is_no_whole_number_or_no_boolean_is_refused_by_name(settings: dict
 
 def test_no_waiting_at_all_is_a_choice() -> None:
     semel.Producer("127.0.0.1:1", linger_ms=0, max_block_ms=0, retry_backoff_ms=0, save_interval_ms=0).close()
+
+
+def test_a_type_checker_sees_the_settings_that_there_are() -> None:
+    assert get_type_hints(ProducerChoices) == get_type_hints(ProducerSettings)

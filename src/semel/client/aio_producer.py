@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from semel.client.delivery import Delivery
 from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
-from semel.client.settings import ProducerSettings
+from semel.client.settings import ProducerChoices, ProducerSettings
 from semel.client.tables import TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 class AsyncProducer:
     """Use as ``async with AsyncProducer(...) as producer``; the settings are those of the blocking one."""
 
-    def __init__(self, bootstrap: str | list[str], **settings: Any) -> None:
+    def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
         self._bootstrap, self._settings = bootstrap, ProducerSettings(**settings)
         self._opened: Sender | None = None
 

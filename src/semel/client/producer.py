@@ -8,12 +8,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
-from semel.client.settings import ProducerSettings
+from semel.client.settings import ProducerChoices, ProducerSettings
 from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.resume import Position, SavedIdentity
 from semel.errors import NotStored
@@ -56,7 +56,7 @@ class Producer:
     definite as long as a leader answers. Apache Kafka has no leases: there every row is NotStored, and says so.
     """
 
-    def __init__(self, bootstrap: str | list[str], **settings: Any) -> None:
+    def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
         chosen = ProducerSettings(**settings)
         self._background = shared_loop()
         self._sender = Sender(bootstrap, chosen, self._background.loop)

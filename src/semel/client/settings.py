@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
 from semel.core.client.pipeline import PipelineSettings
@@ -20,6 +20,28 @@ _ABOVE_0: Final = (
     "request_timeout_ms",
     "metadata_max_age_ms",
 )
+
+
+class ProducerChoices(TypedDict, total=False):
+    """The settings as keywords, for a caller's type checker and editor."""
+
+    identity: str | SavedIdentity | None
+    identity_store: str | os.PathLike[str] | IdentityStore | None
+    lease: bool
+    compression: str
+    linger_ms: int
+    batch_bytes: int
+    in_flight_max: int
+    buffer_bytes: int
+    max_block_ms: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    save_interval_ms: int
+    metadata_max_age_ms: int
+    client_id: str
+    acks: str | int
+    security_protocol: str
 
 
 def _setting(default: Any, meaning: str) -> Any:
