@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_type_hints
+
 import pytest
 
 import semel
+from semel.client.aio_consumer import AsyncConsumer, ConsumerChoices
 from semel.errors import ConfigError
 
 
@@ -23,3 +26,10 @@ def test_a_start_that_is_no_place_in_a_log_is_refused_by_its_name(semel_server: 
         pytest.raises(ConfigError, match="'begin' is no place to start numbers-0 at"),
     ):
         consumer.assign({semel.TopicPartition("numbers", 0): "begin"})  # type: ignore[dict-item]
+
+
+def test_a_type_checker_sees_the_settings_that_there_are() -> None:
+    keywords = get_type_hints(AsyncConsumer.__init__)
+    for other in ("bootstrap", "return"):
+        del keywords[other]
+    assert get_type_hints(ConsumerChoices) == keywords

@@ -21,6 +21,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 if TYPE_CHECKING:
     from semel import Consumer
     from semel.client.blocking import Cluster
+    from semel.client.cluster import Isolation
     from semel.client.consumer import ConsumerRecord
 
 _POLL_TIMEOUT_S = 0.5
@@ -77,7 +78,7 @@ def consume(
     from semel import Consumer
     from semel.cli.connect import open_cluster
 
-    isolation = "read_uncommitted" if uncommitted else "read_committed"
+    isolation: Isolation = "read_uncommitted" if uncommitted else "read_committed"
     with open_cluster(bootstrap) as cluster:
         first, stop = _places(cluster, _partitions(cluster, topic, partition), wanted)
     with Consumer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict
 
 from semel.client.cluster import Cluster, Isolation
 from semel.client.model import Fetched
@@ -16,10 +16,22 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["AsyncConsumer", "ConsumerRecord", "Start"]
+__all__ = ["AsyncConsumer", "ConsumerChoices", "ConsumerRecord", "Start"]
 
 Start = int | Literal["earliest", "latest"]
 _PAUSE_S: Final = 0.05
+
+
+class ConsumerChoices(TypedDict, total=False):
+    """The settings of :class:`AsyncConsumer` as keywords, for those who hand them on."""
+
+    isolation: Isolation
+    partition_max_bytes: int
+    max_bytes: int
+    min_bytes: int
+    client_id: str
+    request_timeout_ms: int
+    security_protocol: str
 
 
 class AsyncConsumer:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from semel.client.aio_consumer import AsyncConsumer, ConsumerRecord, Start
+from semel.client.aio_consumer import AsyncConsumer, ConsumerChoices, ConsumerRecord, Start
 from semel.client.background import shared_loop
 from semel.types import TopicPartition
 
@@ -18,7 +18,7 @@ __all__ = ["Consumer", "ConsumerRecord"]
 class Consumer:
     """:class:`~semel.client.aio_consumer.AsyncConsumer` for blocking code; one thread at a time."""
 
-    def __init__(self, bootstrap: str | list[str], **settings: Any) -> None:
+    def __init__(self, bootstrap: str | list[str], **settings: Unpack[ConsumerChoices]) -> None:
         self.inner = AsyncConsumer(bootstrap, **settings)
         self._background = shared_loop()
         self._closed = False
