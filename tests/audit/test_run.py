@@ -92,6 +92,7 @@ def test_a_topic_alone_is_looked_through_for_repeats(cluster: Cluster) -> None:
     write(cluster, "out", 1, [2])
     report = audit(cluster, plan(input_topic=None))
     assert [finding.check for finding in report.result.findings] == ["duplicated"]
+    assert report.as_lines()[-1] == "NOT PROVEN: out holds rows twice, or its sequences are not whole"
 
 
 def test_input_and_output_may_name_rows_differently(cluster: Cluster) -> None:

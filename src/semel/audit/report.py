@@ -94,6 +94,8 @@ class AuditReport:
 
     def conclusion(self) -> str:
         """The verdict in one line."""
+        if not self.holds and self.input is None:
+            return f"NOT PROVEN: {self.output.topic} holds rows twice, or its sequences are not whole"
         if not self.holds:
             return "NOT PROVEN: the output does not hold the input exactly once"
         if self.input is None:
