@@ -68,6 +68,12 @@ def page(findings: Iterable[Finding]) -> str:
     return "\n".join(_lines(findings)) + "\n"
 
 
+_RESEMBLES: Final = """\
+In the last column `KAFKA`, `SPARK`, `rp` (Redpanda) and `rdk` (librdkafka) are issue numbers. *The proposal* is
+Kafka's own of the "Idempotent Producer", which asked for leases. *Rule*, *step* and *S* are what the sink's protocol
+must not leave out (an *S* is a scenario of `tests/core/sink`). *Here*: no other system's."""
+
+
 def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     yield "# Planted bugs"
     yield ""
@@ -76,7 +82,9 @@ def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     yield ""
     yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
     yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; the third column says at which seed it did when this page"
-    yield "was written, and which invariant fell. `KAFKA`, `rp` (Redpanda), `rdk` (librdkafka) are issue numbers."
+    yield "was written, and which invariant fell."
+    yield ""
+    yield _RESEMBLES
     yield ""
     yield "| planted bug | what is broken | found at | resembles |"
     yield "|---|---|---|---|"
