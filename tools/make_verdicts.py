@@ -27,7 +27,9 @@ of its scenario: on a producer's state (`tests/core/producer_state/test_verdict.
 
 A batch has a producer's id, its epoch, and the sequences of its rows. The *mark* is the last sequence that the
 partition has stored of the epoch. *Below* and *beyond* are meant by distance, never by magnitude: after 2^31-1 comes
-0. The last five batches of the epoch are remembered with their offsets."""
+0. The last five batches of the epoch are remembered with their offsets. A *fence* is a marker, as it ends Kafka's
+transactions, without a transaction: it begins an epoch of a producer, and shuts out the lower ones. A *leased* id
+is one that ends at a time ([Under a lease](#under-a-lease))."""
 
 _LOG: Final = """\
 ## What the log says
