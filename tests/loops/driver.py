@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
-from pyspark.sql import SparkSession
+from semel.spark import session
 
 INPUT = "input"
 OUTPUT = "output"
@@ -18,16 +17,7 @@ ROWS_PER_TRIGGER = 2_000
 
 def main() -> None:
     bootstrap, checkpoint, mode = sys.argv[1:]
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config(
-            "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false"
-        )  # as docs/spark.md advises
-        .getOrCreate()
-    )
+    spark = session(master="local[2]")
     source = (
         spark.readStream.format("semel")
         .option("kafka.bootstrap.servers", bootstrap)
