@@ -417,6 +417,29 @@ def test_flush_ends_the_lingering_of_what_is_there_and_of_nothing_later() -> Non
     assert len(bench.pipeline.unsettled()) == 2
 
 
+def test_a_refusal_is_kept_for_the_batch_that_it_is_about() -> None:
+    """What is in flight behind it is refused for the gap, and that is no news about the front one."""
+    bench = Bench()
+    batches = bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(first, ErrorCode.INVALID_RECORD)
+    bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.feed(LogAnswered(TP, 0, -1, GRANT))
+    fate = bench.fates[batches[0]]
+    assert isinstance(fate, Refused) and fate.code is ErrorCode.INVALID_RECORD
+    assert sequences(bench.take_sends()) == [0]
+
+
+def test_the_refusal_of_a_batch_behind_is_not_the_front_ones() -> None:
+    bench = Bench()
+    batches = bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.answer(second, ErrorCode.INVALID_RECORD)
+    bench.feed(LogAnswered(TP, 0, -1, GRANT))
+    assert batches[0] not in bench.fates
+
+
 def test_a_fence_reaches_what_was_in_flight_too() -> None:
     bench = Bench()
     batches = bench.append(long("a"), long("b"), long("c"))

@@ -341,11 +341,11 @@ class Pipeline:
                 self.buffered_bytes += sum(part.size_bytes for part in parts) - batch.size_bytes
             case Next.ASK_THE_LOG | Next.ASK_OR_FAIL as step:
                 pipe.put_back(batch)
-                pipe.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
                 # While those in front are unsettled they may only be late: 45 then proves nothing.
                 is_proof = pipe.is_first_in_line(batch) and pipe.gap_at is None
                 if is_proof and batch.grant is not None and batch.grant == pipe.grant:
                     pipe.asking = batch
+                    pipe.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
                     effects.ask_log.append((batch.tp, batch.grant))
             case Next.FENCED:
                 self._fence(batch, code, None, effects)
