@@ -440,6 +440,18 @@ def test_the_refusal_of_a_batch_behind_is_not_the_front_ones() -> None:
     assert batches[0] not in bench.fates
 
 
+def test_a_gap_is_not_closed_with_sequences_that_are_stored() -> None:
+    """Two leaders answered, the old one late: the batch that got such a sequence would pass for a duplicate."""
+    bench = Bench()
+    bench.append(*(long(letter) for letter in "abcd"))
+    first, second, third, fourth = bench.take_sends()
+    bench.answer(third, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.answer(fourth, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.answer(second, ErrorCode.NONE, 1)
+    bench.answer(first, ErrorCode.NONE, 0)
+    assert sequences(bench.take_sends()) == [2]
+
+
 def test_a_fence_reaches_what_was_in_flight_too() -> None:
     bench = Bench()
     batches = bench.append(long("a"), long("b"), long("c"))

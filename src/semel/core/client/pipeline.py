@@ -420,7 +420,7 @@ class Pipeline:
         if base_offset is not None and not pipe.is_behind_unsettled(batch):
             pipe.stored_end_offset = max(pipe.stored_end_offset, base_offset + batch.record_count)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
-        if pipe.gap_at is not None:
+        if pipe.gap_at is not None and distance(batch.base_sequence, pipe.gap_at) >= 0:
             # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
             pipe.gap_at = advance(batch.base_sequence, batch.record_count)
         self._settle(pipe, batch, fate, effects)
