@@ -327,3 +327,14 @@ def test_a_log_that_lost_rows_or_was_made_anew_is_refused() -> None:
     assert made_anew(saved, {"out": "x"}) is None
     other = made_anew(saved, {"out": "y"})
     assert isinstance(other, Unprovable) and "made anew" in other.why
+
+
+def test_a_log_that_lost_rows_is_refused_though_others_made_it_as_long_again() -> None:
+    """Else fewer rows would count as stored than were handed: some lost, and as many stored twice by a later run."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 9, 12, 8)})
+    for knows in (LogKnows(20, 3, 6), LogKnows(20, 3, NO_SEQUENCE), LogKnows(20, 2, 40)):
+        lost = plan_scan(saved, tp, knows)
+        assert isinstance(lost, Unprovable) and "its log lost them" in lost.why
+    for knows in (LogKnows(20, None, NO_SEQUENCE), LogKnows(20, 4, NO_SEQUENCE)):
+        assert plan_scan(saved, tp, knows) == ScanFrom(12, by_sequence=False)

@@ -221,6 +221,11 @@ def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> Scan
             f"{tp} ends at offset {knows.end_offset}, though rows up to {before.counted_to_offset} were "
             f"acknowledged: its log lost them"
         )
+    if _is_behind(knows, saved.producer_epoch, before.last_sequence):
+        return Unprovable(
+            f"{tp} ends at sequence {knows.last_sequence} of epoch {knows.producer_epoch}, though those up to "
+            f"{before.last_sequence} of epoch {saved.producer_epoch} were acknowledged: its log lost them"
+        )
     covers = (
         knows.producer_epoch is not None
         and knows.producer_epoch == saved.producer_epoch
@@ -229,6 +234,15 @@ def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> Scan
     if covers:
         return ScanFrom(max(knows.end_offset, before.counted_to_offset), by_sequence=True)
     return ScanFrom(before.counted_to_offset, by_sequence=False)
+
+
+def _is_behind(knows: LogKnows, producer_epoch: int, acknowledged: int) -> bool:
+    """Whether the log was cut below what it had acknowledged, though others have made it as long again."""
+    if acknowledged == NO_SEQUENCE or knows.producer_epoch is None:
+        return False
+    if knows.producer_epoch == producer_epoch:
+        return knows.last_sequence == NO_SEQUENCE or distance(knows.last_sequence, acknowledged) < 0
+    return knows.producer_epoch < producer_epoch
 
 
 def total_stored(
