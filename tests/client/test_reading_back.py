@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import semel
 from semel.client.cluster import Cluster
 from semel.client.reading_back import read_back
-from semel.core.client.events import LogAnswered, ReadBack
+from semel.core.client.events import LastStored, LogAnswered, ReadBack
 from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.types import Lease, ProducerGrant, TopicPartition
@@ -50,9 +50,10 @@ def with_rows(
 
 def test_the_last_sequence_is_found_and_a_late_copy_comes_in_no_more(semel_server: semel.LocalLog) -> None:
     async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
-        answer = await read_back(cluster, ReadBack(TP, grant, 1))
+        ask = ReadBack(TP, grant, LastStored(2, grant, 1))
+        answer = await read_back(cluster, ask)
         assert await send(cluster, grant, 5) is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert await read_back(cluster, ReadBack(TP, grant, 1)) == answer, "a second time"
+        assert await read_back(cluster, ask) == answer, "a second time"
         return answer
 
     answer = with_rows(semel_server, work)
@@ -63,7 +64,7 @@ def test_of_a_producer_that_never_wrote_nothing_is_found(semel_server: semel.Loc
     async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
         lease = await cluster.lease_producer_id([TP])
         assert isinstance(lease, Lease)
-        return await read_back(cluster, ReadBack(TP, lease.grant, 0))
+        return await read_back(cluster, ReadBack(TP, lease.grant, None))
 
     answer = with_rows(semel_server, work)
     assert (answer.last_sequence, answer.is_final, answer.is_cut) == (None, True, False)
@@ -72,7 +73,7 @@ def test_of_a_producer_that_never_wrote_nothing_is_found(semel_server: semel.Loc
 def test_a_log_that_was_trimmed_says_so(semel_server: semel.LocalLog) -> None:
     async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
         await cluster.delete_records({TP: 6})
-        return await read_back(cluster, ReadBack(TP, grant, 2))
+        return await read_back(cluster, ReadBack(TP, grant, LastStored(2, grant, 1)))
 
     answer = with_rows(semel_server, work)
     assert (answer.last_sequence, answer.is_cut) == (None, True)
@@ -82,7 +83,21 @@ def test_a_log_that_is_another_by_now_says_so(semel_server: semel.LocalLog) -> N
     async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
         await cluster.delete_topics(["t"])
         await cluster.create_topics({"t": 1})
-        return await read_back(cluster, ReadBack(TP, grant, 5))
+        return await read_back(cluster, ReadBack(TP, grant, LastStored(6, grant, 4)))
 
     answer = with_rows(semel_server, work)
     assert (answer.last_sequence, answer.is_cut) == (None, True)
+
+
+def test_a_log_that_is_another_and_as_long_again_is_read_from_its_start(semel_server: semel.LocalLog) -> None:
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        await cluster.delete_topics(["t"])
+        await cluster.create_topics({"t": 1})
+        lease, other = await cluster.lease_producer_id([TP]), await cluster.init_producer_id()
+        assert isinstance(lease, Lease)
+        assert await send(cluster, lease.grant, 0) is ErrorCode.NONE
+        assert await send(cluster, other, 0, rows=20) is ErrorCode.NONE
+        return await read_back(cluster, ReadBack(TP, lease.grant, LastStored(6, grant, 4)))
+
+    answer = with_rows(semel_server, work)
+    assert (answer.last_sequence, answer.is_cut) == (0, True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from semel.client.cluster import Cluster
-from semel.core.client.events import LogAnswered, ReadBack
+from semel.core.client.events import LastStored, LogAnswered, ReadBack
 from semel.errors import BrokerError, ErrorCode
-from semel.record.batch import scan_batches
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.record.batch import BatchHeader, scan_batches
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
+_FETCH_BYTES: Final = 1024 * 1024
 _READ_BYTES_MAX: Final = 1 << 30  # else whoever asked goes without
 _SHUT: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)  # the second: by a higher epoch already
 
@@ -23,25 +24,46 @@ async def read_back(cluster: Cluster, ask: ReadBack) -> LogAnswered:
         raise BrokerError(code, f"shut producer {grant.producer_id} out of {tp}")
     start = await _offset(cluster, tp, EARLIEST_TIMESTAMP)
     end = await _offset(cluster, tp, LATEST_TIMESTAMP)
-    is_cut = not start <= ask.from_offset <= end  # trimmed; or the topic was deleted and made again
-    offset = start if is_cut else ask.from_offset
+    from_offset = 0 if ask.behind is None else ask.behind.end_offset
+    is_cut = not start <= from_offset <= end  # trimmed; or the topic was deleted and made again
+    if ask.behind is not None and start < from_offset <= end:
+        is_cut = not await _has(cluster, tp, ask.behind)  # made again, and as long again
     size_bytes, last_sequence = 0, None
+    offset = start if is_cut else from_offset
     while offset < end:
-        fetched = (await cluster.fetch({tp: offset}, isolation="read_uncommitted"))[tp]
-        if fetched.error_code:
-            raise BrokerError(fetched.error_code, f"read {tp} back")
-        size_bytes += len(fetched.records)
+        records = await _records(cluster, tp, offset)
+        size_bytes += len(records)
         if size_bytes > _READ_BYTES_MAX:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"read {tp} back: it is too long")
-        for _, header in scan_batches(fetched.records, allow_partial_tail=True, check_crc=False):
+        for _, header in scan_batches(records, allow_partial_tail=True, check_crc=False):
             offset = header.last_offset + 1
-            is_theirs = (header.producer_id, header.producer_epoch) == (
-                grant.producer_id,
-                grant.producer_epoch,
-            )
-            if is_theirs and not header.is_control:
+            if _is_of(header, grant):
                 last_sequence = header.last_sequence
     return LogAnswered(tp, grant.producer_epoch, last_sequence, grant, is_final=True, is_cut=is_cut)
+
+
+async def _has(cluster: Cluster, tp: TopicPartition, stored: LastStored) -> bool:
+    """Whether the log is still the one that this was stored in."""
+    records = await _records(cluster, tp, stored.end_offset - 1, bytes_max=1)  # which is a whole batch
+    return any(
+        _is_of(header, stored.grant)
+        and (header.last_offset + 1, header.last_sequence) == (stored.end_offset, stored.last_sequence)
+        for _, header in scan_batches(records, allow_partial_tail=True, check_crc=False)
+    )
+
+
+def _is_of(header: BatchHeader, grant: ProducerGrant) -> bool:
+    whose = ProducerGrant(header.producer_id, header.producer_epoch)
+    return whose == grant and not header.is_control
+
+
+async def _records(
+    cluster: Cluster, tp: TopicPartition, offset: int, bytes_max: int = _FETCH_BYTES
+) -> memoryview:
+    fetched = await cluster.fetch({tp: offset}, isolation="read_uncommitted", partition_max_bytes=bytes_max)
+    if fetched[tp].error_code:
+        raise BrokerError(fetched[tp].error_code, f"read {tp} back")
+    return fetched[tp].records
 
 
 async def _offset(cluster: Cluster, tp: TopicPartition, timestamp_ms: int) -> int:

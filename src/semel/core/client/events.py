@@ -143,12 +143,24 @@ class SendProduce:
 
 
 @dataclass(frozen=True, slots=True)
+class LastStored:
+    """The newest batch of ours that is in a log with all that was sent in front of it: where, and whose."""
+
+    end_offset: int
+    grant: ProducerGrant
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Shut ``grant`` out of the partition, then look in its log what is stored of it, from ``from_offset`` on."""
+    """Shut ``grant`` out of the partition, then look in its log what is stored of it.
+
+    It is stored behind ``behind``, if at all; or, where that is in the log no more, anywhere.
+    """
 
     tp: TopicPartition
     grant: ProducerGrant
-    from_offset: int
+    behind: LastStored | None
 
 
 @dataclass(slots=True)

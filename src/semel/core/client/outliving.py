@@ -32,7 +32,7 @@ def ask_the_log(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
     elif now_ms >= front.not_before_ms and front.grant is not None:
         pipe.asking = front
         if pipe.is_shut:
-            effects.read_back.append(ReadBack(pipe.tp, front.grant, pipe.stored_end_offset))
+            effects.read_back.append(ReadBack(pipe.tp, front.grant, pipe.last_stored))
         else:
             effects.ask_log.append((pipe.tp, front.grant))
 

@@ -23,6 +23,7 @@ from collections import deque
 from typing import Final
 
 from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import LastStored
 from semel.errors import ErrorCode
 from semel.sequence import advance
 from semel.types import ProducerGrant, TopicPartition
@@ -43,12 +44,12 @@ class PartitionPipe:
         "is_moving",
         "is_shut",
         "known_until_ms",
+        "last_stored",
         "next_order",
         "next_sequence",
         "recovering",
         "refusal",
         "stopped",
-        "stored_end_offset",
         "tp",
         "waiting",
     )
@@ -62,7 +63,7 @@ class PartitionPipe:
         self.ends_ms: int | None = None  # when the grant's lease is over, by our clock
         self.is_moving = False  # there is a newer grant; this one only finishes
         self.is_shut = False  # we have shut the grant out ourselves, to read back what is stored of it
-        self.stored_end_offset = 0  # what is unsettled is stored from here on, if at all
+        self.last_stored: LastStored | None = None  # what is unsettled is stored behind it, if at all
         self.known_until_ms = 0  # until then the log surely knows the grant, and refuses a gap
         self.next_sequence = 0
         self.next_order = 0

@@ -33,6 +33,7 @@ from semel.core.client.events import (
     Effects,
     Event,
     Granted,
+    LastStored,
     LeadersKnown,
     Leased,
     LeaseRefused,
@@ -417,8 +418,9 @@ class Pipeline:
         effects: Effects,
     ) -> None:
         pipe.taken_by_log(batch, now_ms)
-        if base_offset is not None and not pipe.is_behind_unsettled(batch):
-            pipe.stored_end_offset = max(pipe.stored_end_offset, base_offset + batch.record_count)
+        if base_offset is not None and batch.grant is not None and not pipe.is_behind_unsettled(batch):
+            last_sequence = last_of(batch.base_sequence, batch.record_count)
+            pipe.last_stored = LastStored(base_offset + batch.record_count, batch.grant, last_sequence)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
         if pipe.gap_at is not None and distance(batch.base_sequence, pipe.gap_at) >= 0:
             # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
