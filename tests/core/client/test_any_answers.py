@@ -1,4 +1,4 @@
-"""The pipeline against a partition that judges as the server does, with any answers, losses and copies in between.
+"""The pipeline against two partitions that judge as the server does, with any answers, losses and copies in between.
 
 Whatever happens: what was told as stored is there once and in order, what was told as not stored is not and never
 comes, and what is in doubt is there once at most.
@@ -33,7 +33,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records
 from semel.types import ProducerGrant, TopicPartition
 
-TP = TopicPartition("t", 0)
+TPS = TopicPartition("t", 0), TopicPartition("t", 1)
 TIMEOUT_MS = 3_000
 BEFORE_THE_APPEND = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -51,21 +51,23 @@ BEHIND_THE_APPEND = (
 
 
 class World:
-    """One producer, one partition, and everything that is under way between them."""
+    """One producer, two partitions, and everything that is under way between them."""
 
     def __init__(self, *, strict: bool) -> None:
         self.pipeline = Pipeline(
             PipelineSettings(batch_bytes=200, linger_ms=0, delivery_timeout_ms=TIMEOUT_MS, strict=strict)
         )
-        self.log = LogInMemory(ProducerGrant(7, 0))
-        self.rows: list[int] = []  # in the order of the log
+        self.logs = {tp: LogInMemory(ProducerGrant(7, 0)) for tp in TPS}
+        self.rows: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}  # in the order of the log
+        self.handed: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}
         self.now_ms = 0
         self.appended = 0
         self.rows_of: dict[ProducerBatch, list[int]] = {}
         self.fates: dict[int, PartFate] = {}
-        self.requests: list[tuple[SendProduce, bytes]] = []
-        self.copies: list[bytes] = []
-        self.questions: list[ProducerGrant] = []
+        self.requests: list[tuple[SendProduce, dict[TopicPartition, bytes]]] = []
+        self.arrived: dict[int, dict[TopicPartition, Answer]] = {}  # by request: the answer is on its way
+        self.copies: list[tuple[TopicPartition, bytes]] = []
+        self.questions: list[tuple[TopicPartition, ProducerGrant]] = []
         self.grants_asked = 0
         self.next_id = 8
         self.feed(Granted(ProducerGrant(7, 0)))
@@ -77,74 +79,104 @@ class World:
             for row in rows[batch.first_row : batch.first_row + batch.record_count]:
                 assert row not in self.fates, "settled twice"
                 self.fates[row] = fate
-        self.questions += [grant for _, grant in effects.ask_log]
+        self.questions += effects.ask_log
         self.grants_asked += effects.ask_grant
         for send in effects.sends:
-            (batch,) = send.batches
-            self.requests.append((send, bytes(batch.encoded or b"")))
+            self.requests.append((send, {batch.tp: bytes(batch.encoded or b"") for batch in send.batches}))
         assert len(self.requests) <= 5
         if effects.ask_leaders_of:
-            self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
+            self.feed(LeadersKnown(frozenset({"t"}), dict.fromkeys(TPS, 1)))
 
     # -- what may happen
 
     def append(self, at: int) -> None:
-        for _ in range(at + 1):
+        tp = TPS[at % 2]
+        for _ in range(at // 2 % 5 + 1):
             row = Record(0, 0, None, b"%040d" % self.appended)
-            batch, _, _ = self.pipeline.append(TP, row, self.now_ms)
+            batch, _, _ = self.pipeline.append(tp, row, self.now_ms)
             self.rows_of.setdefault(batch, []).append(self.appended)
+            self.handed[tp].append(self.appended)
             self.appended += 1
         self.feed(Tick())
 
-    def take_in(self, encoded: bytes) -> Answer:
-        end_offset = self.log.state.end_offset
-        code, base_offset = self.log.take(decode_header(encoded))
-        if self.log.state.end_offset > end_offset:
-            self.rows += [int(row.value or b"") for row in decode_records(encoded)]
+    def take_in(self, tp: TopicPartition, encoded: bytes) -> Answer:
+        log = self.logs[tp]
+        end_offset = log.state.end_offset
+        code, base_offset = log.take(decode_header(encoded))
+        if log.state.end_offset > end_offset:
+            self.rows[tp] += [int(row.value or b"") for row in decode_records(encoded)]
         return Answer(code, base_offset)
 
+    def is_on_its_way(self, at: int) -> bool:
+        return self.requests[at][0].request_id not in self.arrived
+
+    def arrive(self, at: int) -> None:
+        """A request reaches the server; its answer comes later."""
+        at %= len(self.requests)
+        send, sent = self.requests[at]
+        if self.is_on_its_way(at):
+            self.arrived[send.request_id] = {tp: self.take_in(tp, encoded) for tp, encoded in sent.items()}
+
     def answer(self, at: int) -> None:
-        send, encoded = self.requests.pop(at % len(self.requests))
-        self.feed(Answered(send.request_id, {TP: self.take_in(encoded)}))
+        self.arrive(at)
+        send, _ = self.requests.pop(at % len(self.requests))
+        self.feed(Answered(send.request_id, self.arrived.pop(send.request_id)))
 
     def answer_in_order(self, at: int) -> None:
         self.answer(0)
 
     def refuse(self, at: int) -> None:
-        send, _ = self.requests.pop(0)
-        self.feed(Answered(send.request_id, {TP: Answer(BEFORE_THE_APPEND[at % len(BEFORE_THE_APPEND)])}))
+        """One of its partitions, or each of them for another reason."""
+        place = at // 3 % len(self.requests)
+        if not self.is_on_its_way(place):
+            self.answer(place)
+            return
+        send, sent = self.requests.pop(place)
+        refusals = (Answer(BEFORE_THE_APPEND[(at + number) % len(BEFORE_THE_APPEND)]) for number in (0, 1))
+        answers = dict(zip(sent, refusals, strict=False))
+        if at % 2:
+            answers |= {tp: self.take_in(tp, encoded) for tp, encoded in list(sent.items())[1:]}
+        self.feed(Answered(send.request_id, answers))
 
     def doubt(self, at: int) -> None:
         """Perhaps stored, says the leader itself; and perhaps it will come to be."""
-        send, encoded = self.requests.pop(0)
-        if at % 2:
-            self.take_in(encoded)
-        else:
-            self.copies.append(encoded)
-        self.feed(Answered(send.request_id, {TP: Answer(BEHIND_THE_APPEND[at % len(BEHIND_THE_APPEND)])}))
+        code = BEHIND_THE_APPEND[at % len(BEHIND_THE_APPEND)]
+        send, sent = self.reach(0, arrives=at % 2 == 1)
+        self.feed(Answered(send.request_id, dict.fromkeys(sent, Answer(code))))
 
     def lose(self, at: int) -> None:
-        send, encoded = self.requests.pop(at // 2 % len(self.requests))
-        if at % 2:
-            self.take_in(encoded)
-        else:
-            self.copies.append(encoded)
+        send, _ = self.reach(at // 2 % len(self.requests), arrives=at % 2 == 1)
         self.feed(Lost(send.request_id, sent=True, why="the connection broke"))
 
+    def lose_unsent(self, at: int) -> None:
+        if self.is_on_its_way(-1):
+            send, _ = self.requests.pop()
+            self.feed(Lost(send.request_id, sent=False, why="no connection"))
+
+    def reach(self, at: int, *, arrives: bool) -> tuple[SendProduce, dict[TopicPartition, bytes]]:
+        """Take a request away, which arrives now or may come to."""
+        if arrives:
+            self.arrive(at)
+        elif self.is_on_its_way(at):
+            self.copies += self.requests[at][1].items()
+        send, sent = self.requests.pop(at)
+        self.arrived.pop(send.request_id, None)
+        return send, sent
+
     def copy_arrives(self, at: int) -> None:
-        self.take_in(self.copies.pop(at % len(self.copies)))
+        self.take_in(*self.copies.pop(at % len(self.copies)))
 
     def tell(self, at: int) -> None:
-        grant = self.questions.pop(0)
-        known = self.log.state.get(grant.producer_id)
+        tp, grant = self.questions.pop(0)
+        known = self.logs[tp].state.get(grant.producer_id)
         if known is None:
-            self.feed(LogAnswered(TP, None, None, grant))
+            self.feed(LogAnswered(tp, None, None, grant))
         else:
-            self.feed(LogAnswered(TP, known.producer_epoch, known.last_sequence, grant))
+            self.feed(LogAnswered(tp, known.producer_epoch, known.last_sequence, grant))
 
     def be_silent(self, at: int) -> None:
-        self.questions.pop(0)
-        self.feed(LogSilent(TP, "no answer"))
+        tp, _ = self.questions.pop(0)
+        self.feed(LogSilent(tp, "no answer"))
 
     def grant(self, at: int) -> None:
         self.grants_asked -= 1
@@ -158,7 +190,8 @@ class World:
     def moves(self) -> list[Callable[[int], None]]:
         moves = [self.append, self.wait]
         if self.requests:
-            moves += [self.answer_in_order, self.answer, self.refuse, self.doubt, self.lose]
+            moves += [self.answer_in_order, self.answer, self.arrive, self.refuse]
+            moves += [self.doubt, self.lose, self.lose_unsent]
         if self.copies:
             moves += [self.copy_arrives]
         if self.questions:
@@ -187,21 +220,23 @@ class World:
 
 @pytest.mark.parametrize("strict", [False, True], ids=["goes on", "strict"])
 @settings(max_examples=settings().max_examples * 3)
-@given(choices=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9)), min_size=10, max_size=120))
+@given(choices=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 29)), min_size=10, max_size=120))
 def test_every_word_is_true_whatever_happens(choices: list[tuple[int, int]], *, strict: bool) -> None:
     world = World(strict=strict)
     for what, at in choices:
         moves = world.moves()
         moves[what % len(moves)](at)
     world.settle_all()
-    assert len(set(world.rows)) == len(world.rows), "twice"
     assert sorted(world.fates) == list(range(world.appended))
-    told_stored = [row for row in range(world.appended) if isinstance(world.fates[row], Stored)]
     assert {type(fate) for fate in world.fates.values()} <= {Stored, Refused, InDoubt}
     in_doubt = {row for row, fate in world.fates.items() if isinstance(fate, InDoubt)}
-    assert [row for row in world.rows if row not in in_doubt] == told_stored
-    if strict:
-        refused = [row for row, fate in world.fates.items() if isinstance(fate, Refused)]
-        assert not refused or max(world.rows, default=-1) < min(refused), (
-            "the first n rows are what is stored"
-        )
+    for tp in TPS:
+        stored, handed = world.rows[tp], world.handed[tp]
+        assert len(set(stored)) == len(stored), "twice"
+        told_stored = [row for row in handed if isinstance(world.fates[row], Stored)]
+        assert [row for row in stored if row not in in_doubt] == told_stored
+        if strict:
+            refused = [row for row in handed if isinstance(world.fates[row], Refused)]
+            assert not refused or max(stored, default=-1) < min(refused), (
+                "the first n rows are what is stored"
+            )
