@@ -79,7 +79,7 @@ def _settle_twins(log: SinkLog, ticket: Ticket, history: SinkHistory, report: Ta
         digest, end_offset = NO_ROWS, 0
         from_offset = ticket.scan_from(report.writer, tp)
         for _, rows, offsets in stored_rows(
-            log.cluster, tp, dict.fromkeys(ids, from_offset), ends[tp].offset
+            log.cluster, ticket.sink_id, tp, dict.fromkeys(ids, from_offset), ends[tp].offset
         ):
             digest = digest.over(rows.keys, rows.values, rows.headers)
             end_offset = int(offsets[len(offsets) - 1].as_py()) + 1

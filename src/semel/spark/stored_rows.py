@@ -7,21 +7,25 @@ from itertools import groupby
 from typing import Any
 
 from semel.client.blocking import Cluster
+from semel.core.sink.run import gone
+from semel.errors import DataLoss
 from semel.record.columnar import decode_table
 from semel.spark.output import Rows
-from semel.spark.reading import read_range
+from semel.spark.reading import Batch, read_range
+from semel.spark.refusing import allow
 from semel.types import TopicPartition
 
 
 def stored_rows(
-    cluster: Cluster, output: TopicPartition, from_offsets: Mapping[int, int], end_offset: int
+    cluster: Cluster, sink_id: str, output: TopicPartition, from_offsets: Mapping[int, int], end_offset: int
 ) -> Iterator[tuple[int, Rows, Any]]:
     """(producer id, rows, their offsets), in log order, from each producer's own offset on.
 
-    Batches of other producers are passed over without being unpacked.
+    Batches of other producers are passed over without being unpacked. Raises ``ReplayUnprovable`` when the output is
+    trimmed meanwhile.
     """
     start = min(from_offsets.values(), default=end_offset)
-    for batches in read_range(cluster, output, start, end_offset, isolation="read_uncommitted"):
+    for batches in _all_of(cluster, sink_id, output, start, end_offset):
         ours = [
             (header.producer_id, batch)
             for batch, header in batches
@@ -43,3 +47,12 @@ def stored_rows(
                 }
                 rows = Rows(columns["key"], columns["value"], columns["headers"], None)
                 yield producer_id, rows, columns["offset"]
+
+
+def _all_of(
+    cluster: Cluster, sink_id: str, output: TopicPartition, start: int, end_offset: int
+) -> Iterator[list[Batch]]:
+    try:
+        yield from read_range(cluster, output, start, end_offset, isolation="read_uncommitted")
+    except DataLoss as lost:
+        allow(gone(sink_id, output, lost.lost_from, lost.lost_to_end))

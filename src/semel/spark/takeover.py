@@ -150,7 +150,7 @@ def scan(
         from_offsets = {
             producer_id: surplus.get((writer, tp), start) for producer_id, writer in writers.items()
         }
-        for producer_id, rows, offsets in stored_rows(cluster, tp, from_offsets, ends[tp]):
+        for producer_id, rows, offsets in stored_rows(cluster, history.sink_id, tp, from_offsets, ends[tp]):
             place = (writers[producer_id], tp)
             digest = have[place].digest if place in have else NO_ROWS
             have[place] = Stored(

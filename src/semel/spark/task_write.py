@@ -158,6 +158,7 @@ class TaskWrite:
             output.surplus_from = self.ticket.scan_from(self.writer, tp)
             found = stored_rows(
                 self._log.cluster,
+                self.ticket.sink_id,
                 tp,
                 dict.fromkeys(self.ticket.writers[self.writer].values(), output.surplus_from),
                 self.ticket.have[self.writer, tp].end_offset,

@@ -166,8 +166,16 @@ def check_provable(
             )
     for tp, start in sorted(starts.items()):
         if log_start_offsets[tp] > start:
-            return _unprovable(f"offsets {start} to {log_start_offsets[tp] - 1} of {tp} are gone")
+            return gone(history.sink_id, tp, start, log_start_offsets[tp])
     return None
+
+
+def gone(sink_id: str, output: TopicPartition, start: int, end: int) -> Refusal:
+    """Rows of an unfinished micro-batch may have stood there; also when they went while somebody looked for them."""
+    return _unprovable(
+        f"offsets {start} to {end - 1} of {output} are gone, and sink {sink_id!r} has to find there what is stored "
+        f"of an unfinished micro-batch. Take a new sinkId, with startingOffsets=sink:{sink_id}"
+    )
 
 
 def compacted(topic: str) -> Refusal:
