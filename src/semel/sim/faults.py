@@ -67,6 +67,7 @@ class Fault(StrEnum):
     SINK_FORGOTTEN = "sink: checkpoint lost amid a commit, then fewer rows at a time"
     SINK_TORN = "sink: checkpoint without its last entries"
     SINK_RECUT = "sink: ranges split otherwise"
+    SINK_TRIMMED = "sink: output trimmed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ EXPECTED: Final = (
     "sink: stopped, SinkFenced",
     "sink: stopped, ReplayDiffers",
     "sink: stopped, NonDeterministicReplay",
+    "sink: stopped, ReplayUnprovable",
     "rot: found by a reader's CRC",
     "rot: partition refused after a restart",
     "page cache: records lost at a power cut",

@@ -103,6 +103,7 @@ class Witness:
         self._true_ms = true_ms
         self._leases = LeasesKnown()
         self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
+        self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in sink_tps}
 
     # -- marks ------------------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ class Witness:
 
     def _judge(self, logs: Logs) -> None:
         of_sinks = {tp: logs[tp] for tp in self._sink_tps if tp in logs}
-        views = [SinkView(story, of_sinks) for story in self._history.sinks]
+        views = [SinkView(story, of_sinks, self._trimmed) for story in self._history.sinks]
         of_clients = {tp: logs[tp] for tp in self.tps if tp in logs}
         for checker in self._checkers:
             checker.logs(self._history, of_clients)
@@ -225,6 +226,8 @@ class Witness:
             return outcome
 
         async def delete_records_observed(before_offset: int) -> ErrorCode:
+            if tp in self._trimmed and partition.is_online:
+                self._remember(partition, before_offset)
             code = await delete_records(before_offset)
             self._counts.verdict(f"trim: {code.name}")
             self.log_start(tp, partition.log_start_offset)
@@ -250,6 +253,13 @@ class Witness:
         partition.delete_records = delete_records_observed  # type: ignore[method-assign]
         partition.apply_retention = apply_retention_observed  # type: ignore[method-assign]
         partition.read = read_observed  # type: ignore[method-assign, assignment]
+
+    def _remember(self, partition: Partition, before_offset: int) -> None:
+        """What a trim of a sink's output may take; whether it does is seen by where the log begins then."""
+        end = partition.high_watermark if before_offset < 0 else min(before_offset, partition.high_watermark)
+        for batch in whole_log(partition):
+            if batch.header.base_offset < end:
+                self._trimmed[partition.name][batch.header.base_offset] = batch
 
     def _judged(self, tp: TopicPartition, header: BatchHeader, outcome: AppendOutcome) -> None:
         if outcome.verdict is None:

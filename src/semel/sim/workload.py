@@ -26,6 +26,7 @@ from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
 from semel.sim.sinks.operator import SinkOperator
 from semel.sim.sinks.surroundings import SinkMix, Surroundings
+from semel.sim.sinks.trimmer import OutputTrimmer
 from semel.sim.trace import Trace
 from semel.types import Lease, ProducerGrant
 
@@ -71,6 +72,7 @@ class Workload:
         self.producers: list[SimulatedProducer] = []  # those alive
         self.resumers: list[SimulatedResumer] = []  # those alive
         self.sinks: list[SinkOperator] = []
+        self._trimmers: list[OutputTrimmer] = []
         self._sources = 0
         self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
@@ -130,12 +132,17 @@ class Workload:
             around = Surroundings(self._scheduler, self._network, self._trace, self._counts, self._checkers)
             self.sinks.append(SinkOperator(story, self._stream(story.sink_id), around, mix))
             self.sinks[-1].start()
+            if mix.trim_interval_ms:
+                random = self._stream(f"{story.sink_id} trims")
+                self._trimmers.append(OutputTrimmer(story, random, around, mix.trim_interval_ms))
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
         self._stopping = True
         for sink in self.sinks:
             sink.stop()
+        for trimmer in self._trimmers:
+            trimmer.wanted = False
         for producer in self.producers:
             producer.rows_left = 0
         assert self._admin is not None
@@ -156,6 +163,7 @@ class Workload:
             and all(producer.is_done or not producer.process.alive for producer in self.producers)
             and all(source.is_done for source in self._history.sources)
             and all(sink.is_settled for sink in self.sinks)
+            and not any(trimmer.is_busy for trimmer in self._trimmers)
             and all(
                 consumer.next_offset == self._server.log_end_offset(consumer.tp)
                 for consumer in self.consumers

@@ -11,13 +11,17 @@ import pytest
 
 from semel.core.sink.journal import Begin, Decision, Fence, WriterClaim
 from semel.errors import SemelError
+from semel.sim.cluster import SimulatedCluster, drive
 from semel.sim.faults import FaultMix
 from semel.sim.fiber import Pending
+from semel.sim.process import Process
+from semel.sim.session import Session
 from semel.sim.simulation import Simulation
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import SinkStory, row_of
 from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
+from semel.spark import commit, takeover
 from semel.spark.flight import Flight
 from semel.spark.planning import ReadRange
 from semel.spark.process import this_process
@@ -90,7 +94,8 @@ class World:
     # -- what a test says -------------------------------------------------------------------------------
 
     def checkpoint(self, query: str = "q", *, from_sink: bool = False) -> Checkpoint:
-        return Checkpoint(query, None if from_sink else dict.fromkeys(self.story.sources, 0))
+        start = None if from_sink else dict.fromkeys(self.story.sources, 0)
+        return Checkpoint(query, start, self.story.sink_ids[-1])
 
     def driver(
         self,
@@ -165,6 +170,18 @@ class World:
         values = [value for batch in self._logs[TopicPartition("out", 0)] for value in batch.values]
         return [(row.source_partition, row.number) for row in map(row_of, values)]
 
+    def trim(self, before_offset: int) -> None:
+        """Take what the output holds below ``before_offset``."""
+        simulation = self._simulation
+        process = Process(simulation.scheduler)
+        cluster = SimulatedCluster(process, Session("admin", process, simulation.network), WITHIN_MS)
+        answers: list[object] = []
+        drive(
+            cluster.delete_records({TopicPartition("out", 0): before_offset}),
+            lambda *answer: answers.append(answer),
+        )
+        self.until(lambda: bool(answers))
+
     # -- what happens -----------------------------------------------------------------------------------
 
     def _ended(self, driver: SimulatedDriver, error: SemelError | None) -> None:
@@ -200,6 +217,7 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
     """``make_world(sources=…)``; every step of the protocol can be held in it."""
     worlds: list[World] = []
     append, take_over, send = SinkLog.append, SinkLog.take_over, Flight.send
+    scan, settle_twins = takeover.scan, commit._settle_twins
 
     def appends(log, record, *rest, **more):
         worlds[-1].arrive(STEPS.get(type(record), ""))
@@ -213,6 +231,16 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
         worlds[-1].arrive("rows")
         return send(flight, batches)
 
+    def scans(*of):
+        worlds[-1].arrive("scan")
+        return scan(*of)
+
+    def settles_twins(*of):
+        worlds[-1].arrive("read back")
+        return settle_twins(*of)
+
+    monkeypatch.setattr(takeover, "scan", scans)
+    monkeypatch.setattr(commit, "_settle_twins", settles_twins)
     monkeypatch.setattr(SinkLog, "append", appends)
     monkeypatch.setattr(SinkLog, "take_over", takes_over)
     monkeypatch.setattr(Flight, "send", sends)

@@ -367,3 +367,74 @@ def test_a_decided_replay_needs_nothing_of_the_rows_behind_it(make_world):
     world.finish(new)
     assert world.ended[new] is None
     assert world.output() == TWO_BATCHES
+
+
+@without("sink_scans_what_is_left")
+def test_rows_that_were_trimmed_before_their_decision_stop_the_sink(make_world):
+    """A sink of another name gets over it, and what was left of them comes a second time."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint)
+    world.until_held(decides)
+    old.die()
+    world.trim(4)
+    stopped = world.driver(checkpoint)
+    world.until(lambda: stopped in world.ended or checkpoint.commits == 1)
+    world.check()
+    assert type(world.ended[stopped]).__name__ == "ReplayUnprovable"
+    assert "startingOffsets=sink:k0" in str(world.ended[stopped])
+    world.story.sink_ids.append("k0.1")
+    anew = world.checkpoint("another", from_sink=True)
+    new = world.driver(anew)
+    world.until_committed(anew, 1)
+    world.finish(new)
+    assert world.output() == BATCH[4:] + BATCH
+
+
+@without("sink_needs_the_whole_output")
+def test_rows_that_were_decided_may_be_trimmed(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    old = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    old.die()
+    world.trim(8)
+    world.story.rows[0] = 16
+    new = world.driver(checkpoint)
+    world.until(lambda: checkpoint.commits == 2 or new in world.ended)
+    world.check()
+    world.finish(new)
+    assert world.ended[new] is None
+    assert world.output() == TWO_BATCHES[8:]
+
+
+def test_a_trim_amid_the_scan_is_told_as_the_sinks_own_loss(make_world):
+    """Found by seed 58: it was the source's error, whose text names a way out that does not help here."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint)
+    world.until_held(decides)
+    old.die()
+    scans = world.hold(1, "planner", "scan")
+    new = world.driver(checkpoint)
+    world.until_held(scans)
+    world.trim(4)
+    scans.let_go()
+    world.until(lambda: new in world.ended)
+    world.check()
+    assert type(world.ended[new]).__name__ == "ReplayUnprovable"
+
+
+def test_a_trim_before_the_twins_are_read_back_is_told_so_too(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    reads_back = world.hold(0, "commit", "read back")
+    driver = world.driver(checkpoint, mix=DOUBLED)
+    world.until_held(reads_back)
+    world.trim(4)
+    reads_back.let_go()
+    world.until(lambda: driver in world.ended)
+    world.check()
+    assert type(world.ended[driver]).__name__ == "ReplayUnprovable"

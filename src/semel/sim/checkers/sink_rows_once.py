@@ -14,21 +14,25 @@ if TYPE_CHECKING:
 
 
 class SinkRowsOnce(Checker):
-    """By the rows' numbers, whatever version of the query gave them."""
+    """By the rows' numbers, whatever version of the query gave them; what was trimmed is remembered.
+
+    What a sink had not decided when it was given up for one of another name is a matter of its own.
+    """
 
     name: ClassVar[str] = "sink_rows_once"
 
     def sink_logs(self, views: Sequence[SinkView]) -> None:
         for view in views:
-            seen: dict[tuple[int, int, bool], StoredRow] = {}
-            for stored in view.rows:
+            seen: dict[tuple[int, int, bool, str], StoredRow] = {}
+            for stored in (*view.rows, *view.rows_left):
                 row = stored.row
-                first = seen.setdefault((row.source_partition, row.number, row.is_extra), stored)
+                name = (row.source_partition, row.number, row.is_extra, stored.left_by)
+                first = seen.setdefault(name, stored)
                 if first is not stored:
                     raise self.violated(f"{first}, and {stored}")
             if view.story.is_finished and view.is_whole:
                 for tp, head in view.story.heads().items():
-                    missing = [n for n in range(head) if (tp.partition, n, False) not in seen]
+                    missing = [n for n in range(head) if (tp.partition, n, False, "") not in seen]
                     if missing:
                         raise self.violated(
                             f"{tp} was written to its end {head}, and misses rows {missing[:5]}"

@@ -7,7 +7,7 @@ people and object stores do: it is lost, put back from a copy, or its last entri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from semel.types import TopicPartition
 
@@ -20,20 +20,21 @@ class Checkpoint:
 
     query_id: str
     start: Offsets | None  # None: not known yet; the source is asked (``startingOffsets=sink:…``)
+    sink_id: str  # what its query's options say
     ends: list[Offsets] = field(default_factory=list)  # by batch id
     commits: int = 0  # entries of the commits log
     is_old: bool = False  # its query has planned more since, and may plan that again with other ends
 
     def copy(self) -> Checkpoint:
         """A backup."""
-        return Checkpoint(self.query_id, self.start, list(self.ends), self.commits, is_old=True)
+        return replace(self, ends=list(self.ends), is_old=True)
 
     def torn(self, *, offsets_too: bool) -> Checkpoint:
         """Without its last commit entry; or without its last offsets entry as well."""
         last = len(self.ends) - 1
         ends = self.ends[:-1] if offsets_too else list(self.ends)
         is_old = self.is_old or offsets_too
-        return Checkpoint(self.query_id, self.start, ends, min(self.commits, max(0, last)), is_old)
+        return replace(self, ends=ends, commits=min(self.commits, max(0, last)), is_old=is_old)
 
     @property
     def next_batch_id(self) -> int:

@@ -8,6 +8,7 @@ two of these, and what it has started may outlive it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -58,7 +59,7 @@ class SimulatedDriver:
         self.splits: Final = splits  # minPartitions, in pieces of a source partition
         self.process: Final = Process(around.scheduler)
         topic = story.topics[0] if len(story.topics) == 1 else None
-        self.options: Final = SinkOptions(connection_of(), topic, story.sink_id)
+        self.options: Final = SinkOptions(connection_of(), topic, checkpoint.sink_id)
         self.rows_per_batch_max = random.choice(story.rows_per_batch)  # maxOffsetsPerTrigger
         self.rows_per_arrow_batch = random.randint(1, 6)
         self.attempts_max = random.randint(1, 4)  # spark.task.maxFailures
@@ -92,6 +93,12 @@ class SimulatedDriver:
     def is_gone(self) -> bool:
         """It, and all that it has started."""
         return not self.process.alive and not self.workers
+
+    @property
+    def is_planning(self) -> bool:
+        """It takes the sink over, scans its outputs, or looks whether its run goes on."""
+        planners = (self._planner, self._spare_planner)
+        return self.process.alive and any(worker is not None and worker.is_busy for worker in planners)
 
     @property
     def is_deciding(self) -> bool:
@@ -171,9 +178,7 @@ class SimulatedDriver:
     def _live(self) -> None:
         checkpoint, clock = self.checkpoint, FiberClock(self.process)
         if checkpoint.start is None:
-            decided = self._call(
-                self._planner, lambda: sink_log.decided_ends(self.options.connection, self.story.sink_id)
-            )
+            decided = self._decided_ends()
             if checkpoint.start is None:  # no other driver on it was faster
                 checkpoint.start = {tp: decided.get(tp, 0) for tp in self.story.sources}
             self.trace_note(f"starts at {list(checkpoint.start.values())}")
@@ -189,6 +194,16 @@ class SimulatedDriver:
             elif self.story.is_closed:
                 return
             clock.pause(self._random.randint(*TRIGGER_MS))
+
+    def _decided_ends(self) -> Offsets:
+        """Of the sink; of the one that it has taken over for, as long as it has decided nothing itself."""
+        sink_ids = self.story.sink_ids
+        for sink_id in reversed(sink_ids[: sink_ids.index(self.checkpoint.sink_id) + 1]):
+            ask = partial(sink_log.decided_ends, self.options.connection, sink_id)
+            decided: Offsets = self._call(self._planner, ask)
+            if decided:
+                return decided
+        return {}
 
     def _offsets_of(self, batch_id: int) -> Offsets | None:
         """Where the micro-batch ends: as planned before, or planned now; ``None`` when there is no row."""

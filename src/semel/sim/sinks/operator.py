@@ -3,7 +3,7 @@
 He kills it, starts a second one beside it, puts an old checkpoint back, loses it, or sets minPartitions anew. He
 loses a checkpoint with the driver that was about to decide, and then lets fewer rows into a micro-batch. When
 a sink stops with an error that will not go away, he takes the way out that its text names for a stateless query:
-a new checkpoint, from ``startingOffsets=sink:<id>`` on.
+a new checkpoint, from ``startingOffsets=sink:<id>`` on, and a new sink id too where the outputs prove nothing more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from semel.errors import NonDeterministicReplay, ReplayDiffers, SemelError
+from semel.errors import NonDeterministicReplay, ReplayDiffers, ReplayUnprovable, SemelError
 from semel.sim.faults import Fault
 from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint
@@ -127,12 +127,14 @@ class SinkOperator:
             checker.sink_stopped(self.story, driver, error)
         if driver is not self._driver:
             return
-        if isinstance(error, (ReplayDiffers, NonDeterministicReplay)):
+        if isinstance(error, (ReplayDiffers, NonDeterministicReplay, ReplayUnprovable)):
             self._ways_out = 1 if driver.has_committed else self._ways_out + 1
             if self._ways_out > WAYS_OUT_MAX:
                 self._leave_it(driver, error)
                 return
-            if not (self.story.rows_differ and isinstance(error, NonDeterministicReplay)):
+            if isinstance(error, ReplayUnprovable):
+                self._take_another_name()
+            elif not (self.story.rows_differ and isinstance(error, NonDeterministicReplay)):
                 self._take_the_way_out()
         self._start_later()
 
@@ -140,6 +142,14 @@ class SinkOperator:
         self._begin_at_the_decided_ends()
         if self._ways_out > 1 and self.story.was_recut:
             self._splits = SPLITS[self._ways_out % len(SPLITS)]
+
+    def _take_another_name(self) -> None:
+        """What was decided stays decided; rows that were not, and are still there, come a second time."""
+        story = self.story
+        story.sink_ids.append(f"{story.sink_id}.{len(story.sink_ids)}")
+        self._checkpoint = self._new_checkpoint(from_sink=True)
+        self._is_tampered = False
+        self._around.trace.note(story.sink_id, f"goes on as {story.sink_ids[-1]}")
 
     def _leave_it(self, driver: SimulatedDriver, error: SemelError) -> None:
         driver.trace_note("is left for good")
@@ -159,7 +169,7 @@ class SinkOperator:
     def _new_checkpoint(self, *, from_sink: bool) -> Checkpoint:
         self._queries += 1
         start = None if from_sink else dict.fromkeys(self.story.sources, 0)
-        return Checkpoint(f"{self.story.sink_id}.q{self._queries}", start)
+        return Checkpoint(f"{self.story.sink_id}.q{self._queries}", start, self.story.sink_ids[-1])
 
     # -- disasters -------------------------------------------------------------------------------------
 
@@ -219,11 +229,14 @@ class SinkOperator:
         kind = random.choice(
             ("restored", "offsets torn", "commit torn", "lost", "lost", "lost", "lost, from the start")
         )
-        if kind == "restored" and story.backups and counts.bites(Fault.SINK_RESTORED, random, 1.0):
-            self._checkpoint = random.choice(story.backups).copy()
+        backups = [backup for backup in story.backups if backup.sink_id == story.sink_ids[-1]]
+        if kind == "restored" and backups and counts.bites(Fault.SINK_RESTORED, random, 1.0):
+            self._checkpoint = random.choice(backups).copy()
         elif kind.endswith("torn") and self._checkpoint.ends and counts.bites(Fault.SINK_TORN, random, 1.0):
             self._checkpoint = self._checkpoint.torn(offsets_too=kind == "offsets torn")
         elif kind.startswith("lost") and counts.bites(Fault.SINK_LOST, random, 1.0):
+            if len(story.sink_ids) > 1:  # another name does not know what was decided before it
+                kind = "lost"
             if kind == "lost":
                 self._begin_at_the_decided_ends()
             else:

@@ -23,7 +23,7 @@ from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
 from semel.spark.sink_log import SinkLog, history_of, partitions_of
-from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
 ROWS_ONCE, DECIDED, IN_ORDER = "sink_rows_once", "sink_decided_is_stored", "sink_order"
 NOT_MIXED, ZOMBIES, STOPS = "sink_attempts_not_mixed", "sink_zombies_shut_out", "sink_stops_are_right"
@@ -79,6 +79,29 @@ def sink_scans_nothing(patch: Patches) -> None:
         return dict(ends)
 
     patch.set(run, "scan_starts", from_the_end)
+
+
+@plant(
+    "a run whose output was trimmed looks for undecided rows from the log's start on",
+    "step 4",
+    ROWS_ONCE,
+    STOPS,
+)
+def sink_scans_what_is_left(patch: Patches) -> None:
+    def what_is_left(cluster: Any, history: SinkHistory, starts: Any, ends: Any) -> Any:
+        log_starts = takeover.listed(cluster, list(starts), EARLIEST_TIMESTAMP)
+        return original(cluster, history, {tp: max(starts[tp], log_starts[tp]) for tp in starts}, ends)
+
+    patch.set(run, "check_provable", lambda *_: None)
+    original = patch.set(takeover, "scan", what_is_left)
+
+
+@plant("a trim of decided rows stops the sink", "step 4", STOPS)
+def sink_needs_the_whole_output(patch: Patches) -> None:
+    def from_the_first(history: SinkHistory, found: Any, starts: Any, *rest: Any) -> Any:
+        return original(history, found, dict.fromkeys(starts, 0), *rest)
+
+    original = patch.set(run, "check_provable", from_the_first)
 
 
 @plant("BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE)

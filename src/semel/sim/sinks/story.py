@@ -44,7 +44,9 @@ def row_of(value: bytes) -> Row:
 
 @dataclass(slots=True)
 class SinkStory:
-    """Rows come in at an even pace until :meth:`close_source`, but never far ahead of the sink.
+    """``sink_id`` names its rows for ever; it may come to write them under other names (``sink_ids``).
+
+    Rows come in at an even pace until :meth:`close_source`, but never far ahead of the sink.
 
     Else a history with long faults would leave more rows than a healed world can write in its time.
     """
@@ -58,6 +60,7 @@ class SinkStory:
     has_keys: bool
     elapsed_ms: Callable[[], int]
     rows_differ: bool = False  # between the attempts of one task: the query is not deterministic
+    sink_ids: list[str] = field(init=False)  # one after the other; the last is in use
     drivers: list[SimulatedDriver] = field(default_factory=list)
     was_lost: bool = False  # a checkpoint, and a new query has begun where the log had decided
     was_tampered: bool = False  # a checkpoint was put back, torn or begun anew, or the splits changed
@@ -67,6 +70,9 @@ class SinkStory:
     has_stopped: bool = False  # for good, with an error that was right
     _planned_ends: dict[TopicPartition, int] = field(default_factory=dict)
     _closed_at: dict[TopicPartition, int] | None = None
+
+    def __post_init__(self) -> None:
+        self.sink_ids = [self.sink_id]
 
     @property
     def outputs(self) -> list[TopicPartition]:

@@ -29,6 +29,7 @@ class SinkMix:
     recut: float = 0.0
     driver_kill_interval_ms: int = 0  # mean; 0: none
     forget_interval_ms: int = 0
+    trim_interval_ms: int = 0
 
     @staticmethod
     def draw(random: Random) -> SinkMix:
@@ -50,6 +51,7 @@ class SinkMix:
             recut=random.choice((0.0, 0.3, 0.7)),
             driver_kill_interval_ms=random.randint(300, 3_000),
             forget_interval_ms=random.choice((0, 0, 2_000, 5_000)),
+            trim_interval_ms=random.choice((0, 0, 0, 1_000, 4_000)),
         )
 
 

@@ -6,11 +6,24 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
-from semel.core.sink.journal import SINKS_TOPIC, Decision, JournalRecord, decode
+from semel.core.sink.journal import (
+    SINKS_TOPIC,
+    Begin,
+    Decision,
+    Fence,
+    JournalRecord,
+    OutputClaim,
+    WriterClaim,
+    decode,
+)
 from semel.sim.history import LoggedBatch
 from semel.sim.sinks.story import Row, SinkStory, row_of
 from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    from semel.sim.sinks.driver import SimulatedDriver
 
 _decode = lru_cache(4_096)(decode)
 _row_of = lru_cache(16_384)(row_of)
@@ -25,6 +38,7 @@ class StoredRow:
     record_offset: int
     producer_id: int
     producer_epoch: int
+    left_by: str = ""  # a sink that was given up for another had not decided it: it comes a second time
 
     def __str__(self) -> str:
         row = self.row
@@ -37,11 +51,20 @@ class StoredRow:
 
 
 class SinkView:
-    """One sink's rows in its outputs, partition by partition, and its records in the decision log."""
+    """One sink's rows in its outputs, partition by partition, and its records in the decision log.
 
-    def __init__(self, story: SinkStory, logs: Mapping[TopicPartition, Sequence[LoggedBatch]]) -> None:
+    ``trimmed`` is what lay below the logs' starts: such rows count like all others.
+    """
+
+    def __init__(
+        self,
+        story: SinkStory,
+        logs: Mapping[TopicPartition, Sequence[LoggedBatch]],
+        trimmed: Mapping[TopicPartition, Mapping[int, LoggedBatch]],
+    ) -> None:
         self.story = story
         self._logs = logs
+        self._trimmed = trimmed
 
     @property
     def is_whole(self) -> bool:
@@ -52,7 +75,12 @@ class SinkView:
 
     @cached_property
     def rows(self) -> list[StoredRow]:
-        return list(self._stored())
+        return [stored for stored in self._stored if not stored.left_by]
+
+    @cached_property
+    def rows_left(self) -> list[StoredRow]:
+        """Those that the sinks left which were given up."""
+        return [stored for stored in self._stored if stored.left_by]
 
     @cached_property
     def records(self) -> list[JournalRecord]:
@@ -60,7 +88,7 @@ class SinkView:
             record
             for batch in self._logs.get(TopicPartition(SINKS_TOPIC, 0), ())
             for record in map(_decode, batch.values)
-            if record.sink_id == self.story.sink_id
+            if record.sink_id in self.story.sink_ids
         ]
 
     @cached_property
@@ -70,27 +98,95 @@ class SinkView:
     @property
     def decided_rows(self) -> Iterator[StoredRow]:
         """What the decisions speak of: neither rows that came later nor those that the last one left as a surplus."""
-        if not self.decisions:
-            return
-        writers, ends = self.decisions[-1].writers, self.decisions[-1].output_ends
+        last = {decision.sink_id: decision for decision in self.decisions}
         surplus_from = {
             (state.producer_id, tp): output.surplus_from
-            for state in writers.values()
+            for decision in last.values()
+            for state in decision.writers.values()
             for tp, output in state.outputs.items()
             if output.surplus_from is not None
         }
         for stored in self.rows:
-            place = (stored.producer_id, stored.tp)
-            if stored.record_offset < min(ends.get(stored.tp, 0), surplus_from.get(place, sys.maxsize)):
+            decision = last.get(self._writes_for.get(stored.producer_id, ""))
+            end = 0 if decision is None else decision.output_ends.get(stored.tp, 0)
+            if stored.record_offset < min(
+                end, surplus_from.get((stored.producer_id, stored.tp), sys.maxsize)
+            ):
                 yield stored
 
-    def _stored(self) -> Iterator[StoredRow]:
+    def needed_by(self, driver: SimulatedDriver) -> dict[TopicPartition, int]:
+        """Where the last run of ``driver`` had to begin its scan of each output, by what the log had for it to read."""
+        records = [record for record in self.records if record.sink_id == driver.checkpoint.sink_id]
+        sink_epoch = max(
+            (
+                record.sink_epoch
+                for record in records
+                if isinstance(record, Fence) and record.owner.startswith(f"{driver.name}.")
+            ),
+            default=-1,
+        )
+        needed: dict[TopicPartition, int] = {}
+        surplus: dict[TopicPartition, int] = {}
+        for record in records:
+            if record.sink_epoch > sink_epoch:
+                continue
+            match record:
+                case Begin():
+                    needed |= record.scanned_from
+                case OutputClaim():
+                    needed = dict(record.starts) | needed
+                case Decision():
+                    needed |= record.output_ends
+                    surplus = {}
+                    for state in record.writers.values():
+                        for tp, output in state.outputs.items():
+                            if output.surplus_from is not None:
+                                surplus[tp] = min(output.surplus_from, surplus.get(tp, sys.maxsize))
+        return {tp: min(start, surplus.get(tp, sys.maxsize)) for tp, start in needed.items()}
+
+    @cached_property
+    def _writes_for(self) -> dict[int, str]:
+        """By producer id: the sink under whose name it was claimed."""
+        return {
+            record.producer_id: record.sink_id for record in self.records if isinstance(record, WriterClaim)
+        }
+
+    @cached_property
+    def _stored(self) -> list[StoredRow]:
+        current = self.story.sink_ids[-1]
+        ends = {
+            (decision.sink_id, tp.partition): end
+            for decision in self.decisions
+            for tp, end in decision.source_ends.items()
+        }
+        found = []
         for tp in self.story.outputs:
-            for batch in self._logs.get(tp, ()):
+            for batch in self._batches_of(tp):
                 header = batch.header
+                sink_id = self._writes_for.get(header.producer_id, current)
                 for place, value in enumerate(batch.values):
                     row = _row_of(value)
-                    if row.sink_id == self.story.sink_id:
-                        yield StoredRow(
-                            row, tp, header.base_offset + place, header.producer_id, header.producer_epoch
+                    if row.sink_id != self.story.sink_id:
+                        continue
+                    is_left = sink_id != current and row.number >= ends.get(
+                        (sink_id, row.source_partition), 0
+                    )
+                    found.append(
+                        StoredRow(
+                            row,
+                            tp,
+                            header.base_offset + place,
+                            header.producer_id,
+                            header.producer_epoch,
+                            sink_id if is_left else "",
                         )
+                    )
+        return found
+
+    def _batches_of(self, tp: TopicPartition) -> list[LoggedBatch]:
+        """All that ever were in the partition's log, in order; none where it cannot be read."""
+        if tp not in self._logs:
+            return []
+        start = min((batch.header.base_offset for batch in self._logs[tp]), default=sys.maxsize)
+        gone = sorted(item for item in self._trimmed.get(tp, {}).items() if item[0] < start)
+        return [*(batch for _, batch in gone), *self._logs[tp]]
