@@ -14,6 +14,8 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     fiber, sinks          blocking code in simulated time; Spark around the real shells of the exactly-once sink
     workload              who of them lives in this history
     witness, reference    what the checkers see of the server; the second opinion on every verdict
+    room_settings         how many producers the server may remember: in some histories too few for all
+    bound_witness, rooms  what the checkers see of that bound; the second opinion on the room kept for leases
     history, checkers     what was promised, and one file an invariant
     simulation, coda      one seed: faults, healing, the end, and damage that voids a promise
     swarm, watchdog       many seeds, none of which may hang

@@ -68,6 +68,7 @@ class SimulatedLessee:
 
     def __init__(
         self,
+        name: str,
         tps: Sequence[TopicPartition],
         random: Random,
         scheduler: Scheduler,
@@ -80,7 +81,7 @@ class SimulatedLessee:
         lease_ms: int,
         on_granted: Callable[[ProducerGrant], None],
     ) -> None:
-        self.name: Final = "lessee"
+        self.name: Final = name
         self.process = Process(scheduler)
         self.wanted = True
         self.is_done = False
@@ -170,7 +171,10 @@ class SimulatedLessee:
                 batch.settle(Promise.UNKNOWN if batch.maybe_stored else Promise.REFUSED)
                 held.is_over = True
                 return
-            batch.maybe_stored = True  # no answer, or a disk that failed behind the append
+            if (
+                code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            ):  # then there was no room, and nothing was done
+                batch.maybe_stored = True  # no answer, or a disk that failed behind the append
             if self._random.random() < 0.3:
                 await self._pause(LONG_PAUSE_CHANCE)
             await self._cluster.pause(self._random.randint(*RESEND_MS))

@@ -71,3 +71,4 @@ FINISHES, FENCED, STARTS = "healed_world_finishes", "fence_holds", "log_start_ri
 OPENS, PREFIX = "sound_disk_opens", "what_is_left_is_a_prefix"
 OVER, LIVES, GRANTED = "lease_over_for_ever", "lease_lives_its_length", "granted_once"
 SILENCE = "in_doubt_only_in_silence"
+BOUND, ROOM, REFUSALS = "bound_holds", "lease_room_is_kept", "refused_only_at_the_bound"

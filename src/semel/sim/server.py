@@ -7,6 +7,7 @@ way or stand still, and nothing but the age of records may depend on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -25,6 +26,7 @@ from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.history import History, Promise
 from semel.sim.network import Link, Network
 from semel.sim.producer import VETERAN, VETERAN_LAST_SEQUENCE
+from semel.sim.room_settings import ProducersMax
 from semel.sim.scheduler import Event, Scheduler
 from semel.sim.shell import ServerShell
 from semel.sim.trace import Trace
@@ -82,11 +84,13 @@ class SimulatedServer:
         *,
         durable: bool,
         lease_ms: int,
+        producers_max: ProducersMax,
         sink_topics: Sequence[tuple[str, int, Mapping[str, str]]] = (),
     ) -> None:
         self._disk = disk
         self._sink_topics = sink_topics
         self._settings = StorageSettings(durable=durable, default_config=config, producer_lease_ms=lease_ms)
+        self._producers_max = producers_max
         self._random = random
         self._scheduler = scheduler
         self._network = network
@@ -105,6 +109,11 @@ class SimulatedServer:
     @property
     def lease_ms(self) -> int:
         return self._settings.producer_lease_ms
+
+    @property
+    def is_short_of_room(self) -> bool:
+        """Whether it may remember fewer producers than there are."""
+        return self._producers_max.is_short
 
     @property
     def is_durable(self) -> bool:
@@ -191,7 +200,7 @@ class SimulatedServer:
         return Storage.open(
             DATA_DIR,
             mount,
-            self._settings,
+            replace(self._settings, producers_max=self._producers_max.of_next_process()),
             now_ms=self.clock.now_ms(),
             new_uuid=lambda: UUID(int=self._random.getrandbits(128)),
             monotonic_ms=lambda: self._scheduler.now_ms,

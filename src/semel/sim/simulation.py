@@ -21,6 +21,7 @@ from semel.sim.disk import Disk
 from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
 from semel.sim.history import History, Violation
 from semel.sim.network import Network
+from semel.sim.room_settings import ProducersMax
 from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
 from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
@@ -112,6 +113,9 @@ class Simulation:
             self.trace,
             lambda: self.scheduler.now_ms,
         )
+        self._producers_max = ProducersMax(
+            self._stream("bound"), len(tps), may_be_short=not self.history.sinks
+        )
         self.server = SimulatedServer(
             self.disk,
             LogConfig(
@@ -130,6 +134,7 @@ class Simulation:
             self.witness,
             durable=self._mix_of_faults.durable,
             lease_ms=self._stream("leases").choice(LEASE_MS),
+            producers_max=self._producers_max,
             sink_topics=sink_topics(self.history.sinks),
         )
         self.workload = Workload(
@@ -209,7 +214,8 @@ class Simulation:
         self.trace.note("world", "healed")
         self._mix = NO_FAULTS
         self.workload.stop()
-        if not self.server.is_healthy:
+        if self._producers_max.is_short or not self.server.is_healthy:
+            self._producers_max.suffice()
             self.server.kill()
 
     def finish(self, what: str) -> None:

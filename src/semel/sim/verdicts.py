@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 UNOPENED: Final = "start: partition not opened, the disk failed"  # rare: a planted bug asks for it
+NO_ROOM: Final = "lease: refused, no room"
+GRANTED_AGAIN: Final = "lease: granted, where the one before found no room"
+WROTE_AT_THE_BOUND: Final = "lease: first batch at the bound, into the room kept for it"
 
 EXPECTED: Final = (
     "append: Append",
@@ -15,6 +18,7 @@ EXPECTED: Final = (
     "append: UnknownProducer",
     "append: LeaseExpired",
     "append: KAFKA_STORAGE_ERROR",
+    "append: THROTTLING_QUOTA_EXCEEDED",
     "lease: granted",
     "lease: granted to a producer",
     "lease: outlived, the log was read",
@@ -22,6 +26,9 @@ EXPECTED: Final = (
     "lease: not resumed, PRODUCER_FENCED",
     "lease: not resumed, UNKNOWN_PRODUCER_ID",
     "lease: late copy at sequence 0 refused",
+    NO_ROOM,
+    GRANTED_AGAIN,
+    WROTE_AT_THE_BOUND,
     "marker: Append",
     "marker: Duplicate",
     "marker: InvalidProducerEpoch",

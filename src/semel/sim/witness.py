@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from semel.core.log.names import folder_of
 from semel.core.producer_state.verdict import APPEND
@@ -27,6 +27,7 @@ from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds, Response
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.server.storage.storage import Storage
+from semel.sim.bound_witness import BoundWitness
 from semel.sim.checkers import Checker, who_watch
 from semel.sim.faults import Counts
 from semel.sim.history import History, LoggedBatch, Logs
@@ -102,6 +103,7 @@ class Witness:
         self._trace = trace
         self._true_ms = true_ms
         self._leases = LeasesKnown()
+        self._bound = BoundWitness(checkers, counts)
         self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
         self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in sink_tps}
 
@@ -165,6 +167,8 @@ class Witness:
                 self._observe(partition)
         if not self._history.promises_end:
             self._judge(logs)
+            if not self._history.is_rotten:
+                self._bound.came_up(storage)
 
     def not_recovered(self, reason: str, *, disk_failed: bool) -> None:
         """A process could not open its files."""
@@ -217,12 +221,16 @@ class Witness:
             outcomes = append_all(incoming, now_ms)
             for one, outcome in zip(incoming, outcomes, strict=True):
                 self._judged(tp, decode_header(one.batches), outcome)
+            self._bound.judged(
+                tp, ((one.headers[0], outcome) for one, outcome in zip(incoming, outcomes, strict=True))
+            )
             return outcomes
 
         def append_marker_observed(marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
             outcome = append_marker(marker, header, now_ms)
             appended = outcome.verdict is None and outcome.error_code is ErrorCode.NONE
             self._judged(tp, header, outcome._replace(verdict=APPEND) if appended else outcome)
+            self._bound.judged(tp, [(header, outcome)])
             return outcome
 
         async def delete_records_observed(before_offset: int) -> ErrorCode:
@@ -287,13 +295,21 @@ class Witness:
         """A process has come up: see its leases, and stand in front of whatever grants and ends them."""
         init, expire, judge = ids.init, ids.expire_leases, ids.judge_by_log
 
-        def init_observed(*asked: Any) -> Submitted[Response]:
+        def init_observed(
+            name: str | None,
+            producer_id: int,
+            producer_epoch: int,
+            partitions: tuple[TopicPartition, ...] | None,
+            now_ms: int,
+        ) -> Submitted[Response]:
             issued_below = ids.leases.granted_below
-            submitted = init(*asked)
-            granted, failed = submitted.response, submitted.error_message is not None
-            if not failed and isinstance(granted, Lease) and granted.producer_id >= issued_below:
-                for checker in self._checkers:
-                    checker.lease_issued(granted.producer_id, self._true_ms())
+            submitted = init(name, producer_id, producer_epoch, partitions, now_ms)
+            if submitted.error_message is None:
+                granted = submitted.response
+                if isinstance(granted, Lease) and granted.producer_id >= issued_below:
+                    for checker in self._checkers:
+                        checker.lease_issued(granted.producer_id, self._true_ms())
+                self._bound.asked(partitions, granted, issued_below)
             return submitted
 
         def expire_observed(now_ms: int) -> StateLog | None:
@@ -316,10 +332,12 @@ class Witness:
         ids.judge_by_log = judge_observed  # type: ignore[method-assign]
         for checker in self._checkers:
             checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
+        self._bound.restarted(ids.leases.granted_below)
         self._show_leases_over(ids)
 
     def _show_leases_over(self, ids: ProducerIds) -> None:
         expired_below = ids.live_leases.expired_below
         for checker in self._checkers:
             checker.leases_over(expired_below)
+        self._bound.over(expired_below)
         self._leases.expired_below = max(self._leases.expired_below, expired_below)

@@ -33,6 +33,8 @@ from semel.types import Lease, ProducerGrant
 PRODUCERS_MAX: Final = 3
 LEASED_CHANCE: Final = 0.4
 LEASED_NUMBER: Final = PRODUCERS_MAX
+LESSEE_CHANCE: Final = 0.7
+RIVALS: Final = 2  # further lessees, where there is not room for all
 SOURCE_ROWS: Final = (60, 300)
 RESTART_MS: Final = (5, 2_000)
 CLIENT_PAUSE_MS: Final = (1_200, 15_000)
@@ -77,7 +79,7 @@ class Workload:
         self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
         self._prober: SimulatedProber | None = None
-        self._lessee: SimulatedLessee | None = None
+        self._lessees: list[SimulatedLessee] = []
 
     def start(self) -> None:
         for tp in self._tps:
@@ -112,21 +114,12 @@ class Workload:
                 self._history,
                 may_be_replayed=self._mix().replay > 0,
             )
-
         lessee_random = self._stream("lessee")
-        if lessee_random.random() < 0.7:
-            self._lessee = SimulatedLessee(
-                self._tps,
-                lessee_random,
-                self._scheduler,
-                self._network,
-                self._trace,
-                self._counts,
-                self._history,
-                self._checkers,
-                lease_ms=self._server.lease_ms,
-                on_granted=self._remember_grant,
-            )
+        if lessee_random.random() < LESSEE_CHANCE:
+            self._start_lessee("lessee", lessee_random)
+        if self._server.is_short_of_room:
+            for number in range(RIVALS):
+                self._start_lessee(f"rival{number}", self._stream(f"rival{number}"))
         mix = SinkMix.draw(self._stream("sink mix"))
         for story in self._history.sinks:
             around = Surroundings(self._scheduler, self._network, self._trace, self._counts, self._checkers)
@@ -149,8 +142,8 @@ class Workload:
         self._admin.wanted = False
         if self._prober is not None:
             self._prober.wanted = False
-        if self._lessee is not None:
-            self._lessee.wanted = False
+        for lessee in self._lessees:
+            lessee.wanted = False
         for tp in self._tps:
             self.consumers.append(self._consumer(f"auditor{tp.partition}", tp.partition))
 
@@ -159,7 +152,7 @@ class Workload:
         assert self._admin is not None
         return (
             not self._admin.is_busy
-            and (self._lessee is None or self._lessee.is_done)
+            and all(lessee.is_done for lessee in self._lessees)
             and all(producer.is_done or not producer.process.alive for producer in self.producers)
             and all(source.is_done for source in self._history.sources)
             and all(sink.is_settled for sink in self.sinks)
@@ -202,6 +195,25 @@ class Workload:
         fresh = [self._consumer(f"{name}{tp.partition}", tp.partition) for tp in self._tps]
         self.consumers += fresh
         return fresh
+
+    # -- writers under leases ---------------------------------------------------------------------------
+
+    def _start_lessee(self, name: str, random: Random) -> None:
+        self._lessees.append(
+            SimulatedLessee(
+                name,
+                self._tps,
+                random,
+                self._scheduler,
+                self._network,
+                self._trace,
+                self._counts,
+                self._history,
+                self._checkers,
+                lease_ms=self._server.lease_ms,
+                on_granted=self._remember_grant,
+            )
+        )
 
     # -- writers without a saved position ---------------------------------------------------------------
 
@@ -328,8 +340,7 @@ class Workload:
             *((resumer.name, resumer.process) for resumer in self.resumers),
             *(named for sink in self.sinks for named in sink.processes),
         ]
-        if self._lessee is not None:
-            processes.append((self._lessee.name, self._lessee.process))
+        processes += [(lessee.name, lessee.process) for lessee in self._lessees]
         if processes and self._counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):
             name, process = self._random.choice(processes)
             pause_ms = self._random.randint(*CLIENT_PAUSE_MS)

@@ -4,7 +4,11 @@ Invariant: a known producer is never forgotten to make room for a new one; that 
 into a second copy. New ones are refused until old ones have expired, with an error that says to come again.
 
 A lease has room kept for as many pairs as it asked for partitions: where it then writes is its own affair, and
-beyond that it takes what room there is, like everybody else.
+beyond that it takes what room there is, like everybody else. A lease that is resumed has the room it had.
+
+A start may find more in the logs than the bound, for what was forgotten is forgotten in memory only: then none is
+added before there is room. The simulator holds this to ``bound_holds``, ``lease_room_is_kept`` and
+``refused_only_at_the_bound``.
 """
 
 from __future__ import annotations

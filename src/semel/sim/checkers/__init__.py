@@ -9,6 +9,7 @@ from __future__ import annotations
 from semel.sim.checkers.acknowledged_is_stored import AcknowledgedIsStored
 from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
 from semel.sim.checkers.base import Checker, who_watch
+from semel.sim.checkers.bound_holds import BoundHolds
 from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.fence_holds import FenceHolds
 from semel.sim.checkers.granted_once import GrantedOnce
@@ -16,12 +17,14 @@ from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
 from semel.sim.checkers.in_doubt_only_in_silence import InDoubtOnlyInSilence
 from semel.sim.checkers.lease_lives_its_length import LeaseLivesItsLength
 from semel.sim.checkers.lease_over_for_ever import LeaseOverForEver
+from semel.sim.checkers.lease_room_is_kept import LeaseRoomIsKept
 from semel.sim.checkers.log_start_rises import LogStartRises
 from semel.sim.checkers.nothing_twice import NothingTwice
 from semel.sim.checkers.one_value_per_offset import OneValuePerOffset
 from semel.sim.checkers.order import Order
 from semel.sim.checkers.recovered_state_equals_replay import RecoveredStateEqualsReplay
 from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
+from semel.sim.checkers.refused_only_at_the_bound import RefusedOnlyAtTheBound
 from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
 from semel.sim.checkers.sink_attempts_not_mixed import SinkAttemptsNotMixed
 from semel.sim.checkers.sink_decided_is_stored import SinkDecidedIsStored
@@ -52,6 +55,9 @@ def all_checkers() -> list[Checker]:
         GrantedOnce(),
         LeaseOverForEver(),
         LeaseLivesItsLength(),
+        LeaseRoomIsKept(),
+        BoundHolds(),
+        RefusedOnlyAtTheBound(),
         InDoubtOnlyInSilence(),
         SoundDiskOpens(),
         SinkRowsOnce(),

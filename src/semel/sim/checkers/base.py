@@ -70,6 +70,15 @@ class Checker:
     def lease_used(self, producer_id: int) -> None:
         """A batch of a leased id was appended."""
 
+    def remembered(self, known: int, kept: int, known_max: int, *, is_start: bool) -> None:
+        """So many producers of partitions the server knows now, and keeps room for so many more of leases."""
+
+    def append_refused_for_room(self, tp: TopicPartition, producer_id: int, kept: int, free: int) -> None:
+        """A first batch was refused; the lease it came under has room ``kept``, and others find ``free``."""
+
+    def lease_refused_for_room(self, room: int, free: int) -> None:
+        """A lease of so many partitions was refused."""
+
     def lease_holder_handled(
         self, event: Event, effects: Effects, now_ms: int, delivery_timeout_ms: int
     ) -> None:

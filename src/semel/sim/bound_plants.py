@@ -1,0 +1,78 @@
+"""The planted bugs of the bound: who is forgotten, counted twice or refused where a server has no room left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from semel.server.storage.partition import Partition
+from semel.server.storage.producer_bound import BoundShare, ProducerBound
+from semel.server.storage.producer_ids import ProducerIds
+from semel.server.storage.state_log import StateLog
+from semel.sim.planting import BOUND, DEFINITE, FENCED, ONCE, REFUSALS, REPLAYED, ROOM, Patches, plant
+from semel.types import is_leased
+
+
+@plant("a lease is granted, and no room is kept for it", "here", ROOM, BOUND)
+def no_room_is_kept(patch: Patches) -> None:
+    patch.set(ProducerBound, "reserve", lambda bound, producer_id, room: None)
+
+
+@plant("a restart keeps no room for the leases that it finds", "here", ROOM, BOUND)
+def restart_keeps_no_room(patch: Patches) -> None:
+    def begins(ids: ProducerIds, log: StateLog) -> None:
+        original(ids, log)
+        ids._bound.reserved = 0
+        ids._bound._kept.clear()
+
+    original = patch.set(ProducerIds, "begin", begins)
+
+
+@plant(
+    "at the bound the oldest lease makes room, though it lives",
+    "rp16724",
+    DEFINITE,
+    REPLAYED,
+    ONCE,
+    FENCED,
+)
+def oldest_lease_makes_room(patch: Patches) -> None:
+    def is_one_too_many(partition: Partition, producer_id: int) -> bool:
+        while original(partition, producer_id):
+            oldest = min(partition._producers.leased_ids(), default=None)
+            if oldest is None:
+                return True
+            partition._producers.restore(oldest, None)
+            partition._share.update(len(partition._producers))
+        return False
+
+    original = patch.set(Partition, "_is_one_too_many", is_one_too_many)
+
+
+@plant("a lease writes wherever it likes, with room or without", "here", BOUND)
+def lease_needs_no_room(patch: Patches) -> None:
+    def has_room(share: BoundShare, known: int, producer_id: int) -> bool:
+        return is_leased(producer_id) or bool(original(share, known, producer_id))
+
+    original = patch.set(BoundShare, "has_room", has_room)
+
+
+@plant("an id without a lease takes the room that is kept", "here", ROOM, BOUND)
+def kept_room_is_taken(patch: Patches) -> None:
+    def has_room(share: BoundShare, known: int, producer_id: int) -> bool:
+        bound = share._bound
+        return bound.known - share._known + known < bound.known_max
+
+    patch.set(BoundShare, "has_room", has_room)
+
+
+@plant("room is kept for a lease for ever", "here", REFUSALS)
+def room_is_never_given_back(patch: Patches) -> None:
+    patch.set(ProducerBound, "release_below", lambda bound, expired_below: None)
+
+
+@plant("a lease that writes has its room counted twice", "here", REFUSALS, BOUND)
+def used_room_stays_kept(patch: Patches) -> None:
+    def uses(share: BoundShare, leased_ids: Iterable[int]) -> None:
+        """Nothing is taken from what is kept."""
+
+    patch.set(BoundShare, "use", uses)

@@ -1,0 +1,48 @@
+"""A second opinion on the room that is kept for leases, by what they asked for and where they have written since.
+
+It shares no code with ``server.storage.producer_bound``, and keeps for each lease the partitions themselves.
+"""
+
+from __future__ import annotations
+
+from semel.types import TopicPartition
+
+
+class RoomLedger:
+    """The live leases of one server, whoever serves it now."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, int] = {}
+        self._written: dict[int, set[TopicPartition]] = {}
+
+    @property
+    def kept(self) -> int:
+        """(Producer, partition) pairs for which room must be free, all leases together."""
+        return sum(self.left(producer_id) for producer_id in self._asked)
+
+    def left(self, producer_id: int) -> int:
+        """How many further partitions this lease must find room in; none if it is over or no lease."""
+        asked = self._asked.get(producer_id, 0)
+        return max(0, asked - len(self._written.get(producer_id, ())))
+
+    def issued(self, producer_id: int, room: int) -> None:
+        self._asked[producer_id] = room
+
+    def wrote(self, producer_id: int, tp: TopicPartition) -> bool:
+        """Whether that was a live lease's first batch there."""
+        if producer_id not in self._asked:
+            return False
+        written = self._written.setdefault(producer_id, set())
+        is_first = tp not in written
+        written.add(tp)
+        return is_first
+
+    def over(self, expired_below: int) -> None:
+        for producer_id in [one for one in self._asked if one < expired_below]:
+            del self._asked[producer_id]
+            self._written.pop(producer_id, None)
+
+    def restarted(self, granted_below: int) -> None:
+        """A process knows of the leases below; what they have written, it must find in the partitions."""
+        self._asked = {one: room for one, room in self._asked.items() if one < granted_below}
+        self._written.clear()
