@@ -16,7 +16,7 @@ SEEDS = 400
 
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_invariant_holds_over_seeds_that_meet_every_fault() -> None:
     report = run_seeds(0, SEEDS, workers=2)
     assert report.is_clean, "\n".join(report.lines())

@@ -49,11 +49,14 @@ class SinkStopsAreRight(Checker):
         plans_again = driver.checkpoint.is_old or (
             driver.had_rival and any(one.checkpoint.is_old for one in story.drivers)
         )
+        # A rival of an earlier life may have decided other ranges than this query's checkpoint plans.
+        lives = [one for one in story.drivers if one.checkpoint.query_id == driver.checkpoint.query_id]
+        query_had_rival = any(one.had_rival for one in lives)
         match error:
             case SinkFenced():
                 is_right = driver.had_rival
             case ReplayDiffers():
-                is_right = driver.is_tampered or (driver.had_rival and (story.was_tampered or story.was_lost))
+                is_right = driver.is_tampered or (query_had_rival and (story.was_tampered or story.was_lost))
             case NonDeterministicReplay():
                 is_right = plans_again or story.rows_differ
             case ReplayUnprovable():
