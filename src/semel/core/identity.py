@@ -49,6 +49,11 @@ class Refused:
     reason: str
 
 
+NO_FRESH_ID: Final = Refused(
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no fresh producer id is at hand: ask again"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class InitProducer:
     """Ask for the right to write.
@@ -112,9 +117,7 @@ class Identities:
         decision = self._init(request, now_ms)
         granted = decision.response
         if isinstance(granted, ProducerGrant) and granted.producer_id == NO_PRODUCER_ID:
-            return _refuse(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no fresh producer id is at hand: ask again"
-            )
+            return Decision((), NO_FRESH_ID)
         return decision
 
     def _init(self, request: InitProducer, now_ms: int) -> Decision[Response]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from semel.core.decision import Decision, StateRecord
-from semel.core.identity import Refused
+from semel.core.identity import NO_FRESH_ID, Refused
 from semel.errors import ErrorCode
 from semel.types import (
     LEASED_IDS_FROM,
@@ -225,9 +225,7 @@ class Leases:
             return _refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
         producer_id, producer_epoch = request.fresh_producer_id, request.starting_epoch
         if producer_id == NO_PRODUCER_ID:
-            return _refuse(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no fresh producer id is at hand: ask again"
-            )
+            return Decision((), NO_FRESH_ID)
         assert producer_id >= self.granted_below, "leased ids must rise"
         records = [_leases_record([producer_id], [producer_epoch], [request.room])]
         if self.length_ms != request.length_ms:
