@@ -158,6 +158,10 @@ class PartitionPipe:
         self.in_flight.append(batch)
         return batch
 
+    def recall_front(self) -> None:
+        """The log has told of the front batch: it is settled as one in flight, which it was before."""
+        self.in_flight.append(self.waiting.popleft())
+
     def taken_by_log(self, batch: ProducerBatch, now_ms: int) -> None:
         """The log holds ``batch``, so that it knows the grant."""
         if batch.grant == self.grant:

@@ -197,9 +197,8 @@ class Pipeline:
             case LogAnswered(tp, _, _, asked_for):
                 pipe = self._pipes[tp]
                 is_asked = pipe.asking is not None and pipe.asking.grant == asked_for
-                is_of_use = (
-                    event.is_final or not pipe.is_shut
-                )  # shut out, it does not know what it knew before
+                # Shut out, the log does not know what it knew before.
+                is_of_use = event.is_final or not pipe.is_shut
                 if asked_for is None or (is_asked and is_of_use):
                     self._judge_by_log(pipe, event, now_ms, effects)
             case LogSilent(tp, why):
@@ -371,7 +370,7 @@ class Pipeline:
         if batch is None or batch.grant is None:
             return
         if newest_epoch is not None and newest_epoch > batch.grant.producer_epoch:
-            pipe.in_flight.append(pipe.waiting.popleft())
+            pipe.recall_front()
             self._fence(batch, ErrorCode.INVALID_PRODUCER_EPOCH, newest_epoch, effects)
             return
         stored_to = (
@@ -379,17 +378,17 @@ class Pipeline:
         )
         last = last_of(batch.base_sequence, batch.record_count)
         if stored_to >= 0 and distance(stored_to, last) >= 0:
-            pipe.in_flight.append(pipe.waiting.popleft())
+            pipe.recall_front()
             self._stored(pipe, batch, None, -1, now_ms, effects)
             if answer.is_final and pipe.waiting and pipe.waiting[0].grant == batch.grant:
                 pipe.asking = pipe.waiting[0]
                 self._judge_by_log(pipe, answer, now_ms, effects)
         elif stored_to >= 0 and distance(stored_to, batch.base_sequence) >= 0:
-            pipe.in_flight.append(pipe.waiting.popleft())
+            pipe.recall_front()
             why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
             self._give_up_batch(pipe, batch, InDoubt(ErrorCode.INVALID_RECORD, why), effects)
         elif pipe.refusal is not None and not pipe.is_over(now_ms):
-            pipe.in_flight.append(pipe.waiting.popleft())
+            pipe.recall_front()
             self._refuse(pipe, batch, *pipe.refusal, effects)
         elif answer.is_final and answer.is_cut and last_sequence is None:
             self._begin_anew(pipe, "its lease is over, and the log was trimmed", effects)
@@ -399,7 +398,7 @@ class Pipeline:
         elif advance(stored_to, 1) == batch.base_sequence:
             batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
         else:
-            pipe.in_flight.append(pipe.waiting.popleft())
+            pipe.recall_front()
             self._forgotten(
                 pipe,
                 batch,
