@@ -171,10 +171,9 @@ class SimulatedLessee:
                 batch.settle(Promise.UNKNOWN if batch.maybe_stored else Promise.REFUSED)
                 held.is_over = True
                 return
-            if (
-                code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED
-            ):  # then there was no room, and nothing was done
-                batch.maybe_stored = True  # no answer, or a disk that failed behind the append
+            # No answer, or a disk that failed behind the append; where there was no room nothing was done.
+            if code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                batch.maybe_stored = True
             if self._random.random() < 0.3:
                 await self._pause(LONG_PAUSE_CHANCE)
             await self._cluster.pause(self._random.randint(*RESEND_MS))

@@ -37,11 +37,7 @@ VETERAN: Final = ProducerGrant(1 << 40, 0)  # has written nearly 2^31 rows befor
 VETERAN_LAST_SEQUENCE: Final = 2**31 - 12
 INVENTED_ID_MIN: Final = 1 << 41
 TIMES_MS: Final = (8_000, 60_000, 600_000)  # until a row is given up
-SHORT_TIMES_MS: Final = (
-    1_500,
-    3_000,
-    60_000,
-)  # for who is not to be in doubt of what waits behind such a row
+SHORT_TIMES_MS: Final = (1_500, 3_000, 60_000)  # for who must not doubt what waits behind such a row
 
 
 class Kind(Enum):

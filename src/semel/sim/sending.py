@@ -183,11 +183,8 @@ class PipelineShell:
                 return
             for known in partition.producers:
                 if known.producer_id == grant.producer_id:
-                    epoch, last, remaining_ms = (
-                        known.producer_epoch,
-                        known.last_sequence,
-                        known.lease_remaining_ms,
-                    )
+                    epoch, last = known.producer_epoch, known.last_sequence
+                    remaining_ms = known.lease_remaining_ms
                     self.handle(LogAnswered(tp, epoch, last, grant, remaining_ms, asked_ms))
                     return
             self.handle(LogAnswered(tp, None, None, grant))

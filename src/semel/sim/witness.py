@@ -250,9 +250,7 @@ class Witness:
 
         def read_observed(*asked: int, **wanted: bool) -> Slice | OffsetOutOfRange:
             found = read(*asked, **wanted)
-            if isinstance(
-                found, OffsetOutOfRange
-            ):  # while a trim goes on: readers see the start before its end
+            if isinstance(found, OffsetOutOfRange):  # amid a trim readers see the new start before its end
                 self.log_start(tp, found.log_start_offset)
             return found
 

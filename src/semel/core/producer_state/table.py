@@ -67,9 +67,7 @@ class Outcome:
     code: ErrorCode
     kafka: ErrorCode | None  # what Apache Kafka answers; None: it knows no such thing
     told: Told | None = None  # by the answer to a first attempt
-    told_in_doubt: Told | None = (
-        None  # by the answer to a later one, after an attempt that was never answered
-    )
+    told_in_doubt: Told | None = None  # by the answer to a later one, after one that never was answered
 
 
 @dataclass(frozen=True, slots=True)
