@@ -96,6 +96,24 @@ def test_the_older_of_two_copies_is_fenced_and_told_by_which_epoch(
     assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"1", b"2"]
 
 
+def test_the_copy_that_was_granted_first_claims_nothing_of_a_newer_ones_topic(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    """It had not begun the topic yet: what it would save of it, the newer copy's rows are missing from."""
+    identity = tmp_path / "identity"
+    with (
+        semel.Producer(semel_server.bootstrap, identity_store=identity) as older,
+        semel.Producer(semel_server.bootstrap, identity_store=identity) as newer,
+    ):
+        newer.send("out", "1", position=0).result(10)
+        with pytest.raises(ProducerFenced, match="another copy"):
+            older.send("out", "1", position=0)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as newest:
+        for position, row in newest.resume(["1", "2"]):
+            newest.send("out", row, position=position)
+    assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"1", b"2"]
+
+
 def test_a_copied_identity_file_counts_what_every_epoch_stored(
     semel_server: semel.LocalLog, tmp_path: Path
 ) -> None:

@@ -94,23 +94,39 @@ async def begin_topic(
     found = await cluster.topic(topic, allow_auto_topic_creation=True)
     tps = [TopicPartition(topic, partition) for partition in found.partitions]
     topic_id = None if found.topic_id is None or not found.topic_id.int else str(found.topic_id)
-    stored = dict.fromkeys(tps, 0)
-    if saved.producer_epoch > 0:
-        grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
-        starts = await cluster.list_offsets(dict.fromkeys(tps, EARLIEST_TIMESTAMP), "read_uncommitted")
-        knows = await _ask(cluster, saved.producer_id, tps)
-        await _fence(cluster, saved, grant, tps)
-        ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
-        for tp in tps:
-            # A log that does not know the producer holds nothing of it below the end that was asked first.
-            from_offset = knows[tp].end_offset if knows[tp].producer_epoch is None else starts[tp].offset
-            seen = await _scan(cluster, saved.producer_id, tp, from_offset, ends[tp].offset)
-            stored[tp] = sum(batch.record_count for batch in seen)
-            if stored[tp] and starts[tp].offset > 0:
-                raise _cannot_know(saved, Unprovable(f"{tp} was trimmed, and an older copy wrote there"))
-    else:
-        ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
-    return topic_id, {tp.partition: TopicStart(ends[tp].offset, stored[tp]) for tp in tps}
+    find_starts = _starts_of_the_first if saved.producer_epoch == 0 else _starts_behind_older_copies
+    return topic_id, await find_starts(cluster, saved, tps)
+
+
+async def _starts_of_the_first(
+    cluster: Cluster, saved: SavedIdentity, tps: list[TopicPartition]
+) -> dict[int, TopicStart]:
+    """Nothing is stored, unless a newer copy was here before: then it has fenced the topic."""
+    knows = await _ask(cluster, saved.producer_id, tps)
+    for tp, known in knows.items():
+        if known.producer_epoch is not None and known.producer_epoch > saved.producer_epoch:
+            raise _fenced(saved.name, f"{tp} has epoch {known.producer_epoch}")
+    return {tp.partition: TopicStart(known.end_offset, 0) for tp, known in knows.items()}
+
+
+async def _starts_behind_older_copies(
+    cluster: Cluster, saved: SavedIdentity, tps: list[TopicPartition]
+) -> dict[int, TopicStart]:
+    grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
+    log_starts = await cluster.list_offsets(dict.fromkeys(tps, EARLIEST_TIMESTAMP), "read_uncommitted")
+    knows = await _ask(cluster, saved.producer_id, tps)
+    await _fence(cluster, saved, grant, tps)
+    ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
+    starts = {}
+    for tp in tps:
+        # A log that does not know the producer holds nothing of it below the end that was asked first.
+        from_offset = knows[tp].end_offset if knows[tp].producer_epoch is None else log_starts[tp].offset
+        seen = await _scan(cluster, saved.producer_id, tp, from_offset, ends[tp].offset)
+        stored = sum(batch.record_count for batch in seen)
+        if stored and log_starts[tp].offset > 0:
+            raise _cannot_know(saved, Unprovable(f"{tp} was trimmed, and an older copy wrote there"))
+        starts[tp.partition] = TopicStart(ends[tp].offset, stored)
+    return starts
 
 
 async def _topic_ids(cluster: Cluster, saved: SavedIdentity) -> dict[str, str]:
