@@ -47,6 +47,7 @@ class SentRecord:
     tp: TopicPartition
     promise: Promise = Promise.OPEN
     record_offset: int | None = None
+    was_turned_away: bool = False  # for want of room: a copy that comes later may find some
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class History:
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     promises_end: bool = False  # a power cut where the page cache was trusted: what was promised is void
     is_rotten: bool = False  # bytes that were synced have changed
+    is_replayed: bool = False  # requests may arrive once more, long after they were answered
 
     def sent(self, value: bytes, tp: TopicPartition) -> SentRecord:
         record = self.records[value] = SentRecord(value, tp)

@@ -38,8 +38,6 @@ class SimulatedProber:
         network: Network,
         counts: Counts,
         history: History,
-        *,
-        may_be_replayed: bool,
     ) -> None:
         self.process = Process(scheduler)
         self.wanted = True
@@ -48,7 +46,6 @@ class SimulatedProber:
         self._counts = counts
         self._history = history
         self._session = Session("prober", self.process, network)
-        self._may_be_replayed = may_be_replayed
         self._next_sequence = dict.fromkeys(tps, 0)
         self._probes = 0
         self.process.after(1, self._probe)
@@ -78,9 +75,7 @@ class SimulatedProber:
                 base_sequence = random.randint(1, 9)
             case _:
                 producer_id, producer_epoch, base_sequence = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
-        if (
-            producer_id != NO_PRODUCER_ID or not self._may_be_replayed
-        ):  # without an id it would be stored twice
+        if producer_id != NO_PRODUCER_ID or not self._history.is_replayed:  # else it would be stored twice
             self._send(tp, producer_id, producer_epoch, base_sequence, record_count)
         self.process.after(random.randint(1, GAP_MS_MAX), self._probe)
 

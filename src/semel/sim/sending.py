@@ -95,10 +95,13 @@ class PipelineShell:
             delay_ms = max(1, deadline_ms - self._process.now_ms)
             self._tick = self._process.after(delay_ms, lambda: self.handle(Tick()))
 
+    def _rows_of(self, batch: ProducerBatch) -> list[SentRecord]:
+        rows = self.open[batch.whole or batch]
+        return rows[batch.first_row : batch.first_row + batch.record_count]
+
     def _carry_out(self, effects: Effects) -> None:
         for batch, fate in effects.settled:
-            rows = self.open[batch.whole or batch]
-            self._on_settled(rows[batch.first_row : batch.first_row + batch.record_count], batch, fate)
+            self._on_settled(self._rows_of(batch), batch, fate)
             if batch.whole is None:
                 del self.open[batch]
         if effects.ask_grant:
@@ -138,6 +141,10 @@ class PipelineShell:
                 )
                 for result in results
             }
+            for batch in send.batches:
+                if answers[batch.tp].code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                    for record in self._rows_of(batch):
+                        record.was_turned_away = True
             self.handle(Answered(send.request_id, answers))
 
         body = produce.encode_request(PRODUCE_VERSION, request)

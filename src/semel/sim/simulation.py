@@ -92,10 +92,10 @@ class Simulation:
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler)
         self.counts = Counts(lambda: self.scheduler.elapsed_ms, telling.kept)
-        self.history = History()
         drawn = FaultMix.draw(self.random)
         self._mix = NO_FAULTS
         self._mix_of_faults = drawn if mix is None else mix
+        self.history = History(is_replayed=self._mix_of_faults.replay > 0)
         self.checkers = all_checkers()
         self.network = Network(
             self.scheduler, self._stream("network"), self.trace, self.counts, self._current_mix

@@ -112,7 +112,6 @@ class Workload:
                 self._network,
                 self._counts,
                 self._history,
-                may_be_replayed=self._mix().replay > 0,
             )
         lessee_random = self._stream("lessee")
         if lessee_random.random() < LESSEE_CHANCE:
