@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from semel.errors import ConfigError
-from semel.sim.campaign import begin, go_on, read_progress, write_progress
+from semel.sim.campaign import begin, code_sha256, go_on, read_progress, write_progress
 from semel.sim.swarm import run_seeds
 
 
@@ -24,6 +24,16 @@ def test_a_file_of_other_seeds_is_refused(tmp_path: Path) -> None:
     write_progress(begin(7), tmp_path / "progress.json")
     with pytest.raises(ConfigError, match="begins with seed 7, not with 0"):
         begin(0, tmp_path / "progress.json")
+
+
+def test_a_file_of_other_code_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    write_progress(begin(7), path)
+    path.write_text(path.read_text().replace(code_sha256(), "0" * 64))
+    with pytest.raises(ConfigError, match="of other code"):
+        begin(7, path)
+    with pytest.raises(ConfigError, match="of other code"):
+        go_on(begin(7), 1, progress_file=path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"faults": {"a fault of old": 1}}', '{"faults": 1}'])

@@ -1,16 +1,19 @@
 """A range of seeds, up to the first that fails, which may be stopped and gone on with: its report is in a file.
 
-The file holds whole steps only: what a run had begun when it was stopped is lived through again.
+The file holds whole steps only: what a run had begun when it was stopped is lived through again. It names the
+code, for seeds that were lived through with other code prove nothing of this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import semel
 from semel.errors import ConfigError
 from semel.sim.faults import Fault
 from semel.sim.simulation import SeedResult
@@ -21,8 +24,10 @@ SEEDS_A_STEP: Final = 100  # and worker
 
 def begin(first_seed: int, progress_file: Path | None = None) -> SwarmReport:
     """What is done already of the seeds from ``first_seed`` on."""
-    if progress_file is None or not progress_file.exists():
+    if progress_file is None:
         return SwarmReport(first_seed)
+    if not progress_file.exists():
+        write_progress(SwarmReport(first_seed), progress_file)
     report = read_progress(progress_file)
     if report.first_seed != first_seed:
         raise ConfigError(f"{progress_file} begins with seed {report.first_seed}, not with {first_seed}")
@@ -48,23 +53,41 @@ def go_on(
         next_seed = report.first_seed + report.seeds
         run_seeds(next_seed, step, workers=workers, stop_at_first=True, on_result=add)
         if progress_file is not None and not report.failures:
+            read_progress(progress_file)  # refuses what the code that has changed meanwhile would add
             write_progress(report, progress_file)
+
+
+def code_sha256() -> str:
+    """Of all sources of the package, with their names."""
+    package = Path(semel.__file__).parent
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        found.update(f"{path.relative_to(package).as_posix()}\n".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def read_progress(path: Path) -> SwarmReport:
     """The report that :func:`write_progress` wrote."""
     try:
         fields = json.loads(path.read_text())
+        code = fields.pop("code_sha256")
         faults = Counter({Fault(name): count for name, count in fields.pop("faults").items()})
         verdicts = Counter(fields.pop("verdicts"))
-        return SwarmReport(**fields, faults=faults, verdicts=verdicts)
+        report = SwarmReport(**fields, faults=faults, verdicts=verdicts)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} is not the progress of a run: {error}") from error
+    if code != code_sha256():
+        raise ConfigError(
+            f"{path} is of a run of other code, of which these seeds say nothing: begin a new one"
+        )
+    return report
 
 
 def write_progress(report: SwarmReport, path: Path) -> None:
     """Put a clean report in place of the one before it, whole or not at all."""
     fields = {
+        "code_sha256": code_sha256(),
         "first_seed": report.first_seed,
         "seeds": report.seeds,
         "operations": report.operations,
