@@ -382,6 +382,42 @@ def test_over_by_our_own_clock_nothing_is_sent_again_and_the_log_is_asked() -> N
     assert isinstance(world.fates[batch], Stored)
 
 
+def test_one_answer_of_the_log_speaks_for_all_that_it_has() -> None:
+    """Those behind were asked about again, and in doubt if that met silence (seeds 7465 and 7978)."""
+    world, old = begun()
+    world.lives[old.producer_id] += 60_000
+    batches = world.append("a", "b", "c")
+    world.at(world.now_ms + LENGTH_MS)
+    for _ in batches:
+        world.lose(arrives=True)
+    world.at(world.now_ms + 100)
+    world.describe()
+    assert all(isinstance(world.fates[batch], Stored) for batch in batches)
+    assert not world.log_questions
+
+
+def test_what_a_late_answer_of_the_log_has_is_stored() -> None:
+    """It was on its way when the time of the batch in front was over, and the id was shut out for those behind."""
+    world = World(replace(SETTINGS, delivery_timeout_ms=LENGTH_MS + 200))
+    world.append("begun")
+    old = world.lease()
+    world.answer()
+    world.lives[old.producer_id] += 60_000
+    (front,) = world.append("a")
+    world.at(world.now_ms + 300)
+    (behind,) = world.append("b")
+    world.at(world.now_ms + LENGTH_MS - 300)
+    world.lose(arrives=True)
+    world.lose(arrives=True)
+    world.at(world.now_ms + 100)
+    world.look()
+    world.at(world.now_ms + 100)
+    assert isinstance(world.fates[front], InDoubt)
+    assert [ask.grant for ask in world.read_backs] == [old]
+    world.tell()
+    assert isinstance(world.fates[behind], Stored)
+
+
 def test_what_the_server_says_of_a_life_is_the_better_reckoning() -> None:
     world, old = begun()
     world.lives[old.producer_id] += 60_000

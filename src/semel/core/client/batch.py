@@ -16,6 +16,7 @@ import crc32c
 from semel.core.client.fate import Fate
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
+from semel.sequence import distance, last_of
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
 _CRC_AT: Final = 17
@@ -112,6 +113,11 @@ class ProducerBatch:
     def place(self) -> tuple[int, int]:
         """Where it stands in its partition's line; parts of one batch follow each other."""
         return self.order, self.first_row
+
+    def is_within(self, stored_to: int) -> bool:
+        """Whether a log whose last sequence of our grant is ``stored_to`` has the whole batch."""
+        last_sequence = last_of(self.base_sequence, self.record_count)
+        return stored_to != NO_SEQUENCE and distance(stored_to, last_sequence) >= 0
 
     def split(self, compression: Compression) -> list[ProducerBatch]:
         """Two halves that together have this batch's sequences. Needs more than one row."""

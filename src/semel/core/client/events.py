@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import PartFate
 from semel.errors import ErrorCode
-from semel.types import Lease, ProducerGrant, TopicPartition
+from semel.types import NO_SEQUENCE, Lease, ProducerGrant, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,18 @@ class LogAnswered:
     tp: TopicPartition
     newest_epoch: int | None
     last_sequence: int | None
-    asked_for: ProducerGrant | None = None
+    asked_for: ProducerGrant
     lease_remaining_ms: int | None = None
     asked_ms: int = 0
     is_final: bool = False
     is_cut: bool = False
+
+    @property
+    def stored_to(self) -> int:
+        """The last sequence that the log has of ``asked_for``, or NO_SEQUENCE."""
+        if self.last_sequence is None or self.newest_epoch != self.asked_for.producer_epoch:
+            return NO_SEQUENCE
+        return self.last_sequence
 
 
 @dataclass(frozen=True, slots=True)

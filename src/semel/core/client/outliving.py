@@ -3,7 +3,7 @@
 Nothing is sent under the lease. If the front one cannot be in the log, none behind it can, and all go as new ones
 under the next lease. Else the log is asked:
 
-- it has the batch: stored;
+- it has the batch: stored, and so is each behind it that it has;
 - it has not, and its server says that the lease lives there: then what it says is the better reckoning (counted,
   as ever, from before the question), and the batch goes again under its own id;
 - the server knows the id no more, or says that the lease is over: a late copy could still have come in between two

@@ -82,6 +82,12 @@ class PartitionPipe:
         """Whether every batch in front of this waiting one is settled: then its answer is proof."""
         return self.waiting[0] is batch and all(other.place > batch.place for other in self.in_flight)
 
+    def front_of(self, grant: ProducerGrant) -> ProducerBatch | None:
+        """The waiting batch of ``grant`` with nothing unsettled in front of it: what a log's answer is about."""
+        if self.waiting and self.waiting[0].grant == grant and self.is_first_in_line(self.waiting[0]):
+            return self.waiting[0]
+        return None
+
     def is_behind_unsettled(self, batch: ProducerBatch) -> bool:
         """Whether some batch in front of this one was sent, and nobody knows yet what became of it."""
         return (bool(self.in_flight) and self.in_flight[0].place < batch.place) or (

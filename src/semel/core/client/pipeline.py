@@ -7,8 +7,8 @@ clock or thread. Invariants: those of :mod:`semel.core.client.pipe`, and
   says that its last sequence is stored.
 - ``refused_is_not_stored``: a batch settles as Refused only when no attempt of it can be in the log or come
   to be there; otherwise it is InDoubt.
-- ``in_doubt_only_in_silence``: under a lease a batch settles as InDoubt only when its time is over, or when the log
-  was trimmed before it could be read (:mod:`semel.core.client.outliving`).
+- ``in_doubt_only_in_silence``: under a lease a batch settles as InDoubt only when its time is over and no leader has
+  said what became of it, or when the log was trimmed before it could be read (:mod:`semel.core.client.outliving`).
 - ``no_blind_epoch``: on 45 the log is asked; the producer id is never changed to get past it.
 - ``bounded``: at most ``in_flight_max`` requests a node and as many batches a partition are unanswered, and
   every batch settles within ``delivery_timeout_ms`` and one request's time-out.
@@ -61,7 +61,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import Record
 from semel.record.compression import Compression
 from semel.sequence import advance, distance, last_of
-from semel.types import PRODUCER_EPOCH_MAX, ProducerGrant, TopicPartition, is_leased
+from semel.types import NO_SEQUENCE, PRODUCER_EPOCH_MAX, ProducerGrant, TopicPartition, is_leased
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +197,9 @@ class Pipeline:
             case LogAnswered(tp, _, _, asked_for):
                 pipe = self._pipes[tp]
                 is_asked = pipe.asking is not None and pipe.asking.grant == asked_for
+                self._take_stored(pipe, event, now_ms, effects)
                 # Shut out, the log does not know what it knew before.
-                is_of_use = event.is_final or not pipe.is_shut
-                if asked_for is None or (is_asked and is_of_use):
+                if is_asked and (event.is_final or not pipe.is_shut):
                     self._judge_by_log(pipe, event, now_ms, effects)
             case LogSilent(tp, why):
                 pipe, self._trouble = self._pipes[tp], why
@@ -358,39 +358,33 @@ class Pipeline:
             case _:
                 self._refuse(pipe, batch, code, why, effects)
 
-    def _judge_by_log(
-        self,
-        pipe: PartitionPipe,
-        answer: LogAnswered,
-        now_ms: int,
-        effects: Effects,
-    ) -> None:
-        newest_epoch, last_sequence = answer.newest_epoch, answer.last_sequence
-        batch, pipe.asking = pipe.asking, None
-        if batch is None or batch.grant is None:
+    def _take_stored(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
+        """What the log says is stored is, whichever batch it was asked about, and however long ago."""
+        while (batch := pipe.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
+            pipe.asking = None
+            pipe.recall_front()
+            self._stored(pipe, batch, None, -1, now_ms, effects)
+
+    def _judge_by_log(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
+        """What becomes of the batch that the log does not have, or has in part."""
+        newest_epoch, stored_to = answer.newest_epoch, answer.stored_to
+        # The last word is about whoever is in front by now.
+        batch = pipe.front_of(answer.asked_for) if answer.is_final else pipe.asking
+        pipe.asking = None
+        if batch is None:
             return
-        if newest_epoch is not None and newest_epoch > batch.grant.producer_epoch:
+        if newest_epoch is not None and newest_epoch > answer.asked_for.producer_epoch:
             pipe.recall_front()
             self._fence(batch, ErrorCode.INVALID_PRODUCER_EPOCH, newest_epoch, effects)
             return
-        stored_to = (
-            -1 if last_sequence is None or newest_epoch != batch.grant.producer_epoch else last_sequence
-        )
-        last = last_of(batch.base_sequence, batch.record_count)
-        if stored_to >= 0 and distance(stored_to, last) >= 0:
-            pipe.recall_front()
-            self._stored(pipe, batch, None, -1, now_ms, effects)
-            if answer.is_final and pipe.waiting and pipe.waiting[0].grant == batch.grant:
-                pipe.asking = pipe.waiting[0]
-                self._judge_by_log(pipe, answer, now_ms, effects)
-        elif stored_to >= 0 and distance(stored_to, batch.base_sequence) >= 0:
+        if stored_to != NO_SEQUENCE and distance(stored_to, batch.base_sequence) >= 0:
             pipe.recall_front()
             why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
             self._give_up_batch(pipe, batch, InDoubt(ErrorCode.INVALID_RECORD, why), effects)
         elif pipe.refusal is not None and not pipe.is_over(now_ms):
             pipe.recall_front()
             self._refuse(pipe, batch, *pipe.refusal, effects)
-        elif answer.is_final and answer.is_cut and last_sequence is None:
+        elif answer.is_final and answer.is_cut and answer.last_sequence is None:
             self._begin_anew(pipe, "its lease is over, and the log was trimmed", effects)
             pipe.leave()
         elif pipe.is_over(now_ms):
