@@ -102,6 +102,8 @@ class World:
         self.questions_asked_ms: list[int] = []
         self.described: list[LogAnswered] = []  # on the way back
         self.read_backs: list[ReadBack] = []
+        self.told: list[LogAnswered] = []
+        self.said_to_be_stored: set[ProducerBatch] = set()  # by a log, before it had a fate
         self.fates: dict[ProducerBatch, PartFate] = {}
         self.settled_ms: dict[ProducerBatch, int] = {}
         self.values_of: dict[ProducerBatch, list[str]] = {}  # by the batch as it was appended
@@ -110,8 +112,13 @@ class World:
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1, OTHER: 1}))
 
     def feed(self, event: Event) -> None:
+        if isinstance(event, LogAnswered):
+            self.told.append(event)
         effects: Effects = self.pipeline.handle(event, self.now_ms)
         self.fates.update(effects.settled)
+        self.said_to_be_stored.update(
+            batch for batch, _ in effects.settled if self.is_said_to_be_stored(batch)
+        )
         self.settled_ms.update((batch, self.now_ms) for batch, _ in effects.settled)
         if effects.ask_lease is not None:
             self.lease_questions.append(self.now_ms)
@@ -125,6 +132,12 @@ class World:
             self.requests.append((send, {batch.tp: Sent.of(batch) for batch in send.batches}))
         if effects.ask_leaders_of:
             self.feed(LeadersKnown(frozenset(effects.ask_leaders_of), {TP: 1, OTHER: 1}))
+
+    def is_said_to_be_stored(self, batch: ProducerBatch) -> bool:
+        return any(
+            (answer.tp, answer.asked_for) == (batch.tp, batch.grant) and batch.is_within(answer.stored_to)
+            for answer in self.told
+        )
 
     def append(self, *values: str, tp: TopicPartition = TP) -> list[ProducerBatch]:
         batches = []
@@ -761,7 +774,8 @@ def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int,
 def test_in_doubt_only_in_silence_and_every_other_word_is_true(choices: list[tuple[int, int]]) -> None:
     """With refusals for good, trimmed logs, and times that are over.
 
-    Whoever is in doubt had no answer in all of its time, or the log begins later by now.
+    Whoever is in doubt had no answer in all of its time, or the log begins later by now; and no log had said that it
+    is stored.
     """
     world, number = World(replace(SETTINGS, batch_bytes=300, delivery_timeout_ms=1_500)), [0]
     for what, at in choices:
@@ -775,6 +789,7 @@ def test_in_doubt_only_in_silence_and_every_other_word_is_true(choices: list[tup
         if isinstance(fate, InDoubt):
             was_trimmed = world.logs[batch.tp].start_offset > 0
             assert world.settled_ms[batch] >= batch.created_ms + 1_500 or was_trimmed, fate
+            assert batch not in world.said_to_be_stored, fate
         values = world.values_of[batch.whole or batch]
         kinds |= dict.fromkeys(values[batch.first_row : batch.first_row + batch.record_count], type(fate))
     for tp, log in world.logs.items():
