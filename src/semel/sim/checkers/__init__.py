@@ -31,6 +31,7 @@ from semel.sim.checkers.sink_decided_is_stored import SinkDecidedIsStored
 from semel.sim.checkers.sink_order import SinkOrder
 from semel.sim.checkers.sink_rows_once import SinkRowsOnce
 from semel.sim.checkers.sink_stops_are_right import SinkStopsAreRight
+from semel.sim.checkers.sink_twins_shut_out import SinkTwinsShutOut
 from semel.sim.checkers.sink_zombies_shut_out import SinkZombiesShutOut
 from semel.sim.checkers.sound_disk_opens import SoundDiskOpens
 
@@ -65,5 +66,6 @@ def all_checkers() -> list[Checker]:
         SinkOrder(),
         SinkAttemptsNotMixed(),
         SinkZombiesShutOut(),
+        SinkTwinsShutOut(),
         SinkStopsAreRight(),
     ]

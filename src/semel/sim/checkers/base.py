@@ -104,6 +104,9 @@ class Checker:
     def sink_planned(self, ticket: Ticket) -> None:
         """A planner has fenced, scanned and begun, or its run goes on."""
 
+    def sink_commits(self, ticket: Ticket, batch_id: int) -> None:
+        """The tasks of a micro-batch have reported, and its commit begins."""
+
     def sink_stopped(self, story: SinkStory, driver: SimulatedDriver, error: SemelError) -> None:
         """A driver has ended with an error."""
 

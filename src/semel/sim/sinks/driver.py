@@ -253,6 +253,8 @@ class SimulatedDriver:
         return done.result()
 
     def _commit(self, ticket: Ticket, attempted: list[Attempted], batch_id: int) -> None:
+        for checker in self._around.checkers:
+            checker.sink_commits(ticket, batch_id)
         commit.decide_batch(self.options, ticket, attempted, self.checkpoint.query_id, batch_id)
 
     def _abort(self, ticket: Ticket) -> None:

@@ -27,6 +27,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, Top
 
 ROWS_ONCE, DECIDED, IN_ORDER = "sink_rows_once", "sink_decided_is_stored", "sink_order"
 NOT_MIXED, ZOMBIES, STOPS = "sink_attempts_not_mixed", "sink_zombies_shut_out", "sink_stops_are_right"
+TWINS = "sink_twins_shut_out"
 
 # -- a driver takes over --------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ def sink_commit_takes_an_epoch(patch: Patches) -> None:
     original = patch.set(commit, "decide_batch", decides)
 
 
-@plant("a decision is made without ending the writers' twins", "S9", NOT_MIXED, ROWS_ONCE, DECIDED)
+@plant("a decision is made without ending the writers' twins", "S9", TWINS, NOT_MIXED)
 def sink_twins_not_ended(patch: Patches) -> None:
     patch.set(commit, "_settle_twins", lambda log, ticket, history, report: report)
 

@@ -38,6 +38,7 @@ class StoredRow:
     record_offset: int
     producer_id: int
     producer_epoch: int
+    sequence: int
     left_by: str = ""  # a sink that was given up for another had not decided it: it comes a second time
 
     def __str__(self) -> str:
@@ -83,13 +84,18 @@ class SinkView:
         return [stored for stored in self._stored if stored.left_by]
 
     @cached_property
-    def records(self) -> list[JournalRecord]:
+    def journal(self) -> list[tuple[int, JournalRecord]]:
+        """The sink's records in the decision log, with their offsets."""
         return [
-            record
+            (batch.header.base_offset + place, record)
             for batch in self._logs.get(TopicPartition(SINKS_TOPIC, 0), ())
-            for record in map(_decode, batch.values)
+            for place, record in enumerate(map(_decode, batch.values))
             if record.sink_id in self.story.sink_ids
         ]
+
+    @cached_property
+    def records(self) -> list[JournalRecord]:
+        return [record for _, record in self.journal]
 
     @cached_property
     def decisions(self) -> list[Decision]:
@@ -178,6 +184,7 @@ class SinkView:
                             header.base_offset + place,
                             header.producer_id,
                             header.producer_epoch,
+                            header.base_sequence + place,
                             sink_id if is_left else "",
                         )
                     )
