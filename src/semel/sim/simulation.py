@@ -102,7 +102,9 @@ class Simulation:
         )
         self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
-        drawn_sinks = draw_sinks(self._stream("sinks"), lambda: self.scheduler.elapsed_ms)
+        drawn_sinks = draw_sinks(
+            self._stream("sinks"), self._stream("sink stragglers"), lambda: self.scheduler.elapsed_ms
+        )
         self.history.sinks += drawn_sinks if sinks is None else sinks
         self.witness = Witness(
             tps,

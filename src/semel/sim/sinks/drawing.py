@@ -12,11 +12,12 @@ from semel.spark.sink_log import DECISION_LOG_CONFIG
 from semel.types import TopicPartition
 
 SINK_CHANCE: Final = 0.6
+STRAGGLE: Final = 0.3
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
-def draw_sinks(random: Random, elapsed_ms: Callable[[], int]) -> list[SinkStory]:
-    """None in some seeds: they are the dearest of all clients."""
+def draw_sinks(random: Random, stragglers: Random, elapsed_ms: Callable[[], int]) -> list[SinkStory]:
+    """None in some seeds: they are the dearest of all clients. ``stragglers`` is a stream of its own."""
     if random.random() >= SINK_CHANCE:
         return []
     return [
@@ -30,6 +31,7 @@ def draw_sinks(random: Random, elapsed_ms: Callable[[], int]) -> list[SinkStory]
             has_keys=random.random() < 0.7,
             elapsed_ms=elapsed_ms,
             rows_differ=random.random() < 0.35,
+            straggle=STRAGGLE if stragglers.random() < 0.5 else 0.0,
         )
     ]
 

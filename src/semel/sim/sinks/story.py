@@ -60,6 +60,9 @@ class SinkStory:
     has_keys: bool
     elapsed_ms: Callable[[], int]
     rows_differ: bool = False  # between the attempts of one task: the query is not deterministic
+    straggle: float = (
+        0.0  # how often the first attempt of such a task comes late to its rows, with one too many
+    )
     sink_ids: list[str] = field(init=False)  # one after the other; the last is in use
     drivers: list[SimulatedDriver] = field(default_factory=list)
     was_lost: bool = False  # a checkpoint, and a new query has begun where the log had decided

@@ -1,8 +1,8 @@
 """The tasks of one micro-batch: each runs in one or more attempts, and the first report of each wins.
 
-An attempt is killed, or given up as lost while it goes on unseen, or doubled because it is slow. Only the
-driver's view decides what starts next; what an attempt that nobody waits for still writes is the protocol's
-business.
+An attempt is killed, or given up as lost while it goes on unseen, or doubled because it is slow. A straggler comes
+to its rows when another attempt has won, amid the commit or soon after it. Only the driver's view decides what starts
+next; what an attempt that nobody waits for still writes is the protocol's business.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from semel.core.sink.task import Attempted
 from semel.errors import SemelError
 from semel.sim.faults import Fault
 from semel.sim.fiber import Pending
+from semel.sim.sinks.story import ONE_TOO_MANY
 from semel.sim.sinks.worker import Worker
 from semel.spark import task_write
 from semel.spark.planning import ReadRange
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 REPORT_MS_MAX: Final = 10
 FAULT_AFTER_MS_MAX: Final = 120
+STRAGGLES_MS_MAX: Final = 2_000
+LOOK_AGAIN_MS: Final = 10
 
 
 class TaskFailed(SemelError):
@@ -34,10 +37,11 @@ class TaskFailed(SemelError):
 
 
 class _Attempt:
-    def __init__(self, task: int, number: int, worker: Worker) -> None:
+    def __init__(self, task: int, number: int, worker: Worker, *, straggles: bool) -> None:
         self.task = task
         self.number = number
         self.worker = worker
+        self.straggles = straggles  # it stands still before its first row, and nobody can tell it to stop
         self.is_wanted = True  # False: killed or given up; its report means nothing
 
 
@@ -72,10 +76,11 @@ class TaskSet:
         driver, number = self._driver, self._attempts[task]
         self._attempts[task] += 1
         task_attempt_id = driver.next_task_attempt_id()
-        attempt = _Attempt(task, number, driver.new_worker(f"t{task_attempt_id}"))
+        straggles = self._straggles(task)
+        attempt = _Attempt(task, number, driver.new_worker(f"t{task_attempt_id}"), straggles=straggles)
         self._running.append(attempt)
         planned, ticket = self._ranges[task], self._ticket
-        version = driver.version_of_rows(number, self._random)
+        version = ONE_TOO_MANY if straggles else driver.version_of_rows(number, self._random)
         rows = driver.story.batches_of(planned, version, driver.rows_per_arrow_batch)
         fails_at = self._random.randint(1, 4) if self._random.random() < driver.mix.fail_task else 0
 
@@ -94,12 +99,21 @@ class TaskSet:
         driver.trace_note(f"task {task} attempt {number} starts as {attempt.worker.name}, rows {version}")
         attempt.worker.run(work, lambda result, error: self._ended(attempt, result, error))
 
+    def _straggles(self, task: int) -> bool:
+        """What the query looks up has grown until a straggler comes to it: its rows are others, and one too many."""
+        is_first, story = self._attempts[task] == 1 < self._driver.attempts_max, self._driver.story
+        return is_first and story.rows_differ and self._driver.bites(Fault.SINK_OTHER_ROWS, story.straggle)
+
     def _handed_on(
         self, attempt: _Attempt, rows: Iterator[pa.RecordBatch], fails_at: int
     ) -> Iterator[pa.RecordBatch]:
         """As the query before the sink gives them: it takes its time, and may fail."""
+        clock = attempt.worker.memory.clock
+        until_ms = clock.elapsed_ms() + (STRAGGLES_MS_MAX if attempt.straggles else 0)
+        while attempt.is_wanted and clock.elapsed_ms() < until_ms:
+            clock.pause(LOOK_AGAIN_MS)
         for number, batch in enumerate(rows, 1):
-            attempt.worker.memory.clock.pause(self._random.randint(1, 40))
+            clock.pause(self._random.randint(1, 40))
             if number == fails_at and self._driver.bites(Fault.SINK_TASK_FAILED, 1.0):
                 raise TaskFailed("the user's own code")
             yield batch
@@ -149,13 +163,15 @@ class TaskSet:
         self._forget(attempt)
         if not attempt.worker.is_busy:
             return
-        if self._driver.bites(Fault.SINK_ZOMBIE, self._driver.mix.zombie):
+        if self._driver.bites(Fault.SINK_ZOMBIE, 1.0 if attempt.straggles else self._driver.mix.zombie):
             self._driver.stall(attempt.worker)
         else:
             self._driver.kill_worker(attempt.worker)
 
     def _plan_faults(self, attempt: _Attempt) -> None:
         mix, process = self._driver.mix, self._driver.process
+        if attempt.straggles:
+            process.after(self._random.randint(1, FAULT_AFTER_MS_MAX), lambda: self._double(attempt))
         for chance, happens in (
             (mix.kill_task, self._kill),
             (mix.lose_task, self._lose),
