@@ -36,7 +36,8 @@ from semel.core.client.events import (
     Trouble,
 )
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Parts, Refused, Stored
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import Pipeline
+from semel.core.client.settings import PipelineSettings
 from semel.errors import SemelError
 from semel.types import Lease, ProducerGrant, TopicPartition
 
@@ -94,7 +95,7 @@ class ProducerEngine:
 
     def start_flush(self) -> None:
         with self.lock:
-            self.pipeline.flush()
+            self.pipeline.backlog.seal()
             self.wake()
 
     # -- on the loop ------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ class ProducerEngine:
         self.start_flush()
         while True:
             with self.lock:
-                if self.pipeline.unsettled_batches == 0:
+                if self.pipeline.backlog.unsettled_batches == 0:
                     return
             await self.room_made()
 

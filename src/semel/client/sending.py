@@ -160,8 +160,8 @@ class Sender:
         engine = self.engine
         with engine.lock:
             self.check_usable()
-            pipeline = engine.pipeline
-            if pipeline.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
+            backlog = engine.pipeline.backlog
+            if backlog.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
                 return None
             tp = TopicPartition(topic, self._partition(topic, row.key, partition))
             if self.progress is not None:
@@ -169,7 +169,7 @@ class Sender:
                 self.progress.handed()
                 if not must_go:
                     return Delivery(tp, None, 0, row.timestamp_ms)
-            batch, place, wake = pipeline.append(tp, row, monotonic_ms())
+            batch, place, wake = backlog.append(tp, row, monotonic_ms())
             if wake:
                 engine.wake()
             return Delivery(tp, batch, place, row.timestamp_ms)
@@ -184,10 +184,10 @@ class Sender:
         import numpy as np
 
         engine, count = self.engine, self._partition_counts[topic]
+        backlog = engine.pipeline.backlog
         with engine.lock:
             self.check_usable()
-            buffered_bytes = engine.pipeline.buffered_bytes
-            if buffered_bytes and buffered_bytes + chunk.nbytes > self.settings.buffer_bytes:
+            if backlog.buffered_bytes and backlog.buffered_bytes + chunk.nbytes > self.settings.buffer_bytes:
                 return False
             before = self._rows_before(topic)
             if self.progress is None:
@@ -216,7 +216,7 @@ class Sender:
                 self.check_usable()
                 for batch in encoded:
                     record_count = decode_header(batch).record_count
-                    delivery.took(engine.pipeline.append_encoded(tp, batch, record_count, monotonic_ms()))
+                    delivery.took(backlog.append_encoded(tp, batch, record_count, monotonic_ms()))
                 engine.wake()
         return True
 
@@ -349,7 +349,7 @@ class Sender:
             async with asyncio.timeout(timeout_s):
                 await self.flush()
         except TimeoutError:
-            waiting = self.engine.pipeline.unsettled_batches
+            waiting = self.engine.pipeline.backlog.unsettled_batches
             raise TimeoutError(f"{waiting} batches are unacknowledged after {timeout_s} s") from None
 
     def tell_failures(self) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypedDict
 
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
-from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.resume import SavedIdentity
+from semel.core.client.settings import PipelineSettings
 from semel.errors import ConfigError
 from semel.record.compression import Compression
 

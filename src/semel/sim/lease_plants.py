@@ -10,7 +10,6 @@ from typing import Any
 from semel.core.client import outliving
 from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
-from semel.core.client.pipeline import Pipeline
 from semel.core.decision import Decision
 from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
@@ -149,4 +148,4 @@ def lease_end_is_doubt(patch: Patches) -> None:
 
 @plant("what waits behind a batch that failed is in doubt with it, though its lease lives", "here", SILENCE)
 def failure_spreads_doubt(patch: Patches) -> None:
-    patch.set(Pipeline, "_is_leased", staticmethod(lambda pipe: False))
+    patch.set(PartitionPipe, "is_under_lease", property(lambda pipe: False))

@@ -13,8 +13,9 @@ from typing import Any
 
 from semel.client import resuming
 from semel.core import identity
-from semel.core.client import pipeline
+from semel.core.client.aftermath import Aftermath
 from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.progress import Progress
 from semel.core.client.resume import SavedIdentity
@@ -388,22 +389,29 @@ def lost_answer_is_a_refusal(patch: Patches) -> None:
 
 @plant("what may be stored is sent again under a new id", "rp3039", ONCE, ORDER, "refused_is_not_stored")
 def new_id_for_what_may_be_stored(patch: Patches) -> None:
-    def forgets(self: Any, pipe: PartitionPipe, batch: ProducerBatch, why: str, effects: Any) -> None:
+    def forgets(
+        aftermath: Aftermath,
+        pipe: PartitionPipe,
+        batch: ProducerBatch,
+        why: str,
+        now_ms: int,
+        effects: Effects,
+    ) -> None:
         pipe.put_back(batch)
-        self._drop_grant(pipe)
+        aftermath._grants.drop(pipe, now_ms)
 
-    def begins_anew(self: Any, pipe: PartitionPipe, why: str, effects: Any) -> None:
+    def begins_anew(aftermath: Aftermath, pipe: PartitionPipe, why: str, effects: Effects) -> None:
         for batch in pipe.waiting:
             batch.attempts, batch.grant, batch.maybe_stored = 0, None, False
 
-    patch.set(pipeline.Pipeline, "_forgotten", forgets)
-    patch.set(pipeline.Pipeline, "_begin_anew", begins_anew)
+    patch.set(Aftermath, "forgotten", forgets)
+    patch.set(Aftermath, "begin_anew", begins_anew)
 
 
 @plant("batches are sent again in the order of their failure", "KAFKA-5494", STORED, ORDER, RESUMED, FINISHES)
 def failed_batches_change_places(patch: Patches) -> None:
     def puts_last(pipe: PartitionPipe, batch: ProducerBatch) -> None:
-        pipe.in_flight.remove(batch)
+        pipe.let_go(batch)
         pipe.waiting.append(batch)
 
     patch.set(PartitionPipe, "put_back", puts_last)

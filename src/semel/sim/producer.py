@@ -16,7 +16,7 @@ from typing import Final
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
-from semel.core.client.pipeline import PipelineSettings
+from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.sim.checkers import Checker
 from semel.sim.history import History, Promise, SentRecord
@@ -126,7 +126,7 @@ class SimulatedProducer:
 
     @property
     def is_done(self) -> bool:
-        return not self.rows_left and not self._shell.pipeline.unsettled_batches
+        return not self.rows_left and not self._shell.pipeline.backlog.unsettled_batches
 
     @property
     def may_have_twin(self) -> bool:
@@ -147,9 +147,9 @@ class SimulatedProducer:
 
     def _continue_as_veteran(self) -> None:
         pipeline = self._shell.pipeline
-        pipeline.grant = VETERAN
+        pipeline.grants.newest = VETERAN
         for tp in self._tps:
-            pipe = pipeline._pipe(tp)
+            pipe = pipeline.backlog.begin(tp)
             pipe.grant, pipe.next_sequence = VETERAN, VETERAN_LAST_SEQUENCE + 1
 
     def _send_row(self) -> None:

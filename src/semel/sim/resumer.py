@@ -16,9 +16,9 @@ from semel.client.resuming import begin_topic, resume_identity
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
-from semel.core.client.pipeline import PipelineSettings
 from semel.core.client.progress import Progress
 from semel.core.client.resume import SavedIdentity, decode_identity, encode_identity
+from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
 from semel.sim.cluster import SimulatedCluster, drive
 from semel.sim.faults import Counts
@@ -211,7 +211,7 @@ class SimulatedResumer:
         progress, shell, source = self._progress, self._shell, self.source
         assert progress is not None
         for _ in range(self._random.choice((1, 2, 6))):
-            if self._next_row >= source.row_count or shell.pipeline.unsettled_batches > 30:
+            if self._next_row >= source.row_count or shell.pipeline.backlog.unsettled_batches > 30:
                 break
             row, tp = self._next_row, source.tp_of(self._next_row)
             self._next_row += 1
@@ -228,7 +228,7 @@ class SimulatedResumer:
         shell.handle(Tick())
         if shell.pipeline.failed is not None or shell.pipeline.fenced is not None:
             return  # this copy ends
-        if self._next_row >= source.row_count and not shell.pipeline.unsettled_batches:
+        if self._next_row >= source.row_count and not shell.pipeline.backlog.unsettled_batches:
             self._finish(progress)
             return
         self.process.after(self._random.randint(1, ROW_GAP_MS_MAX), self._hand_rows)

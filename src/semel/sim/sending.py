@@ -27,7 +27,8 @@ from semel.core.client.events import (
     Tick,
 )
 from semel.core.client.fate import PartFate
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import Pipeline
+from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode, SemelError
 from semel.record.batch import Record
 from semel.sim.cluster import SimulatedCluster, drive
@@ -79,7 +80,7 @@ class PipelineShell:
 
     def append(self, record: SentRecord) -> None:
         row = Record(0, self._process.now_ms - self._record_age_ms, None, record.value)
-        batch, _, _ = self.pipeline.append(record.tp, row, self._process.now_ms)
+        batch, _, _ = self.pipeline.backlog.append(record.tp, row, self._process.now_ms)
         self.open.setdefault(batch, []).append(record)
 
     def handle(self, event: Event) -> None:

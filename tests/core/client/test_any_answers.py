@@ -28,7 +28,8 @@ from semel.core.client.events import (
     Tick,
 )
 from semel.core.client.fate import InDoubt, PartFate, Refused, Stored
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import Pipeline
+from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records
 from semel.types import ProducerGrant, TopicPartition
@@ -93,7 +94,7 @@ class World:
         tp = TPS[at % 2]
         for _ in range(at // 2 % 5 + 1):
             row = Record(0, 0, None, b"%040d" % self.appended)
-            batch, _, _ = self.pipeline.append(tp, row, self.now_ms)
+            batch, _, _ = self.pipeline.backlog.append(tp, row, self.now_ms)
             self.rows_of.setdefault(batch, []).append(self.appended)
             self.handed[tp].append(self.appended)
             self.appended += 1
@@ -200,7 +201,7 @@ class World:
 
     def settle_all(self) -> None:
         for _ in range(2_000):
-            if not self.pipeline.unsettled_batches:
+            if not self.pipeline.backlog.unsettled_batches:
                 break
             if self.requests:
                 self.answer(0)
@@ -213,7 +214,7 @@ class World:
                 assert deadline_ms is not None, "nothing is under way and nothing is due"
                 self.now_ms = max(deadline_ms, self.now_ms + 1)
                 self.feed(Tick())
-        assert not self.pipeline.unsettled_batches, "it never ends"
+        assert not self.pipeline.backlog.unsettled_batches, "it never ends"
         while self.copies:
             self.copy_arrives(0)
 

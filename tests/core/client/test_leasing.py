@@ -27,7 +27,8 @@ from semel.core.client.events import (
 )
 from semel.core.client.fate import InDoubt, PartFate, Refused, Stored
 from semel.core.client.leasing import LEASE_ANEW_AT
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import Pipeline
+from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records
 from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, TopicPartition
@@ -127,7 +128,7 @@ class World:
         self.read_backs += effects.read_back
         for send in effects.sends:
             for batch in send.batches:
-                ends_ms = self.pipeline._pipes[batch.tp].ends_ms
+                ends_ms = self.pipeline.backlog.of(batch.tp).ends_ms
                 assert ends_ms is None or self.now_ms < ends_ms, "sent after its lease was over"
             self.requests.append((send, {batch.tp: Sent.of(batch) for batch in send.batches}))
         if effects.ask_leaders_of:
@@ -143,7 +144,9 @@ class World:
         batches = []
         for value in values:
             text = value.ljust(60, ".")
-            batches.append(self.pipeline.append(tp, Record(0, 0, None, text.encode()), self.now_ms)[0])
+            batches.append(
+                self.pipeline.backlog.append(tp, Record(0, 0, None, text.encode()), self.now_ms)[0]
+            )
             self.appended[tp].append(text)
             self.values_of.setdefault(batches[-1], []).append(text)
         self.feed(Tick())
@@ -259,7 +262,7 @@ class World:
     def settle_all(self) -> None:
         """The world heals: everything is answered, and leases are to be had."""
         for _ in range(1_000):
-            if not self.pipeline.unsettled_batches:
+            if not self.pipeline.backlog.unsettled_batches:
                 return
             if self.requests:
                 self.answer()
@@ -313,7 +316,7 @@ def test_a_life_is_counted_from_before_it_was_asked_for() -> None:
     world.append("a")
     asked_ms = world.now_ms
     world.lease(spent_ms=300)
-    assert world.pipeline._pipes[TP].ends_ms == asked_ms + LENGTH_MS
+    assert world.pipeline.backlog.of(TP).ends_ms == asked_ms + LENGTH_MS
 
 
 def test_a_lease_that_came_too_late_is_not_used() -> None:

@@ -24,7 +24,8 @@ from semel.core.client.events import (
 )
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.pipe import KNOWN_FOR_MS
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import Pipeline
+from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records
 from semel.types import PRODUCER_EPOCH_MAX, ProducerGrant, TopicPartition
@@ -49,7 +50,7 @@ class Bench:
         self.feed(Granted(GRANT))
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
         if known:
-            pipe = self.pipeline._pipe(TP)
+            pipe = self.pipeline.backlog.begin(TP)
             pipe.adopt(GRANT)
             pipe.known_until_ms = 10**9
 
@@ -66,7 +67,7 @@ class Bench:
     def append(self, *values: str) -> list[ProducerBatch]:
         batches = []
         for value in values:
-            batch, _, _ = self.pipeline.append(TP, Record(0, 0, None, value.encode()), self.now_ms)
+            batch, _, _ = self.pipeline.backlog.append(TP, Record(0, 0, None, value.encode()), self.now_ms)
             batches.append(batch)
         self.feed(Tick())
         return batches
@@ -263,8 +264,8 @@ def test_the_identity_is_reset_when_retries_run_out() -> None:
 def test_an_identity_is_kept_when_what_expires_was_never_sent() -> None:
     bench = Bench()
     bench.leader = 0
-    bench.pipeline._leaders.forget(TP)
-    assert bench.pipeline._leaders.ask_if_due("t", bench.now_ms + 1_000)  # and nobody answers
+    bench.pipeline.leaders.forget(TP)
+    assert bench.pipeline.leaders.ask_if_due("t", bench.now_ms + 1_000)  # and nobody answers
     (expired,) = bench.append(long("a"))
     bench.tick()
     fate = bench.fates[expired]
@@ -385,7 +386,7 @@ def test_no_deadline_lies_in_the_past_while_a_node_is_busy() -> None:
     bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, TopicPartition("t", 1): 1}))
     bench.append(long("a"))
     bench.answer(bench.take_sends()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
-    bench.pipeline.append(TopicPartition("t", 1), Record(0, 0, None, b"x"), bench.now_ms)
+    bench.pipeline.backlog.append(TopicPartition("t", 1), Record(0, 0, None, b"x"), bench.now_ms)
     bench.feed(Tick())  # takes the node's one place
     bench.tick(after_ms=500)
     deadline_ms = bench.pipeline.next_deadline_ms()
@@ -397,25 +398,25 @@ def test_a_retry_under_the_old_grant_has_a_deadline_while_a_new_one_is_asked_for
     bench = Bench(replace(SMALL, raises_epoch=False))
     bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, other: 1}))
     bench.append(long("a"))
-    bench.pipeline.append(other, Record(0, 0, None, b"x"), bench.now_ms)
+    bench.pipeline.backlog.append(other, Record(0, 0, None, b"x"), bench.now_ms)
     bench.feed(Tick())
     first, second = bench.take_sends()
     bench.feed(Answered(second.request_id, {other: Answer(ErrorCode.NOT_ENOUGH_REPLICAS)}))
     bench.answer(first, ErrorCode.UNKNOWN_PRODUCER_ID)
-    assert bench.pipeline.grant is None
+    assert bench.pipeline.grants.newest is None
     assert bench.pipeline.next_deadline_ms() == 50
 
 
 def test_flush_ends_the_lingering_of_what_is_there_and_of_nothing_later() -> None:
     bench = Bench(PipelineSettings(linger_ms=1_000))
     (before,) = bench.append("a")
-    bench.pipeline.flush()
+    bench.pipeline.backlog.seal()
     bench.feed(Tick())
     (send,) = bench.take_sends()
     assert send.batches == (before,)
     bench.append("b")
     assert bench.take_sends() == []
-    assert len(bench.pipeline.unsettled()) == 2
+    assert bench.pipeline.backlog.unsettled_batches == 2
 
 
 def test_a_refusal_is_kept_for_the_batch_that_it_is_about() -> None:
@@ -466,7 +467,7 @@ def test_a_fence_reaches_what_was_in_flight_too() -> None:
 
 def test_rows_that_expire_say_what_kept_them() -> None:
     bench = Bench()
-    bench.pipeline.grant = None
+    bench.pipeline.grants.newest = None
     (batch,) = bench.append("a")
     bench.feed(Trouble("CLUSTER_AUTHORIZATION_FAILED"))
     bench.tick()
@@ -495,7 +496,7 @@ def test_every_row_is_stored_once_and_in_order_whatever_is_lost(
     script = iter(faults)
     for _ in range(2_000):
         sends = bench.take_sends()
-        if not sends and bench.pipeline.unsettled_batches == 0:
+        if not sends and bench.pipeline.backlog.unsettled_batches == 0:
             break
         for send in sends:
             (batch,) = send.batches

@@ -21,7 +21,8 @@ from semel.core.client.events import (
     Tick,
 )
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
-from semel.core.client.pipeline import Pipeline, PipelineSettings
+from semel.core.client.pipeline import Pipeline
+from semel.core.client.settings import PipelineSettings
 from semel.core.producer_state.table import TABLE, Batch, Row, Told
 from semel.errors import CannotKnow, ErrorCode, FencedInDoubt, FencedNotStored, NotStored, ProducerFenced
 from semel.record.batch import Record, decode_header
@@ -51,11 +52,11 @@ class Writer:
         self.loses = False
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
         self.grant()
-        pipe = self.pipeline._pipe(TP)
-        pipe.adopt(self.pipeline.grant or grant, DAY_MS if is_leased(grant.producer_id) else None)
+        pipe = self.pipeline.backlog.begin(TP)
+        pipe.adopt(self.pipeline.grants.newest or grant, DAY_MS if is_leased(grant.producer_id) else None)
         pipe.next_sequence = row.sent.base_sequence
         for number in range(row.sent.record_count):
-            self.batch, _, _ = self.pipeline.append(TP, Record(0, 0, None, b"%d" % number), 0)
+            self.batch, _, _ = self.pipeline.backlog.append(TP, Record(0, 0, None, b"%d" % number), 0)
 
     def grant(self) -> None:
         """The row's own grant first, then another one."""

@@ -26,7 +26,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import LastStored
 from semel.errors import ErrorCode
 from semel.sequence import advance
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import ProducerGrant, TopicPartition, is_leased
 
 KNOWN_FOR_MS: Final = 60_000  # logs remember a producer for a day, unless told otherwise
 
@@ -116,6 +116,15 @@ class PartitionPipe:
         """Whether some batch of the grant is unsettled."""
         return bool(self.in_flight) or any(batch.attempts for batch in self.waiting)
 
+    @property
+    def is_under_lease(self) -> bool:
+        return self.grant is not None and is_leased(self.grant.producer_id)
+
+    @property
+    def may_finish(self) -> bool:
+        """Whether the head was begun under some grant: an older one stays good for that, new batches wait."""
+        return self.grant is not None and bool(self.waiting) and self.waiting[0].attempts > 0
+
     def is_over(self, now_ms: int) -> bool:
         """Whether the grant was a lease that is over, by our clock."""
         return self.ends_ms is not None and now_ms >= self.ends_ms
@@ -164,18 +173,18 @@ class PartitionPipe:
         self.in_flight.append(batch)
         return batch
 
-    def recall_front(self) -> None:
-        """The log has told of the front batch: it is settled as one in flight, which it was before."""
-        self.in_flight.append(self.waiting.popleft())
-
     def taken_by_log(self, batch: ProducerBatch, now_ms: int) -> None:
         """The log holds ``batch``, so that it knows the grant."""
         if batch.grant == self.grant:
             self.known_until_ms = now_ms + KNOWN_FOR_MS
 
+    def let_go(self, batch: ProducerBatch) -> None:
+        """Take a batch out of the line, in flight or back from there or never sent."""
+        (self.in_flight if batch in self.in_flight else self.waiting).remove(batch)
+
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch that failed to its place in the line: by the order of first attempts."""
-        self.in_flight.remove(batch)
+        self.let_go(batch)
         before = sum(1 for other in self.waiting if other.attempts and other.place < batch.place)
         self.waiting.insert(before, batch)
         self.recovering = True

@@ -1,0 +1,171 @@
+"""What follows when a batch failed for good, or when its time is over: its own fate, and that of those behind it.
+
+Invariants:
+
+- ``refused_is_not_stored``: a batch settles as Refused only when no attempt of it can be in the log or come
+  to be there; otherwise it is InDoubt.
+- ``in_doubt_only_in_silence``: under a lease a batch settles as InDoubt only when its time is over and no leader has
+  said what became of it, or when the log was trimmed before it could be read (:mod:`semel.core.client.outliving`).
+
+The rest hangs on ``strict``. A producer with a saved identity is strict: the partition stops, since "the first n
+rows are stored" must stay true for a resume. One without goes on: with the sequences closed up when that is safe,
+else under another grant (:mod:`semel.core.client.grants`).
+"""
+
+from __future__ import annotations
+
+from semel.core.client.backlog import Backlog
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import Effects
+from semel.core.client.fate import Fenced, InDoubt, Refused
+from semel.core.client.grants import Grants
+from semel.core.client.pipe import PartitionPipe
+from semel.core.client.settings import PipelineSettings
+from semel.errors import ErrorCode
+
+
+class Aftermath:
+    """Gives every fate but Stored; remembers the one that ended the producer."""
+
+    __slots__ = ("_backlog", "_grants", "_settings", "failed", "fenced")
+
+    def __init__(self, settings: PipelineSettings, backlog: Backlog, grants: Grants) -> None:
+        self.fenced: Fenced | None = None
+        self.failed: Refused | InDoubt | None = None  # strict: why it does not go on
+        self._settings, self._backlog, self._grants = settings, backlog, grants
+
+    # -- one batch --------------------------------------------------------------------------------------
+
+    def refuse(
+        self,
+        pipe: PartitionPipe,
+        batch: ProducerBatch,
+        code: ErrorCode,
+        why: str,
+        now_ms: int,
+        effects: Effects,
+    ) -> None:
+        """Failed for good; under a lease, not before the log has said what became of earlier attempts."""
+        if batch.maybe_stored and pipe.is_under_lease:
+            pipe.put_back(batch)
+            self._grants.drop(pipe, now_ms)
+        else:
+            self.give_up(pipe, batch, _fate(batch, code, why), now_ms, effects)
+
+    def give_up(
+        self,
+        pipe: PartitionPipe,
+        batch: ProducerBatch,
+        fate: Refused | InDoubt,
+        now_ms: int,
+        effects: Effects,
+    ) -> None:
+        """Leave a gap to be closed, or stop the partition if it must not go on."""
+        gap_at = batch.base_sequence
+        self._settle(pipe, batch, fate, effects)
+        if self._settings.strict:
+            self.stop(pipe, fate.code, f"a batch in front of it failed: {fate.why}", effects)
+        elif self._settings.idempotent and isinstance(fate, Refused):
+            pipe.gap_at = gap_at if pipe.gap_at is None else pipe.gap_at
+        elif self._settings.idempotent:
+            self._grants.drop(pipe, now_ms)
+
+    def forgotten(
+        self, pipe: PartitionPipe, batch: ProducerBatch, why: str, now_ms: int, effects: Effects
+    ) -> None:
+        """The log does not know our sequences any more: what cannot be in it goes on under another grant."""
+        if self._settings.strict or batch.maybe_stored:
+            self.refuse(pipe, batch, ErrorCode.UNKNOWN_PRODUCER_ID, why, now_ms, effects)
+            return
+        pipe.put_back(batch)
+        self._grants.drop(pipe, now_ms)
+
+    def fence(
+        self,
+        pipe: PartitionPipe,
+        batch: ProducerBatch,
+        code: ErrorCode,
+        newer_epoch: int | None,
+        effects: Effects,
+    ) -> None:
+        """A newer copy of this producer writes: no partition goes on."""
+        fate = Fenced(code, batch.grant, newer_epoch, batch.maybe_stored)
+        self.fenced = self.fenced or fate
+        self._backlog.settle(pipe, batch, fate, effects)
+        for each in self._backlog.busy:
+            self.stop(each, code, "a newer copy of this producer's identity writes", effects)
+
+    # -- a partition ------------------------------------------------------------------------------------
+
+    def close_gap_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
+        """Close up the sequences behind what was given up, once nothing of the partition is under way."""
+        if pipe.gap_at is None or pipe.in_flight or pipe.asking is not None:
+            return
+        if not pipe.close_gap(pipe.gap_at):
+            self._grants.drop(pipe, now_ms)
+        pipe.gap_at = None
+
+    def begin_anew(self, pipe: PartitionPipe, why: str, effects: Effects) -> None:
+        """Before a partition moves to another grant: what may be stored under the old one is not resent."""
+        for batch in list(pipe.waiting):
+            if batch.maybe_stored:
+                fate = InDoubt(ErrorCode.REQUEST_TIMED_OUT, f"its answer was lost, and {why}")
+                self._settle(pipe, batch, fate, effects)
+            else:
+                batch.attempts, batch.grant = 0, None
+
+    def stop(self, pipe: PartitionPipe, code: ErrorCode, why: str, effects: Effects) -> None:
+        """Settle all that waits, now and whenever more of it comes back or is appended."""
+        pipe.stopped, pipe.asking = (code, why), None
+        pipe.seal()
+        for batch in list(pipe.waiting):
+            if self.fenced is None:
+                self._settle(pipe, batch, _fate(batch, code, why), effects)
+            else:
+                fate = Fenced(code, batch.grant, self.fenced.newer_epoch, batch.maybe_stored)
+                self._backlog.settle(pipe, batch, fate, effects)
+
+    def stop_all(self, code: ErrorCode, why: str, effects: Effects) -> None:
+        """Settle everything now, by what is known of it; what is in flight is in doubt."""
+        for pipe in self._backlog.busy:
+            pipe.seal()
+            for batch in list(pipe.in_flight):
+                self._settle(pipe, batch, InDoubt(code, why), effects)
+            self.stop(pipe, code, why, effects)
+
+    # -- time -------------------------------------------------------------------------------------------
+
+    def expires_ms(self, batch: ProducerBatch) -> int:
+        return batch.created_ms + self._settings.delivery_timeout_ms
+
+    def expire_if_due(self, pipe: PartitionPipe, why: str, now_ms: int, effects: Effects) -> None:
+        if pipe.waiting and now_ms >= self.expires_ms(pipe.waiting[0]):
+            self.expire(pipe, why, now_ms, effects)
+
+    def expire(self, pipe: PartitionPipe, why: str, now_ms: int, effects: Effects) -> None:
+        """Settle the waiting batches whose time is over, front to back."""
+        if pipe.in_flight:
+            return  # their answers come first; each is bounded by its request's time-out
+        code = ErrorCode.REQUEST_TIMED_OUT
+        text = f"not acknowledged within {self._settings.delivery_timeout_ms} ms: {why}"
+        pipe.asking = None
+        began = False
+        while pipe.waiting and now_ms >= self.expires_ms(pipe.waiting[0]):
+            batch = pipe.waiting[0]
+            began |= batch.attempts > 0
+            self._settle(pipe, batch, _fate(batch, code, text), effects)
+        if self._settings.strict:
+            self.stop(pipe, code, "a batch in front of it was not acknowledged", effects)
+        elif began and self._settings.idempotent:
+            self._grants.drop(pipe, now_ms)
+
+    def _settle(
+        self, pipe: PartitionPipe, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
+    ) -> None:
+        self._backlog.settle(pipe, batch, fate, effects)
+        if self._settings.strict and self.failed is None:
+            self.failed = fate
+
+
+def _fate(batch: ProducerBatch, code: ErrorCode, why: str) -> Refused | InDoubt:
+    return InDoubt(code, why) if batch.maybe_stored else Refused(code, why)

@@ -1,0 +1,151 @@
+"""What every answer means for the batch that it is about: a leader's to a request, or the log's to a question.
+
+Invariants:
+
+- ``acknowledged_is_stored``: a batch settles as Stored only on an answer 0 or 46, or when the log itself
+  says that its last sequence is stored.
+- ``no_blind_epoch``: on 45 the log is asked; the producer id is never changed to get past it.
+
+The table of the codes is :mod:`semel.core.client.fate`; what a failure for good leads to,
+:mod:`semel.core.client.aftermath`.
+"""
+
+from __future__ import annotations
+
+from semel.core.client import outliving
+from semel.core.client.aftermath import Aftermath
+from semel.core.client.backlog import Backlog
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import Answer, Effects, LastStored, LogAnswered
+from semel.core.client.fate import MAYBE_APPENDED, InDoubt, Next, Stored, next_step
+from semel.core.client.grants import Grants
+from semel.core.client.leaders import Leaders
+from semel.core.client.pipe import PartitionPipe
+from semel.core.client.settings import PipelineSettings
+from semel.errors import ErrorCode
+from semel.sequence import advance, distance, last_of
+from semel.types import NO_SEQUENCE, is_leased
+
+
+class Judge:
+    """Judges batches that are in flight, and those about which a log was asked."""
+
+    __slots__ = ("_aftermath", "_backlog", "_grants", "_leaders", "_settings")
+
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        backlog: Backlog,
+        grants: Grants,
+        leaders: Leaders,
+        aftermath: Aftermath,
+    ) -> None:
+        self._settings = settings
+        self._backlog, self._grants, self._leaders, self._aftermath = backlog, grants, leaders, aftermath
+
+    def judge(
+        self, pipe: PartitionPipe, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects
+    ) -> None:
+        """The partition's leader answered."""
+        code = answer.code
+        if code in MAYBE_APPENDED:
+            batch.maybe_stored = True
+        why = answer.message or f"the broker answered {code.name}"
+        match next_step(code):
+            case Next.ACCEPT:
+                known = code is ErrorCode.NONE and answer.base_offset >= 0
+                base_offset = answer.base_offset if known else None
+                self._stored(pipe, batch, base_offset, answer.log_append_time_ms, now_ms, effects)
+            case Next.RETRY:
+                self.retry(pipe, batch, now_ms, elsewhere=False)
+            case Next.RETRY_ELSEWHERE:
+                self.retry(pipe, batch, now_ms, elsewhere=True)
+            case Next.SPLIT if batch.record_count > 1:
+                self._backlog.split(pipe, batch, self._settings.compression)
+            case Next.ASK_THE_LOG | Next.ASK_OR_FAIL as step:
+                pipe.put_back(batch)
+                # While those in front are unsettled they may only be late: 45 then proves nothing.
+                is_proof = pipe.is_first_in_line(batch) and pipe.gap_at is None
+                if is_proof and batch.grant is not None and batch.grant == pipe.grant:
+                    pipe.asking = batch
+                    pipe.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
+                    effects.ask_log.append((batch.tp, batch.grant))
+            case Next.FENCED:
+                self._aftermath.fence(pipe, batch, code, None, effects)
+            case Next.NEW_GRANT if batch.grant is not None and is_leased(batch.grant.producer_id):
+                pipe.put_back(batch)  # this attempt is not stored; what of those before it, the log is asked
+                pipe.ends_ms = now_ms
+                self._grants.give_up_lease(pipe, now_ms)
+            case Next.NEW_GRANT:
+                self._aftermath.forgotten(pipe, batch, why, now_ms, effects)
+            case _:
+                self._aftermath.refuse(pipe, batch, code, why, now_ms, effects)
+
+    def retry(self, pipe: PartitionPipe, batch: ProducerBatch, now_ms: int, *, elsewhere: bool) -> None:
+        """The same again, after a pause that grows; elsewhere: once it is known anew who leads the partition."""
+        pipe.put_back(batch)
+        pause_ms = self._settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10)
+        batch.not_before_ms = now_ms + min(pause_ms, self._settings.retry_backoff_ms_max)
+        if elsewhere:
+            self._leaders.forget(batch.tp)
+
+    def judge_by_log(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
+        """The log told what it knows of a grant."""
+        is_asked = pipe.asking is not None and pipe.asking.grant == answer.asked_for
+        # What it says is stored is, whichever batch it was asked about, and however long ago.
+        while (batch := pipe.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
+            pipe.asking = None
+            self._stored(pipe, batch, None, -1, now_ms, effects)
+        # Shut out, the log does not know what it knew before.
+        if is_asked and (answer.is_final or not pipe.is_shut):
+            self._judge_missing(pipe, answer, now_ms, effects)
+
+    def _judge_missing(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
+        """What becomes of the batch that the log does not have, or has in part."""
+        newest_epoch, stored_to = answer.newest_epoch, answer.stored_to
+        # The last word is about whoever is in front by now.
+        batch = pipe.front_of(answer.asked_for) if answer.is_final else pipe.asking
+        pipe.asking = None
+        if batch is None:
+            return
+        if newest_epoch is not None and newest_epoch > answer.asked_for.producer_epoch:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+            self._aftermath.fence(pipe, batch, code, newest_epoch, effects)
+        elif stored_to != NO_SEQUENCE and distance(stored_to, batch.base_sequence) >= 0:
+            why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
+            fate = InDoubt(ErrorCode.INVALID_RECORD, why)
+            self._aftermath.give_up(pipe, batch, fate, now_ms, effects)
+        elif pipe.refusal is not None and not pipe.is_over(now_ms):
+            self._aftermath.refuse(pipe, batch, *pipe.refusal, now_ms, effects)
+        elif answer.is_final and answer.is_cut and answer.last_sequence is None:
+            self._aftermath.begin_anew(pipe, "its lease is over, and the log was trimmed", effects)
+            pipe.leave()
+        elif pipe.is_over(now_ms):
+            outliving.judge(pipe, answer, now_ms, self._settings.retry_backoff_ms)
+        elif advance(stored_to, 1) == batch.base_sequence:
+            batch.not_before_ms = now_ms + self._settings.retry_backoff_ms
+        else:
+            why = (
+                f"the log's last sequence of this producer is {stored_to}, this batch begins at "
+                f"{batch.base_sequence}: rows that were acknowledged before it are missing"
+            )
+            self._aftermath.forgotten(pipe, batch, why, now_ms, effects)
+
+    def _stored(
+        self,
+        pipe: PartitionPipe,
+        batch: ProducerBatch,
+        base_offset: int | None,
+        log_append_time_ms: int,
+        now_ms: int,
+        effects: Effects,
+    ) -> None:
+        pipe.taken_by_log(batch, now_ms)
+        if base_offset is not None and batch.grant is not None and not pipe.is_behind_unsettled(batch):
+            last_sequence = last_of(batch.base_sequence, batch.record_count)
+            pipe.last_stored = LastStored(base_offset + batch.record_count, batch.grant, last_sequence)
+        if pipe.gap_at is not None and distance(batch.base_sequence, pipe.gap_at) >= 0:
+            # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
+            pipe.gap_at = advance(batch.base_sequence, batch.record_count)
+        fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
+        self._backlog.settle(pipe, batch, fate, effects)
