@@ -1,0 +1,62 @@
+"""The totals are those of what is in the lines, whatever was appended, split and settled."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.core.client.backlog import Backlog
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import Effects
+from semel.core.client.fate import Refused
+from semel.errors import ErrorCode
+from semel.record.batch import Record, encode_batch
+from semel.record.compression import Compression
+from semel.types import ProducerGrant, TopicPartition
+
+TPS = TopicPartition("t", 0), TopicPartition("t", 1)
+FATE = Refused(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+
+
+def batches(backlog: Backlog) -> list[ProducerBatch]:
+    return [
+        batch
+        for pipe in backlog.busy
+        for batch in (*pipe.in_flight, *pipe.waiting, *([pipe.filling] if pipe.filling else []))
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["row", "encoded", "seal", "split", "settle"]), st.integers(0, 9))))
+def test_the_totals_are_those_of_the_lines(steps: list[tuple[str, int]]) -> None:
+    backlog = Backlog(batch_bytes=150)
+    for what, number in steps:
+        tp = TPS[number % 2]
+        row = Record(0, 0, None, b"x" * 10 * number)
+        pipe = backlog.begin(tp)
+        match what:
+            case "row":
+                backlog.append(tp, row, 0)
+            case "encoded":
+                backlog.append_encoded(tp, encode_batch([row, row]), 2, 0)
+            case "seal":
+                backlog.seal()
+            case "split" if pipe.waiting and pipe.waiting[0].record_count > 1:
+                pipe.waiting[0].encode(Compression.NONE)
+                pipe.adopt(ProducerGrant(7, 0))
+                backlog.split(pipe, pipe.take(), Compression.NONE)
+            case "settle" if pipe.waiting:
+                backlog.settle(pipe, pipe.waiting[number % len(pipe.waiting)], FATE, Effects())
+        assert backlog.unsettled_batches == len(batches(backlog))
+        assert backlog.buffered_bytes == sum(batch.size_bytes for batch in batches(backlog))
+
+
+def test_a_partition_is_looked_after_until_it_is_empty() -> None:
+    backlog, effects = Backlog(batch_bytes=150), Effects()
+    batch, _, _ = backlog.append(TPS[0], Record(0, 0, None, b"a"), 0)
+    backlog.append(TPS[1], Record(0, 0, None, b"b"), 0)
+    backlog.seal()
+    backlog.settle(backlog.of(TPS[0]), batch, FATE, effects)
+    assert [pipe.tp for pipe in backlog.busy] == [TPS[1]]
+    assert effects.settled == [(batch, FATE)]
+    backlog.append(TPS[0], Record(0, 0, None, b"c"), 0)
+    assert [pipe.tp for pipe in backlog.busy] == [TPS[1], TPS[0]]
