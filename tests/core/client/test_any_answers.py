@@ -21,7 +21,6 @@ from semel.core.client.events import (
     Event,
     Granted,
     LeadersKnown,
-    LogAnswered,
     LogSilent,
     Lost,
     SendProduce,
@@ -31,7 +30,7 @@ from semel.core.client.fate import InDoubt, PartFate, Refused, Stored
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
-from semel.record.batch import Record, decode_header, decode_records
+from semel.record.batch import Record
 from semel.types import ProducerGrant, TopicPartition
 
 TPS = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -58,8 +57,7 @@ class World:
         self.pipeline = Pipeline(
             PipelineSettings(batch_bytes=200, linger_ms=0, delivery_timeout_ms=TIMEOUT_MS, strict=strict)
         )
-        self.logs = {tp: LogInMemory(ProducerGrant(7, 0)) for tp in TPS}
-        self.rows: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}  # in the order of the log
+        self.logs = {tp: LogInMemory() for tp in TPS}
         self.handed: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}
         self.now_ms = 0
         self.appended = 0
@@ -101,12 +99,7 @@ class World:
         self.feed(Tick())
 
     def take_in(self, tp: TopicPartition, encoded: bytes) -> Answer:
-        log = self.logs[tp]
-        end_offset = log.state.end_offset
-        code, base_offset = log.take(decode_header(encoded))
-        if log.state.end_offset > end_offset:
-            self.rows[tp] += [int(row.value or b"") for row in decode_records(encoded)]
-        return Answer(code, base_offset)
+        return Answer(*self.logs[tp].take(encoded))
 
     def is_on_its_way(self, at: int) -> bool:
         return self.requests[at][0].request_id not in self.arrived
@@ -169,11 +162,7 @@ class World:
 
     def tell(self, at: int) -> None:
         tp, grant = self.questions.pop(0)
-        known = self.logs[tp].state.get(grant.producer_id)
-        if known is None:
-            self.feed(LogAnswered(tp, None, None, grant))
-        else:
-            self.feed(LogAnswered(tp, known.producer_epoch, known.last_sequence, grant))
+        self.feed(self.logs[tp].describe(tp, grant))
 
     def be_silent(self, at: int) -> None:
         tp, _ = self.questions.pop(0)
@@ -232,7 +221,7 @@ def test_every_word_is_true_whatever_happens(choices: list[tuple[int, int]], *, 
     assert {type(fate) for fate in world.fates.values()} <= {Stored, Refused, InDoubt}
     in_doubt = {row for row, fate in world.fates.items() if isinstance(fate, InDoubt)}
     for tp in TPS:
-        stored, handed = world.rows[tp], world.handed[tp]
+        stored, handed = [int(value) for _, value in world.logs[tp].rows], world.handed[tp]
         assert len(set(stored)) == len(stored), "twice"
         told_stored = [row for row in handed if isinstance(world.fates[row], Stored)]
         assert [row for row in stored if row not in in_doubt] == told_stored

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.verdicts.log_in_memory import LogInMemory
 
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import (
@@ -29,62 +31,29 @@ from semel.core.client.fate import InDoubt, PartFate, Refused, Stored
 from semel.core.client.leasing import LEASE_ANEW_AT
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
+from semel.core.lease import LiveLeases
 from semel.errors import ErrorCode
-from semel.record.batch import Record, decode_header, decode_records
-from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, TopicPartition
+from semel.record.batch import Record
+from semel.record.control import encode_abort_marker
+from semel.types import Lease, ProducerGrant, TopicPartition
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 LENGTH_MS = 1_000
 HALF_MS = int(LENGTH_MS * LEASE_ANEW_AT)
 DELIVERY_MS = 20_000
-SOMEBODY_ELSE, ELSES = ProducerGrant(1, 0), "somebody else's"
 SETTINGS = PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=DELIVERY_MS, lease=True)
 
 
-@dataclass
-class Log:
-    """One partition: what is stored, and what is remembered of whom (epoch, last sequence)."""
-
-    rows: list[tuple[ProducerGrant, int, str]] = field(default_factory=list)
-    entries: dict[int, tuple[int, int]] = field(default_factory=dict)
-    start_offset: int = 0
-
-    def read_back(self, ask: ReadBack) -> tuple[int | None, bool]:
-        """The last sequence of the grant by reading, and whether that had to begin at the log's start."""
-        from_offset = 0 if ask.behind is None else ask.behind.end_offset
-        is_cut = not self.start_offset <= from_offset <= len(self.rows)
-        if ask.behind is not None and self.start_offset < from_offset <= len(self.rows):
-            is_cut = self.rows[from_offset - 1][:2] != (ask.behind.grant, ask.behind.last_sequence)
-        rows = self.rows[self.start_offset if is_cut else from_offset :]
-        return max((sequence for whose, sequence, _ in rows if whose == ask.grant), default=None), is_cut
-
-    def others_write(self, row_count: int) -> None:
-        self.rows += [(SOMEBODY_ELSE, 0, ELSES)] * row_count
-
-    def trim(self, row_count: int) -> None:
-        self.start_offset = min(self.start_offset + row_count, len(self.rows))
-
-    def make_anew(self) -> None:
-        """The topic is deleted, and created under the same name."""
-        self.rows.clear()
-        self.entries.clear()
-        self.start_offset = 0
-
-
-@dataclass(frozen=True)
-class Sent:
+class Sent(NamedTuple):
     """A batch as its bytes were when they left."""
 
     grant: ProducerGrant
-    base_sequence: int
-    values: tuple[str, ...]
+    encoded: bytes
 
     @classmethod
-    def of(cls, batch: ProducerBatch) -> Sent:
-        assert batch.encoded is not None
-        header = decode_header(batch.encoded)
-        values = tuple((row.value or b"").decode() for row in decode_records(batch.encoded))
-        return cls(ProducerGrant(header.producer_id, header.producer_epoch), header.base_sequence, values)
+    def of(cls, batch: ProducerBatch) -> Self:
+        assert batch.grant is not None
+        return cls(batch.grant, bytes(batch.encoded or b""))
 
 
 class World:
@@ -93,9 +62,9 @@ class World:
     def __init__(self, pipeline_settings: PipelineSettings = SETTINGS) -> None:
         self.pipeline = Pipeline(pipeline_settings)
         self.now_ms = 10_000
-        self.logs = {TP: Log(), OTHER: Log()}
-        self.lives: dict[int, int] = {}  # when each lease is over, for the server
-        self.next_id = LEASED_IDS_FROM
+        self.leases = LiveLeases()
+        self.logs = {TP: LogInMemory(self.leases), OTHER: LogInMemory(self.leases)}
+        self.ends_ms: dict[int, int] = {}  # when each lease that lives is over, for the server
         self.requests: list[tuple[SendProduce, dict[TopicPartition, Sent]]] = []
         self.judged: dict[int, dict[TopicPartition, Answer]] = {}  # by request: on the way back
         self.lease_questions: list[int] = []  # when each was asked
@@ -155,21 +124,30 @@ class World:
     def at(self, now_ms: int) -> None:
         assert now_ms >= self.now_ms
         self.now_ms = now_ms
-        for producer_id in [one for one, ends_ms in self.lives.items() if now_ms >= ends_ms]:
-            del self.lives[producer_id]
-            for log in self.logs.values():
-                log.entries.pop(producer_id, None)
+        for producer_id in [one for one, ends_ms in self.ends_ms.items() if now_ms >= ends_ms]:
+            self.end_lease(producer_id)
         self.feed(Tick())
 
     # -- leases
+
+    def end_lease(self, producer_id: int) -> None:
+        """It is over for the server, and so are those before it; the logs forget them."""
+        del self.ends_ms[producer_id]
+        self.leases.expired_below = producer_id + 1
+        for log in self.logs.values():
+            log.forget_expired()
 
     def lease(self, *, spent_ms: int = 0, server_spares_ms: int = 0) -> ProducerGrant:
         """Answer the oldest question, ``spent_ms`` after it came."""
         asked_ms = self.lease_questions.pop(0)
         self.now_ms += spent_ms
-        grant, self.next_id = ProducerGrant(self.next_id, 3), self.next_id + 1
-        self.lives[grant.producer_id] = self.now_ms + LENGTH_MS + server_spares_ms
-        self.feed(Leased(Lease(*_fields(grant), LENGTH_MS, LENGTH_MS, {}), asked_ms))
+        grant = ProducerGrant(self.leases.granted_below, 3)
+        self.leases.granted_below += 1
+        # Leases end in the order of their grants.
+        longest_ms = max(self.ends_ms.values(), default=0)
+        self.ends_ms[grant.producer_id] = max(longest_ms, self.now_ms + LENGTH_MS + server_spares_ms)
+        lease = Lease(grant.producer_id, grant.producer_epoch, LENGTH_MS, LENGTH_MS, {})
+        self.feed(Leased(lease, asked_ms))
         return grant
 
     # -- requests
@@ -179,24 +157,7 @@ class World:
 
     def judge(self, tp: TopicPartition, sent: Sent) -> Answer:
         """As the server does."""
-        log, producer_id = self.logs[tp], sent.grant.producer_id
-        if producer_id >= LEASED_IDS_FROM and producer_id not in self.lives:
-            return Answer(ErrorCode.UNKNOWN_PRODUCER_ID)
-        if producer_id not in log.entries and sent.base_sequence:
-            return Answer(ErrorCode.UNKNOWN_PRODUCER_ID)
-        epoch, last = log.entries.get(producer_id, (sent.grant.producer_epoch, -1))
-        if sent.grant.producer_epoch < epoch:
-            return Answer(ErrorCode.INVALID_PRODUCER_EPOCH)
-        if sent.base_sequence + len(sent.values) - 1 <= last:
-            return Answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-        if sent.base_sequence <= last:
-            return Answer(ErrorCode.INVALID_RECORD)  # some of it is stored
-        if sent.base_sequence != last + 1:
-            return Answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        base_offset = len(log.rows)
-        log.rows += [(sent.grant, sent.base_sequence + at, value) for at, value in enumerate(sent.values)]
-        log.entries[producer_id] = (epoch, sent.base_sequence + len(sent.values) - 1)
-        return Answer(ErrorCode.NONE, base_offset)
+        return Answer(*self.logs[tp].take(sent.encoded))
 
     def arrive(self) -> None:
         """The oldest request that has not reached the server does; its answer is on its way."""
@@ -235,12 +196,8 @@ class World:
         """The oldest question about a log has reached the server; the answer is on its way."""
         asked_ms = self.questions_asked_ms.pop(0)
         tp, grant = self.log_questions.pop(0)
-        epoch, last = self.logs[tp].entries.get(grant.producer_id, (None, None))
-        remaining_ms = self.lives.get(grant.producer_id, self.now_ms) - self.now_ms
-        if epoch is None:
-            self.described.append(LogAnswered(tp, None, None, grant))
-        else:
-            self.described.append(LogAnswered(tp, epoch, last, grant, remaining_ms, asked_ms))
+        remaining_ms = self.ends_ms.get(grant.producer_id, self.now_ms) - self.now_ms
+        self.described.append(self.logs[tp].describe(tp, grant, remaining_ms, asked_ms))
 
     def tell(self) -> None:
         self.feed(self.described.pop(0))
@@ -251,13 +208,9 @@ class World:
 
     def read_back(self) -> None:
         ask = self.read_backs.pop(0)
-        log, grant = self.logs[ask.tp], ask.grant
-        if grant.producer_id in self.lives:
-            log.entries[grant.producer_id] = (grant.producer_epoch + 1, -1)
-        last_sequence, is_cut = log.read_back(ask)
-        self.feed(
-            LogAnswered(ask.tp, grant.producer_epoch, last_sequence, grant, is_final=True, is_cut=is_cut)
-        )
+        answer = self.logs[ask.tp].read_back(ask)
+        assert answer is not None, "the fence was refused"
+        self.feed(answer)
 
     def settle_all(self) -> None:
         """The world heals: everything is answered, and leases are to be had."""
@@ -281,16 +234,15 @@ class World:
         raise AssertionError("it never ends")
 
     def ids(self, tp: TopicPartition = TP) -> list[ProducerGrant]:
-        return [grant for grant, _, _ in self.logs[tp].rows]
+        return [grant for grant, _ in self.logs[tp].rows]
+
+    def values(self, tp: TopicPartition = TP) -> list[str]:
+        return [value for _, value in self.logs[tp].rows]
 
     def assert_all_stored_once_in_order(self) -> None:
         assert all(isinstance(fate, Stored) for fate in self.fates.values())
-        for tp, log in self.logs.items():
-            assert [value for whose, _, value in log.rows if whose != SOMEBODY_ELSE] == self.appended[tp]
-
-
-def _fields(grant: ProducerGrant) -> tuple[int, int]:
-    return grant.producer_id, grant.producer_epoch
+        for tp, values in self.appended.items():
+            assert self.values(tp) == values
 
 
 def begun() -> tuple[World, ProducerGrant]:
@@ -387,7 +339,7 @@ def test_a_resend_across_the_change_keeps_its_id_and_those_behind_wait() -> None
 
 def test_over_by_our_own_clock_nothing_is_sent_again_and_the_log_is_asked() -> None:
     world, old = begun()
-    world.lives[old.producer_id] += 60_000  # a server that was started again meanwhile
+    world.ends_ms[old.producer_id] += 60_000  # a server that was started again meanwhile
     (batch,) = world.append("a")
     world.at(world.now_ms + LENGTH_MS)
     world.lose(arrives=True)
@@ -401,7 +353,7 @@ def test_over_by_our_own_clock_nothing_is_sent_again_and_the_log_is_asked() -> N
 def test_one_answer_of_the_log_speaks_for_all_that_it_has() -> None:
     """Those behind were asked about again, and in doubt if that met silence (seeds 7465 and 7978)."""
     world, old = begun()
-    world.lives[old.producer_id] += 60_000
+    world.ends_ms[old.producer_id] += 60_000
     batches = world.append("a", "b", "c")
     world.at(world.now_ms + LENGTH_MS)
     for _ in batches:
@@ -418,7 +370,7 @@ def test_what_a_late_answer_of_the_log_has_is_stored() -> None:
     world.append("begun")
     old = world.lease()
     world.answer()
-    world.lives[old.producer_id] += 60_000
+    world.ends_ms[old.producer_id] += 60_000
     (front,) = world.append("a")
     world.at(world.now_ms + 300)
     (behind,) = world.append("b")
@@ -436,7 +388,7 @@ def test_what_a_late_answer_of_the_log_has_is_stored() -> None:
 
 def test_what_the_server_says_of_a_life_is_the_better_reckoning() -> None:
     world, old = begun()
-    world.lives[old.producer_id] += 60_000
+    world.ends_ms[old.producer_id] += 60_000
     world.append("a")
     world.at(world.now_ms + LENGTH_MS)
     world.lose(arrives=False)
@@ -490,13 +442,13 @@ def test_a_batch_of_a_forgotten_lease_goes_anew_if_the_log_has_it_not() -> None:
     new = world.ids()[-1]
     assert world.judge(*world.late_copies.pop()).code is ErrorCode.UNKNOWN_PRODUCER_ID
     world.assert_all_stored_once_in_order()
-    assert new.producer_id in world.lives
+    assert new.producer_id in world.ends_ms
 
 
 def test_the_log_is_read_again_if_that_failed_and_our_own_fence_is_no_other_copy() -> None:
     world, batch = forgotten(arrived=True)
     grant = world.read_backs[0].grant
-    world.logs[TP].entries[grant.producer_id] = (grant.producer_epoch + 1, -1)
+    world.logs[TP].append(encode_abort_marker(grant.producer_id, grant.producer_epoch + 1, 0, 0))
     world.read_backs.pop()
     world.feed(LogSilent(TP, "no answer"))
     world.at(world.now_ms + 100)
@@ -522,7 +474,7 @@ def test_a_batch_is_found_in_a_log_that_was_made_anew_and_is_as_long_again() -> 
     world.read_back()
     assert isinstance(world.fates[batch], Stored)
     world.settle_all()
-    assert [value.strip(".") for whose, _, value in world.logs[TP].rows if whose != SOMEBODY_ELSE] == ["c"]
+    assert [value.strip(".") for value in world.values()] == ["c"]
 
 
 def test_in_doubt_only_if_no_leader_answers() -> None:
@@ -551,7 +503,7 @@ def test_what_is_left_of_a_trimmed_log_may_suffice() -> None:
 
 def test_unknown_on_a_leased_id_says_that_this_attempt_is_not_stored() -> None:
     world, old = begun()
-    del world.lives[old.producer_id]  # an older data folder came back
+    world.end_lease(old.producer_id)  # an older data folder came back
     world.append("a", "b")
     world.settle_all()
     world.assert_all_stored_once_in_order()
@@ -564,8 +516,7 @@ def test_unknown_on_a_leased_id_says_nothing_of_the_attempts_before() -> None:
     world, old = begun()
     world.append("a")
     world.lose(arrives=True)
-    del world.lives[old.producer_id]
-    world.logs[TP].entries.clear()
+    world.end_lease(old.producer_id)
     world.at(world.now_ms + 100)
     world.answer()
     assert world.log_questions == [(TP, old)]
@@ -627,21 +578,19 @@ def test_who_waits_behind_a_gap_that_cannot_be_closed_is_not_in_doubt_for_that()
     world.settle_all()
     assert isinstance(world.fates[front], Refused)
     assert all(isinstance(world.fates[batch], Stored) for batch in behind)
-    assert [value.strip(".") for _, _, value in world.logs[TP].rows] == ["begun", "b", "c"]
+    assert [value.strip(".") for value in world.values()] == ["begun", "b", "c"]
 
 
 def test_a_log_that_lost_its_tail_leaves_nothing_in_doubt() -> None:
-    world, old = begun()
+    world, _ = begun()
     first, second = world.append("a", "b")
     world.answer()
     world.lose(arrives=True)
-    log = world.logs[TP]
-    del log.rows[1:]
-    log.entries[old.producer_id] = (old.producer_epoch, 0)
+    world.logs[TP].cut(1)
     world.settle_all()
     assert isinstance(world.fates[first], Stored), "it was, when that was said"
     assert isinstance(world.fates[second], Stored)
-    assert [value.strip(".") for _, _, value in log.rows] == ["begun", "b"]
+    assert [value.strip(".") for value in world.values()] == ["begun", "b"]
 
 
 def test_what_the_log_knew_before_the_id_was_shut_out_is_of_no_use_after() -> None:
@@ -795,8 +744,8 @@ def test_in_doubt_only_in_silence_and_every_other_word_is_true(choices: list[tup
             assert batch not in world.said_to_be_stored, fate
         values = world.values_of[batch.whole or batch]
         kinds |= dict.fromkeys(values[batch.first_row : batch.first_row + batch.record_count], type(fate))
-    for tp, log in world.logs.items():
-        stored = [value for whose, _, value in log.rows if whose != SOMEBODY_ELSE]
+    for tp in world.logs:
+        stored = world.values(tp)
         assert len(set(stored)) == len(stored)
         for value in world.appended[tp]:
             if kinds[value] is not InDoubt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.verdicts.log_in_memory import LogInMemory
+from tests.verdicts.log_in_memory import LogOfRow
 
 from semel.client.delivery import error_of
 from semel.core.client.batch import ProducerBatch
@@ -15,7 +15,6 @@ from semel.core.client.events import (
     Granted,
     LeadersKnown,
     Leased,
-    LogAnswered,
     LogSilent,
     Lost,
     Tick,
@@ -25,7 +24,7 @@ from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
 from semel.core.producer_state.table import TABLE, Batch, Row, Told
 from semel.errors import CannotKnow, ErrorCode, FencedInDoubt, FencedNotStored, NotStored, ProducerFenced
-from semel.record.batch import Record, decode_header
+from semel.record.batch import Record
 from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, TopicPartition, is_leased
 
 TP = TopicPartition("t", 0)
@@ -39,7 +38,7 @@ class Writer:
 
     def __init__(self, row: Row) -> None:
         assert isinstance(row.sent, Batch)
-        self.log = LogInMemory.of(row)
+        self.log = LogOfRow(row)
         grant = self.log.grant
         self.pipeline = Pipeline(
             PipelineSettings(linger_ms=0, delivery_timeout_ms=1_000, lease=is_leased(grant.producer_id))
@@ -80,24 +79,10 @@ class Writer:
         for topic in effects.ask_leaders_of:
             self.feed(LeadersKnown(frozenset({topic}), {TP: 1}))
         for tp, grant in effects.ask_log:
-            known = self.log.state.get(grant.producer_id)
-            if known is None:
-                self.feed(LogAnswered(tp, None, None, grant))
-            else:
-                is_over = grant.producer_id < self.log.leases.expired_below
-                remaining_ms = 0 if is_over else DAY_MS
-                self.feed(
-                    LogAnswered(
-                        tp, known.producer_epoch, known.last_sequence, grant, remaining_ms, self.now_ms
-                    )
-                )
+            remaining_ms = 0 if grant.producer_id < self.log.leases.expired_below else DAY_MS
+            self.feed(self.log.describe(tp, grant, remaining_ms, self.now_ms))
         for ask in effects.read_back:
-            if ask.grant.producer_id >= self.log.leases.granted_below:
-                self.feed(LogSilent(ask.tp, "the fence was refused: UNKNOWN_PRODUCER_ID"))
-                continue
-            stored = [one for one in self.log.stored if one.producer_id == ask.grant.producer_id]
-            last = stored[-1].last_sequence if stored else None
-            self.feed(LogAnswered(ask.tp, ask.grant.producer_epoch, last, ask.grant, is_final=True))
+            self.feed(self.log.read_back(ask) or LogSilent(ask.tp, "the fence was refused"))
         for send in effects.sends:
             if self.loses:
                 self.loses = False
@@ -105,7 +90,7 @@ class Writer:
                 continue
             (batch,) = send.batches
             assert batch.encoded is not None
-            code, base_offset = self.log.take(decode_header(batch.encoded))
+            code, base_offset = self.log.take(batch.encoded)
             self.answered.append(code)
             self.feed(Answered(send.request_id, {TP: Answer(code, base_offset)}))
 

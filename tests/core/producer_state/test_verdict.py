@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.verdicts.log_in_memory import LogInMemory
+from tests.verdicts.log_in_memory import LogOfRow
 
 from semel.core.lease import LiveLeases
 from semel.core.producer_state.entry import BatchSpan, ProducerEntry
@@ -48,7 +48,7 @@ def entry(*spans: tuple[int, int], epoch: int = 0) -> ProducerEntry:
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.scenario)
 def test_the_table_is_what_the_code_says(row: Row) -> None:
-    log = LogInMemory.of(row)
+    log = LogOfRow(row)
     verdict, code, base_offset = log.send(row.sent)
     assert type(verdict) is row.outcome.verdict
     assert code is row.outcome.code
