@@ -9,22 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from pathlib import Path
+
+from docs_page import table, write_or_check
 
 from semel import errors
 from semel.client.settings import ProducerSettings
 from semel.config import describe_settings
 from semel.spark.option_names import OPTIONS, REFUSED, Side
 from semel.wire.api import SERVED
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def _plain(docstring: str) -> str:
@@ -57,9 +50,9 @@ def reference() -> str:
             "## Verdicts\nWhat the log answers to a batch, and what the producer makes of it, is "
             "[a page of its own](verdicts.md); so is [what stock clients make of 46, 59 and 87](clients.md).",
             "## Errors\nEvery exception that semel raises on purpose (`semel.errors`).",
-            _table(["exception", "is a", "what it says"], _exceptions()),
+            table(["exception", "is a", "what it says"], _exceptions()),
             "Kafka's error codes that semel sends or understands:",
-            _table(
+            table(
                 ["code", "name", "the same request may succeed later"],
                 (
                     (int(code), code.name, "yes" if code.retriable else "no")
@@ -67,7 +60,7 @@ def reference() -> str:
                 ),
             ),
             "## APIs\nWhat the server serves; what is not here is not advertised (`semel.wire.api`).",
-            _table(
+            table(
                 ["key", "API", "versions"],
                 (
                     (int(key), key.name, f"{api.version_min} to {api.version_max}")
@@ -76,7 +69,7 @@ def reference() -> str:
             ),
             "## Settings\n`semel serve` takes each as `-X name=value`, as `SEMEL_NAME` in the environment "
             "(dots as underscores), and in a TOML file (`--config`).",
-            _table(
+            table(
                 ["setting", "default", "meaning"],
                 (
                     (f"`{name}`", f"`{default}`" if default else "", doc)
@@ -85,7 +78,7 @@ def reference() -> str:
             ),
             "## Settings of a producer\nKeywords of `semel.Producer` and `semel.aio.Producer`; `semel produce` takes "
             "them as `-X name=value`, but for those that it has an option for. Times in ms, sizes in bytes.",
-            _table(
+            table(
                 ["setting", "default", "meaning"],
                 (
                     (f"`{item.name}`", f"`{item.default!r}`", item.metadata["meaning"])
@@ -94,7 +87,7 @@ def reference() -> str:
             ),
             '## Options of `format("semel")`\nThose of the Spark source and sink (`semel.spark.option_names`); '
             "keys are case-insensitive. What is not here is refused by name.",
-            _table(
+            table(
                 ["option", "for", "default", "meaning"],
                 (
                     (f"`{option.name}`", _users_of(option.side), option.default, option.meaning)
@@ -102,7 +95,7 @@ def reference() -> str:
                 ),
             ),
             "Options of Spark's Kafka connector that are refused:",
-            _table(["option", "why"], ((f"`{name}`", why) for name, why in REFUSED.items())),
+            table(["option", "why"], ((f"`{name}`", why) for name, why in REFUSED.items())),
             "",
         ]
     )
@@ -118,12 +111,5 @@ def _users_of(side: Side) -> str:
     return ", ".join(users)
 
 
-def main() -> int:
-    if "--check" in sys.argv[1:]:
-        return int(PAGE.read_text(encoding="utf-8") != reference())
-    PAGE.write_text(reference(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check("reference.md", reference()))

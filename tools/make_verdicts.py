@@ -7,15 +7,13 @@ python tools/make_verdicts.py --check    # exit 1 if the page is not what the co
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
+
+from docs_page import table, write_or_check
 
 from semel.core.producer_state.table import TABLE, Batch, Outcome, Row, Told
 from semel.core.producer_state.verdict import Duplicate
 from semel.errors import CannotKnow, ErrorCode, FencedInDoubt, FencedNotStored, NotStored
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
 
 _INTRO: Final = """\
 # Verdicts
@@ -122,27 +120,22 @@ def page() -> str:
     parts = [
         _INTRO,
         _LOG,
-        _table(
+        table(
             ["a batch that", "verdict", "on the wire", "stored", "Apache Kafka", "scenario"],
             map(_log_row, TABLE),
         ),
         "What stock clients make of 46, 59 and 87 is [a page of its own](clients.md).",
         _CLIENT,
-        _table(
+        table(
             ["scenario", "on the wire", "at once", "after silence", "the caller gets"], map(_client_row, told)
         ),
         _EXCEPTIONS,
-        _table(["what comes", "the row is", "to do"], _TO_DO),
+        table(["what comes", "the row is", "to do"], _TO_DO),
         _WHICH,
-        _table(["producer", "what becomes of a row", "after its process died", "for"], _PRODUCERS),
+        table(["producer", "what becomes of a row", "after its process died", "for"], _PRODUCERS),
         _LEASES,
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _log_row(row: Row) -> list[str]:
@@ -196,12 +189,5 @@ def _kafka(row: Row) -> str:
     )
 
 
-def main() -> int:
-    if "--check" in sys.argv[1:]:
-        return int(PAGE.read_text(encoding="utf-8") != page())
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check("verdicts.md", page()))
