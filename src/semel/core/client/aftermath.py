@@ -65,9 +65,9 @@ class Aftermath:
         self._settle(pipe, batch, fate, effects)
         if self._settings.strict:
             self.stop(pipe, fate.code, f"a batch in front of it failed: {fate.why}", effects)
-        elif self._settings.idempotent and isinstance(fate, Refused):
+        elif isinstance(fate, Refused):
             pipe.gap_at = gap_at if pipe.gap_at is None else pipe.gap_at
-        elif self._settings.idempotent:
+        else:
             self._grants.drop(pipe, now_ms)
 
     def forgotten(
@@ -156,7 +156,7 @@ class Aftermath:
             self._settle(pipe, batch, _fate(batch, code, text), effects)
         if self._settings.strict:
             self.stop(pipe, code, "a batch in front of it was not acknowledged", effects)
-        elif began and self._settings.idempotent:
+        elif began:
             self._grants.drop(pipe, now_ms)
 
     def _settle(

@@ -164,8 +164,6 @@ class Pipeline:
             self._requests.send(node_id, pipes, now_ms, effects)
 
     def _lets_send(self, pipe: PartitionPipe, effects: Effects) -> bool:
-        if not self.settings.idempotent:
-            return True
         if pipe.grant is None and not pipe.in_flight:
             self._aftermath.begin_anew(pipe, "a batch in front of it failed", effects)
         return self.grants.lets_send(pipe, effects)
@@ -185,7 +183,7 @@ class Pipeline:
                 yield pipe.ends_ms
                 if pipe.asking is None:
                     yield head.not_before_ms
-            if self.settings.idempotent and self.grants.newest is None and not pipe.may_finish:
+            if self.grants.newest is None and not pipe.may_finish:
                 return
             if self.leaders.of(pipe.tp) is None:
                 question_ms = self.leaders.next_question_ms(pipe.tp.topic)

@@ -19,7 +19,6 @@ class PipelineSettings:
     delivery_timeout_ms: int = 120_000
     retry_backoff_ms: int = 50
     retry_backoff_ms_max: int = 1_000
-    idempotent: bool = True
     strict: bool = False  # a partition stops at its first failure for good
     lease: bool = False
     raises_epoch: bool = True  # of an id without a name: the epochs of a name are its coordinator's to give
