@@ -15,6 +15,7 @@ from semel.client.delivery import error_of, settled_fate
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import Fate, Parts, Stored
 from semel.errors import ConfigError
+from semel.record.compression import Compression
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 if TYPE_CHECKING:
@@ -143,12 +144,19 @@ def partitions_of(chunk: pa.Table, partition_count: int, rows_before: int, rows_
     return np.where(by_key < 0, turns, by_key)
 
 
-def encode_rows(chunk: pa.Table, rows: Any, **options: Any) -> list[bytearray]:
-    """The rows at these indexes, encoded in order."""
+def encode_rows(
+    chunk: pa.Table, rows: Any, *, now_ms: int, compression: Compression, batch_bytes_max: int
+) -> list[bytearray]:
+    """The rows at these indexes, encoded in order; ``now_ms`` is the time of those that have none."""
     from semel.record.columnar import encode_columns
 
     part = chunk if len(rows) == chunk.num_rows else chunk.take(rows)
     named = {name: part[name] for name in part.column_names}
-    stamps = named["timestamp"] if "timestamp" in named else options.pop("now_ms")
-    options.pop("now_ms", None)
-    return encode_columns(named.get("key"), named["value"], stamps, named.get("headers"), **options)
+    return encode_columns(
+        named.get("key"),
+        named["value"],
+        named.get("timestamp", now_ms),
+        named.get("headers"),
+        compression=compression,
+        batch_bytes_max=batch_bytes_max,
+    )
