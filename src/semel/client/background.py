@@ -38,11 +38,11 @@ class BackgroundLoop:
         if os.getpid() != self._process_id:
             raise ConfigError("this client was made before a fork; make a new one in the child process")
 
-    def run(self, work: Coroutine[Any, Any, _T], timeout_s: float | None = None) -> _T:
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run ``work`` there and wait here; Ctrl-C here cancels it there."""
         future = self.submit(work)
         try:
-            return future.result(timeout_s)
+            return future.result()
         except BaseException:
             future.cancel()
             raise
