@@ -1,7 +1,8 @@
 """The low-level client: one method a request, sent to the right broker, answered in plain values.
 
-Reads are repeated until ``request_timeout_ms`` when a broker cannot be reached or leadership moves. Writes
-are never repeated here: ``produce`` is one attempt, and the caller judges its answer.
+Reads are repeated until ``request_timeout_ms`` when a broker cannot be reached or leadership moves; so is what
+may be done twice: offset commits, fences, trims, and asking for a producer id, of which one more is wasted.
+Rows are never sent again here: ``produce`` is one attempt, and the caller judges its answer.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPar
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """Where a row is stored, and under whose name (issue: the identity in every delivery report).
+    """Where a row is stored, and under whose name.
 
     ``offset`` is None when the log said only *that* the row is stored (a duplicate's answer).
     ``already_stored``: a run before this one stored it; this one sent nothing.
