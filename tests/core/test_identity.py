@@ -136,6 +136,14 @@ def test_used_up_epochs_end_in_a_fresh_id() -> None:
     assert code(server.init(None, 0, 0)) is ErrorCode.PRODUCER_FENCED, "the name had these epochs"
 
 
+def test_an_id_that_somebody_guessed_is_given_to_nobody_else() -> None:
+    server = Server()
+    server.init()
+    assert server.init(None, 2, 0) == ProducerGrant(2, 1), "of a claimed block, not given out yet"
+    assert code(server.init("name")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert server.init("name") == ProducerGrant(3, 0)
+
+
 @given(
     st.lists(
         st.tuples(

@@ -115,8 +115,10 @@ class Identities:
     def decide(self, request: InitProducer, now_ms: int) -> Decision[Response]:
         """What becomes of ``request``."""
         decision = self._init(request, now_ms)
-        granted = decision.response
-        if isinstance(granted, ProducerGrant) and granted.producer_id == NO_PRODUCER_ID:
+        fresh_id = request.fresh_producer_id
+        # Whoever guesses an id of a claimed block may have resumed it before it was given out.
+        is_at_hand = fresh_id != NO_PRODUCER_ID and fresh_id not in self._resumed_epochs
+        if decision.response == ProducerGrant(fresh_id, 0) and not is_at_hand:
             return Decision((), NO_FRESH_ID)
         return decision
 
