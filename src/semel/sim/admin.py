@@ -11,15 +11,11 @@ from random import Random
 from typing import Final
 
 from semel.errors import ErrorCode, SemelError
-from semel.sim.checkers import Checker
 from semel.sim.cluster import SimulatedCluster, drive
-from semel.sim.faults import Counts
 from semel.sim.history import Violation
-from semel.sim.network import Network
 from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
 from semel.sim.session import Session
-from semel.sim.trace import Trace
+from semel.sim.surroundings import Surroundings
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 5_000
@@ -34,27 +30,21 @@ class SimulatedAdmin:
         tps: Sequence[TopicPartition],
         known_grants: Callable[[], Sequence[ProducerGrant]],
         random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        trace: Trace,
-        counts: Counts,
-        checkers: Sequence[Checker],
+        around: Surroundings,
         *,
         gap_ms_max: int,
         trims: bool,
         fences: bool,
     ) -> None:
-        self.process = Process(scheduler)
+        self.process = Process(around.scheduler)
         self.is_busy = False
         self.wanted = True  # False: no more after this one
         self._tps = tps
         self._known_grants = known_grants
         self._random = random
-        self._trace = trace
-        self._counts = counts
-        self._checkers = checkers
+        self._around = around
         self._gap_ms_max = gap_ms_max
-        self._session = Session("admin", self.process, network)
+        self._session = Session("admin", self.process, around.network)
         self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
         self._sent_offsets: dict[TopicPartition, list[int]] = {tp: [] for tp in tps}
         self._acknowledged: set[TopicPartition] = set()
@@ -77,7 +67,7 @@ class SimulatedAdmin:
         if error is not None and not isinstance(error, SemelError):
             raise error
         if error is not None:
-            self._trace.note("admin", f"refused: {type(error).__name__}: {error}")
+            self._around.trace.note("admin", f"refused: {type(error).__name__}: {error}")
         self._later()
 
     # -- what it does -----------------------------------------------------------------------------------
@@ -88,7 +78,7 @@ class SimulatedAdmin:
         start, end = starts[tp].offset, ends[tp].offset
         before = self._random.choice((-1, end, self._random.randint(start, max(start, end)), end + 5))
         low = (await self._cluster.delete_records({tp: before}))[tp]
-        self._trace.note("admin", f"{tp} trimmed to {before}: it starts at {low}")
+        self._around.trace.note("admin", f"{tp} trimmed to {before}: it starts at {low}")
 
     async def _fence(self, tp: TopicPartition) -> None:
         grants = self._known_grants()
@@ -99,14 +89,14 @@ class SimulatedAdmin:
         tps = [tp] if self._random.random() < 0.5 else list(self._tps)
         answers = await self._cluster.write_fence({(grant.producer_id, raised): tps})
         for (producer_id, fenced_tp), code in sorted(answers.items()):
-            self._trace.note("admin", f"fence {producer_id}/{raised} in {fenced_tp}: {code.name}")
+            self._around.trace.note("admin", f"fence {producer_id}/{raised} in {fenced_tp}: {code.name}")
             if code is ErrorCode.NONE:
-                for checker in self._checkers:
+                for checker in self._around.checkers:
                     checker.fenced(fenced_tp, producer_id, raised)
 
     async def _look(self, tp: TopicPartition) -> None:
         described = (await self._cluster.describe_producers([tp]))[tp]
-        for checker in self._checkers:
+        for checker in self._around.checkers:
             checker.described(tp, [(one.producer_id, one.producer_epoch) for one in described])
 
     async def _commit(self, tp: TopicPartition) -> None:
@@ -122,4 +112,4 @@ class SimulatedAdmin:
         sent.append(len(sent) + 1)
         await self._cluster.commit_offsets(GROUP, {tp: sent[-1]})
         self._acknowledged.add(tp)
-        self._counts.verdict("group: offset committed")
+        self._around.counts.verdict("group: offset committed")

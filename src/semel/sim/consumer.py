@@ -5,16 +5,13 @@ What it is given it believes only after the batch's own CRC: a batch that fails 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.sim.checkers import Checker, who_watch
-from semel.sim.history import History
-from semel.sim.network import Network
 from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
 from semel.sim.session import RECONNECT_MS, Session
+from semel.sim.surroundings import Surroundings
 from semel.sim.witness import logged_batches
 from semel.types import TopicPartition
 from semel.wire import fetch
@@ -33,19 +30,16 @@ class SimulatedConsumer:
         self,
         name: str,
         tp: TopicPartition,
-        scheduler: Scheduler,
-        network: Network,
-        checkers: Sequence[Checker],
-        history: History,
+        around: Surroundings,
     ) -> None:
         self.tp: Final = tp
         self.next_offset = 0
         self.corrupt_batches = 0
         self.refusals = 0  # how often the partition was said to be offline
-        self.process = Process(scheduler)
-        self._checkers = who_watch(checkers, Checker.read)
-        self._history = history
-        self._session = Session(name, self.process, network)
+        self.process = Process(around.scheduler)
+        self._checkers = who_watch(around.checkers, Checker.read)
+        self._history = around.history
+        self._session = Session(name, self.process, around.network)
         self.process.after(1, self._fetch)
 
     def die(self) -> None:

@@ -16,16 +16,12 @@ from typing import Final
 from semel.client.brokers import CLIENT_VERSION
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SemelError
 from semel.record.batch import Record, encode_batch
-from semel.sim.checkers import Checker
 from semel.sim.cluster import SimulatedCluster, drive
-from semel.sim.faults import Counts
-from semel.sim.history import History, Promise, SentRecord
-from semel.sim.network import Network
+from semel.sim.history import Promise, SentRecord
 from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
 from semel.sim.sending import ACKS_ALL, THE_NODE
 from semel.sim.session import Session
-from semel.sim.trace import Trace
+from semel.sim.surroundings import Surroundings
 from semel.types import Lease, ProducerGrant, TopicPartition
 from semel.wire import produce
 from semel.wire.api import ApiKey
@@ -71,31 +67,23 @@ class SimulatedLessee:
         name: str,
         tps: Sequence[TopicPartition],
         random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        trace: Trace,
-        counts: Counts,
-        history: History,
-        checkers: Sequence[Checker],
+        around: Surroundings,
         *,
         lease_ms: int,
         on_granted: Callable[[ProducerGrant], None],
     ) -> None:
         self.name: Final = name
-        self.process = Process(scheduler)
+        self.process = Process(around.scheduler)
         self.wanted = True
         self.is_done = False
         self._tps = tps
         self._random = random
-        self._trace = trace
-        self._counts = counts
-        self._history = history
-        self._checkers = checkers
+        self._around = around
         self._lease_ms = lease_ms
         self._on_granted = on_granted
         self._batches = 0
         self._cluster = SimulatedCluster(
-            self.process, Session(self.name, self.process, network), REQUEST_TIMEOUT_MS
+            self.process, Session(self.name, self.process, around.network), REQUEST_TIMEOUT_MS
         )
         drive(self._live(), self._ended)
 
@@ -137,7 +125,7 @@ class SimulatedLessee:
             lease = await self._cluster.lease_producer_id(asked, *before)
         except SemelError as error:
             if held is not None and isinstance(error, BrokerError):
-                self._counts.verdict(f"lease: not resumed, {error.code.name}")
+                self._around.counts.verdict(f"lease: not resumed, {error.code.name}")
                 held.is_over = held.is_over or error.code in (
                     ErrorCode.PRODUCER_FENCED,
                     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -145,10 +133,9 @@ class SimulatedLessee:
             return None
         assert isinstance(lease, Lease), "a server that knows leases gave an id without one"
         assert list(lease.first_sequences.items()) == [(tp, 0) for tp in asked]
-        self._trace.note(self.name, f"leased {lease.grant} for {lease.remaining_ms} ms")
-        self._counts.verdict(f"lease: {'granted' if held is None else 'resumed'}")
-        for checker in self._checkers:
-            checker.granted(lease.producer_id, lease.producer_epoch, is_fresh=held is None)
+        self._around.trace.note(self.name, f"leased {lease.grant} for {lease.remaining_ms} ms")
+        self._around.counts.verdict(f"lease: {'granted' if held is None else 'resumed'}")
+        self._around.show_granted(lease, is_fresh=held is None)
         self._on_granted(lease.grant)
         return _Held(lease.grant, dict.fromkeys(self._tps, 0))
 
@@ -167,7 +154,7 @@ class SimulatedLessee:
                 held.next_sequences[tp] += len(batch.records)
                 return
             if code is not None and not code.retriable:
-                self._trace.note(self.name, f"{batch.records[0].value.decode()} {code.name}")
+                self._around.trace.note(self.name, f"{batch.records[0].value.decode()} {code.name}")
                 batch.settle(Promise.UNKNOWN if batch.maybe_stored else Promise.REFUSED)
                 held.is_over = True
                 return
@@ -185,7 +172,7 @@ class SimulatedLessee:
             if self.wanted and self._random.random() < 0.7:
                 code = await self._send(batch)
                 if code is ErrorCode.UNKNOWN_PRODUCER_ID:
-                    self._counts.verdict("lease: late copy at sequence 0 refused")
+                    self._around.counts.verdict("lease: late copy at sequence 0 refused")
                 await self._cluster.pause(self._random.randint(*RESEND_MS))
 
     async def _send(self, batch: _Batch) -> ErrorCode | None:
@@ -205,9 +192,9 @@ class SimulatedLessee:
         records = []
         for place in range(self._random.randint(1, 3)):
             value = f"{self.name}/{tp.partition}:{self._batches * 10 + place}".encode()
-            records.append(self._history.sent(value, tp))
+            records.append(self._around.history.sent(value, tp))
         self._batches += 1
-        self._counts.operations += len(records)
+        self._around.counts.operations += len(records)
         encoded = encode_batch(
             [Record(0, self.process.now_ms, None, record.value) for record in records],
             producer_id=grant.producer_id,

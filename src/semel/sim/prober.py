@@ -11,14 +11,12 @@ from random import Random
 from typing import Final
 
 from semel.record.batch import Record, encode_batch
-from semel.sim.faults import Counts
-from semel.sim.history import History, Promise
-from semel.sim.network import Network
+from semel.sim.history import Promise
 from semel.sim.process import Process
 from semel.sim.reference import NEVER_LEASED_FROM
-from semel.sim.scheduler import Scheduler
 from semel.sim.sending import ACKS_ALL, PRODUCE_VERSION
 from semel.sim.session import Session
+from semel.sim.surroundings import Surroundings
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 from semel.wire import produce
 from semel.wire.api import ApiKey
@@ -34,18 +32,14 @@ class SimulatedProber:
         self,
         tps: Sequence[TopicPartition],
         random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        counts: Counts,
-        history: History,
+        around: Surroundings,
     ) -> None:
-        self.process = Process(scheduler)
+        self.process = Process(around.scheduler)
         self.wanted = True
         self._tps = tps
         self._random = random
-        self._counts = counts
-        self._history = history
-        self._session = Session("prober", self.process, network)
+        self._around = around
+        self._session = Session("prober", self.process, around.network)
         self._next_sequence = dict.fromkeys(tps, 0)
         self._probes = 0
         self.process.after(1, self._probe)
@@ -75,7 +69,9 @@ class SimulatedProber:
                 base_sequence = random.randint(1, 9)
             case _:
                 producer_id, producer_epoch, base_sequence = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
-        if producer_id != NO_PRODUCER_ID or not self._history.is_replayed:  # else it would be stored twice
+        if (
+            producer_id != NO_PRODUCER_ID or not self._around.history.is_replayed
+        ):  # else it would be stored twice
             self._send(tp, producer_id, producer_epoch, base_sequence, record_count)
         self.process.after(random.randint(1, GAP_MS_MAX), self._probe)
 
@@ -85,9 +81,9 @@ class SimulatedProber:
         rows = []
         for place in range(record_count):
             value = f"probe{self._probes}.{place}/{tp.partition}:0".encode()
-            self._history.sent(value, tp).promise = Promise.UNKNOWN
+            self._around.history.sent(value, tp).promise = Promise.UNKNOWN
             rows.append(Record(0, self.process.now_ms, None, value))
-        self._counts.operations += record_count
+        self._around.counts.operations += record_count
         batch = encode_batch(
             rows, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
         )

@@ -18,14 +18,11 @@ from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
-from semel.sim.checkers import Checker
-from semel.sim.history import History, Promise, SentRecord
-from semel.sim.network import Network
+from semel.sim.history import Promise, SentRecord
 from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
 from semel.sim.sending import PipelineShell
 from semel.sim.session import RECONNECT_MS, Session
-from semel.sim.trace import Trace
+from semel.sim.surroundings import Surroundings
 from semel.types import Lease, ProducerGrant, TopicPartition
 from semel.wire import init_producer_id
 from semel.wire.api import ApiKey
@@ -65,38 +62,28 @@ class SimulatedProducer:
         kind: Kind,
         tps: Sequence[TopicPartition],
         random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        trace: Trace,
-        history: History,
+        around: Surroundings,
         *,
         row_gap_ms_max: int,
         on_granted: Callable[[ProducerGrant], None],
-        on_told: Callable[[ProducerGrant, bool], None],
         on_fenced: Callable[[], None],
-        on_leased: Callable[[Lease], None],
-        checkers: Sequence[Checker],
     ) -> None:
         transactional_id = name if kind is Kind.NAMED else None
         self.name: Final = f"{name}.{life}"
         self.rows_left = ROWS_WITHOUT_END
         self.is_over = False  # fenced, or a newer copy runs
-        self.process = Process(scheduler)
+        self.process = Process(around.scheduler)
         self._kind = kind
         self._lineage = name if kind is Kind.NAMED else self.name
         self._life = life
         self._transactional_id = transactional_id
         self._row_gap_ms_max = row_gap_ms_max
-        self._on_granted, self._on_told = on_granted, on_told
-        self._on_fenced = on_fenced
+        self._on_granted, self._on_fenced = on_granted, on_fenced
         self._record_age_ms = random.choice((0, 0, 0, 2 * DAY_MS))  # who loads old rows
         self._tps = tps
         self._random = random
-        self._network = network
-        self._trace = trace
-        self._history = history
-        self._checkers = checkers
-        self._session = Session(self.name, self.process, network)
+        self._around = around
+        self._session = Session(self.name, self.process, around.network)
         self._shell = PipelineShell(
             self.process,
             self._session,
@@ -113,8 +100,8 @@ class SimulatedProducer:
             ask_grant=self._ask_grant,
             on_settled=self._settle,
             record_age_ms=self._record_age_ms,
-            on_leased=on_leased,
-            on_read_back=lambda: network.counts.verdict("lease: outlived, the log was read"),
+            on_leased=self._leased,
+            on_read_back=lambda: around.counts.verdict("lease: outlived, the log was read"),
             on_handled=self._show_leased if kind is Kind.LEASED else lambda event, effects: None,
         )
         self._last_grant: ProducerGrant | None = None
@@ -143,7 +130,7 @@ class SimulatedProducer:
                 if record.promise is Promise.OPEN:
                     record.promise = Promise.UNKNOWN
                     unknown += 1
-        self._trace.note(self.name, f"dies, {unknown} records open")
+        self._around.trace.note(self.name, f"dies, {unknown} records open")
 
     def _continue_as_veteran(self) -> None:
         pipeline = self._shell.pipeline
@@ -164,8 +151,8 @@ class SimulatedProducer:
             number = self._life * 1_000_000 + self._numbers[tp]
             self._numbers[tp] += 1
             value = f"{self._lineage}/{tp.partition}:{number}".encode()
-            self._network.counts.operations += 1
-            self._shell.append(self._history.sent(value, tp))
+            self._around.counts.operations += 1
+            self._shell.append(self._around.history.sent(value, tp))
             self.rows_left -= 1
         self._shell.handle(Tick())
         self.process.after(self._random.randint(1, self._row_gap_ms_max), self._send_row)
@@ -180,7 +167,7 @@ class SimulatedProducer:
         if isinstance(fate, Fenced) and not fate.maybe_stored:
             promise = Promise.REFUSED
         base_offset = fate.base_offset if isinstance(fate, Stored) else None
-        self._trace.note(
+        self._around.trace.note(
             self.name, f"{rows[0].value.decode()}+{len(rows)} {type(fate).__name__} at {base_offset}"
         )
         for place, record in enumerate(rows):
@@ -189,11 +176,16 @@ class SimulatedProducer:
 
     def _show_leased(self, event: Event, effects: Effects) -> None:
         delivery_timeout_ms = self._shell.pipeline.settings.delivery_timeout_ms
-        for checker in self._checkers:
+        for checker in self._around.checkers:
             checker.lease_holder_handled(event, effects, self.process.now_ms, delivery_timeout_ms)
 
+    def _leased(self, lease: Lease) -> None:
+        self._around.counts.verdict("lease: granted to a producer")
+        self._around.show_granted(lease, is_fresh=True)
+        self._on_granted(lease.grant)
+
     def _granted(self, grant: ProducerGrant) -> None:
-        self._trace.note(self.name, f"granted {grant}")
+        self._around.trace.note(self.name, f"granted {grant}")
         self._on_granted(grant)
         if self._kind is Kind.NAMED:
             self._last_grant = grant  # told when it asks again: whoever was granted meanwhile stays (KIP-360)
@@ -212,7 +204,7 @@ class SimulatedProducer:
                 response = init_producer_id.decode_response(INIT_PRODUCER_ID_VERSION, body)
                 if response.error_code == ErrorCode.NONE:
                     grant = ProducerGrant(response.producer_id, response.producer_epoch)
-                    self._on_told(grant, self._kind is Kind.GIVEN)
+                    self._around.show_granted(grant, is_fresh=self._kind is Kind.GIVEN)
                     self._granted(grant)
                     return
                 if response.error_code == ErrorCode.PRODUCER_FENCED:

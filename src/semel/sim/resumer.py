@@ -21,14 +21,11 @@ from semel.core.client.resume import SavedIdentity, decode_identity, encode_iden
 from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
 from semel.sim.cluster import SimulatedCluster, drive
-from semel.sim.faults import Counts
-from semel.sim.history import History, Promise, SentRecord, Violation
-from semel.sim.network import Network
+from semel.sim.history import Promise, SentRecord, Violation
 from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
 from semel.sim.sending import PipelineShell
 from semel.sim.session import Session
-from semel.sim.trace import Trace
+from semel.sim.surroundings import Surroundings
 from semel.types import ProducerGrant, TopicPartition
 
 RESTART_MS: Final = (20, 2_000)
@@ -98,29 +95,22 @@ class SimulatedResumer:
         self,
         source: Source,
         random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        trace: Trace,
-        counts: Counts,
-        history: History,
-        on_told: Callable[[ProducerGrant, bool], None],
+        around: Surroundings,
         on_end: Callable[[SimulatedResumer], None],
     ) -> None:
         self.source: Final = source
         self.name: Final = f"{source.name}.{source.lives}"
         self.is_resuming = True
-        self.process = Process(scheduler)
+        self.process = Process(around.scheduler)
         source.lives += 1
         self._life = source.lives
         self._epoch = -1
         self._random = random
-        self._trace = trace
-        self._counts = counts
-        self._history = history
-        self._on_told, self._on_end = on_told, on_end
+        self._around = around
+        self._on_end = on_end
         self._next_row = 0
         self._progress: Progress | None = None
-        self._session = Session(self.name, self.process, network)
+        self._session = Session(self.name, self.process, around.network)
         self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
         self._shell = PipelineShell(
             self.process,
@@ -160,7 +150,7 @@ class SimulatedResumer:
                 for record in records:
                     if record.promise is Promise.OPEN:
                         record.promise = Promise.UNKNOWN
-        self._trace.note(self.name, f"ends: {why}")
+        self._around.trace.note(self.name, f"ends: {why}")
         self._on_end(self)
 
     # -- resuming ---------------------------------------------------------------------------------------
@@ -187,22 +177,22 @@ class SimulatedResumer:
         self._progress = progress
         self._next_row = 0 if progress.saved.position is None else int(progress.saved.position) + 1
         grant = ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)
-        self._on_told(grant, False)
+        self._around.show_granted(grant, is_fresh=False)
         self._epoch = grant.producer_epoch
         self.source.newest_epoch = max(self.source.newest_epoch, grant.producer_epoch)
         totals = {tp.partition: item.stored for tp, item in progress.saved.partitions.items()}
-        self._trace.note(self.name, f"resumes as {grant} from row {self._next_row}, stored {totals}")
+        self._around.trace.note(self.name, f"resumes as {grant} from row {self._next_row}, stored {totals}")
         self._shell.handle(Granted(grant))
         self.process.after(1, self._hand_rows)
 
     def _give_up(self, error: CannotKnow) -> None:
         """Right only if the log really was trimmed beyond what had been counted."""
-        saved, starts = self._saved_before, self._history.log_starts
+        saved, starts = self._saved_before, self._around.history.log_starts
         known = {} if saved is None else saved.partitions
         counted_to = {tp: known[tp].counted_to_offset if tp in known else 0 for tp in self.source.tps}
         if all(starts.get(tp, 0) <= offset for tp, offset in counted_to.items()):
             raise Violation("rows_resume_exactly", f"{self.name} gave up though nothing was trimmed: {error}")
-        self._counts.verdict("resume: refused, rows trimmed")
+        self._around.counts.verdict("resume: refused, rows trimmed")
         self.source.is_done = True
 
     # -- rows -------------------------------------------------------------------------------------------
@@ -215,15 +205,15 @@ class SimulatedResumer:
                 break
             row, tp = self._next_row, source.tp_of(self._next_row)
             self._next_row += 1
-            self._counts.operations += 1
+            self._around.counts.operations += 1
             progress.at(row, self.process.now_ms)
             progress.begin()
             must_go = progress.hand(tp)
             progress.handed()
             if not must_go:
-                self._counts.verdict("resume: row dropped, stored already")
+                self._around.counts.verdict("resume: row dropped, stored already")
                 continue
-            record = self._history.sent_again(source.value_of(row), tp)
+            record = self._around.history.sent_again(source.value_of(row), tp)
             shell.append(record)
         shell.handle(Tick())
         if shell.pipeline.failed is not None or shell.pipeline.fenced is not None:
@@ -245,7 +235,7 @@ class SimulatedResumer:
         self.die("all rows are stored")
 
     def _settle(self, rows: Sequence[SentRecord], batch: ProducerBatch, fate: PartFate) -> None:
-        self._trace.note(self.name, f"{rows[0].value.decode()}+{len(rows)} {type(fate).__name__}")
+        self._around.trace.note(self.name, f"{rows[0].value.decode()}+{len(rows)} {type(fate).__name__}")
         if isinstance(fate, Stored):
             for place, record in enumerate(rows):
                 record.promise = Promise.STORED

@@ -26,6 +26,7 @@ from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
 from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
 from semel.sim.sinks.story import SinkStory
+from semel.sim.surroundings import Surroundings
 from semel.sim.trace import Trace
 from semel.sim.witness import Witness
 from semel.sim.workload import Workload
@@ -100,6 +101,9 @@ class Simulation:
         self.network = Network(
             self.scheduler, self._stream("network"), self.trace, self.counts, self._current_mix
         )
+        self.around: Final = Surroundings(
+            self.scheduler, self.network, self.trace, self.counts, self.history, self.checkers
+        )
         self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
         drawn_sinks = draw_sinks(
@@ -139,18 +143,7 @@ class Simulation:
             producers_max=self._producers_max,
             sink_topics=sink_topics(self.history.sinks),
         )
-        self.workload = Workload(
-            seed,
-            self._stream("workload"),
-            self.scheduler,
-            self.network,
-            self.trace,
-            self.counts,
-            self._current_mix,
-            self.history,
-            self.checkers,
-            self.server,
-        )
+        self.workload = Workload(seed, self._stream("workload"), self.around, self._current_mix, self.server)
 
     def _stream(self, name: str) -> Random:
         """Random numbers for one part of the world, so that no part's draws move another's."""

@@ -7,28 +7,25 @@ what one of them does leaves the others as they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
 from semel.sim.admin import SimulatedAdmin
-from semel.sim.checkers import Checker
 from semel.sim.consumer import SimulatedConsumer
-from semel.sim.faults import Counts, Fault, FaultMix
-from semel.sim.history import History, Promise
+from semel.sim.faults import Fault, FaultMix
+from semel.sim.history import Promise
 from semel.sim.lessee import SimulatedLessee
-from semel.sim.network import Network
 from semel.sim.prober import SimulatedProber
 from semel.sim.process import Process
 from semel.sim.producer import Kind, SimulatedProducer
 from semel.sim.resumer import SimulatedResumer, Source
-from semel.sim.scheduler import Scheduler
 from semel.sim.server import SimulatedServer
+from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.operator import SinkOperator
-from semel.sim.sinks.surroundings import SinkMix, Surroundings
 from semel.sim.sinks.trimmer import OutputTrimmer
-from semel.sim.trace import Trace
-from semel.types import Lease, ProducerGrant
+from semel.sim.surroundings import Surroundings
+from semel.types import ProducerGrant
 
 PRODUCERS_MAX: Final = 3
 LEASED_CHANCE: Final = 0.4
@@ -48,24 +45,14 @@ class Workload:
         self,
         seed: int,
         random: Random,
-        scheduler: Scheduler,
-        network: Network,
-        trace: Trace,
-        counts: Counts,
+        around: Surroundings,
         mix: Callable[[], FaultMix],
-        history: History,
-        checkers: Sequence[Checker],
         server: SimulatedServer,
     ) -> None:
         self._seed = seed
         self._random = random
-        self._scheduler = scheduler
-        self._network = network
-        self._trace = trace
-        self._counts = counts
+        self._around = around
         self._mix = mix
-        self._history = history
-        self._checkers = checkers
         self._server = server
         self._tps = server.tps
         self._stopping = False
@@ -87,7 +74,7 @@ class Workload:
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
         for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
             self._start_producer(number, kind, 0)
-        if not self._history.sinks and self._stream("leased producer").random() < LEASED_CHANCE:
+        if not self._around.history.sinks and self._stream("leased producer").random() < LEASED_CHANCE:
             self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
         for _ in range(self._random.randint(0, 2)):
             self._start_source()
@@ -95,11 +82,7 @@ class Workload:
             self._tps,
             lambda: self._grants,
             self._stream("admin"),
-            self._scheduler,
-            self._network,
-            self._trace,
-            self._counts,
-            self._checkers,
+            self._around,
             gap_ms_max=self._random.choice((200, 1_000, 4_000)),
             trims=self._random.random() < 0.4,
             fences=self._random.random() < 0.5,
@@ -108,10 +91,7 @@ class Workload:
             self._prober = SimulatedProber(
                 self._tps,
                 self._stream("prober"),
-                self._scheduler,
-                self._network,
-                self._counts,
-                self._history,
+                self._around,
             )
         lessee_random = self._stream("lessee")
         if lessee_random.random() < LESSEE_CHANCE:
@@ -120,13 +100,12 @@ class Workload:
             for number in range(RIVALS):
                 self._start_lessee(f"rival{number}", self._stream(f"rival{number}"))
         mix = SinkMix.draw(self._stream("sink mix"))
-        for story in self._history.sinks:
-            around = Surroundings(self._scheduler, self._network, self._trace, self._counts, self._checkers)
-            self.sinks.append(SinkOperator(story, self._stream(story.sink_id), around, mix))
+        for story in self._around.history.sinks:
+            self.sinks.append(SinkOperator(story, self._stream(story.sink_id), self._around, mix))
             self.sinks[-1].start()
             if mix.trim_interval_ms:
                 random = self._stream(f"{story.sink_id} trims")
-                self._trimmers.append(OutputTrimmer(story, random, around, mix.trim_interval_ms))
+                self._trimmers.append(OutputTrimmer(story, random, self._around, mix.trim_interval_ms))
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
@@ -153,7 +132,7 @@ class Workload:
             not self._admin.is_busy
             and all(lessee.is_done for lessee in self._lessees)
             and all(producer.is_done or not producer.process.alive for producer in self.producers)
-            and all(source.is_done for source in self._history.sources)
+            and all(source.is_done for source in self._around.history.sources)
             and all(sink.is_settled for sink in self.sinks)
             and not any(trimmer.is_busy for trimmer in self._trimmers)
             and all(
@@ -163,9 +142,9 @@ class Workload:
         )
 
     def what_is_open(self) -> str:
-        open_records = [record.value for record in self._history.promised(Promise.OPEN)]
+        open_records = [record.value for record in self._around.history.promised(Promise.OPEN)]
         behind = [f"{consumer.tp} at {consumer.next_offset}" for consumer in self.consumers]
-        sources = [source.name for source in self._history.sources if not source.is_done]
+        sources = [source.name for source in self._around.history.sources if not source.is_done]
         sources += [sink.story.sink_id for sink in self.sinks if not sink.is_settled]
         return f"{len(open_records)} records open {open_records[:5]}, readers {behind}, sources {sources}"
 
@@ -186,8 +165,7 @@ class Workload:
     # -- readers ----------------------------------------------------------------------------------------
 
     def _consumer(self, name: str, partition: int) -> SimulatedConsumer:
-        tp = self._tps[partition]
-        return SimulatedConsumer(name, tp, self._scheduler, self._network, self._checkers, self._history)
+        return SimulatedConsumer(name, self._tps[partition], self._around)
 
     def read_anew(self, name: str) -> list[SimulatedConsumer]:
         """One more reader a partition, from the log's start."""
@@ -203,12 +181,7 @@ class Workload:
                 name,
                 self._tps,
                 random,
-                self._scheduler,
-                self._network,
-                self._trace,
-                self._counts,
-                self._history,
-                self._checkers,
+                self._around,
                 lease_ms=self._server.lease_ms,
                 on_granted=self._remember_grant,
             )
@@ -223,21 +196,15 @@ class Workload:
             kind,
             self._tps,
             self._stream(f"p{number}.{life}"),
-            self._scheduler,
-            self._network,
-            self._trace,
-            self._history,
+            self._around,
             row_gap_ms_max=self._row_gap_ms_max,
             on_granted=self._remember_grant,
-            on_told=self._tell_checkers,
             on_fenced=lambda: self._go_on(number, kind, life, producer),
-            on_leased=self._remember_lease,
-            checkers=self._checkers,
         )
         self.producers.append(producer)
         interval_ms = self._mix().producer_crash_interval_ms
         if interval_ms:
-            self._scheduler.after(
+            self._around.scheduler.after(
                 self._drawn_ms(interval_ms), lambda: self._crash(number, kind, life, producer)
             )
 
@@ -245,22 +212,13 @@ class Workload:
         self._grants.append(grant)
         del self._grants[:-GRANTS_REMEMBERED_MAX]
 
-    def _remember_lease(self, lease: Lease) -> None:
-        self._counts.verdict("lease: granted to a producer")
-        self._tell_checkers(lease.grant, is_fresh=True)
-        self._remember_grant(lease.grant)
-
-    def _tell_checkers(self, grant: ProducerGrant, is_fresh: bool) -> None:
-        for checker in self._checkers:
-            checker.granted(grant.producer_id, grant.producer_epoch, is_fresh=is_fresh)
-
     def _crash(self, number: int, kind: Kind, life: int, producer: SimulatedProducer) -> None:
         if self._stopping or producer not in self.producers or producer.is_over:
             return
-        if producer.may_have_twin and self._counts.bites(Fault.TWIN, self._random, self._mix().twin):
+        if producer.may_have_twin and self._around.counts.bites(Fault.TWIN, self._random, self._mix().twin):
             producer.is_over = True  # but it goes on writing: it has not heard of the newer copy
-        elif self._counts.occurs(Fault.PRODUCER_CRASH):
-            self._counts.bit(Fault.PRODUCER_CRASH)
+        elif self._around.counts.occurs(Fault.PRODUCER_CRASH):
+            self._around.counts.bit(Fault.PRODUCER_CRASH)
             producer.die()
             self.producers.remove(producer)
         else:
@@ -271,7 +229,7 @@ class Workload:
         """It was fenced. Unless a newer copy runs already, one starts."""
         if not producer.is_over and not self._stopping:
             producer.is_over = True
-            self._scheduler.after(
+            self._around.scheduler.after(
                 self._random.randint(*RESTART_MS),
                 lambda: None if self._stopping else self._start_producer(number, kind.heir, life + 1),
             )
@@ -284,7 +242,7 @@ class Workload:
             f"s{self._sources}", random.randint(*SOURCE_ROWS), self._tps, random.choice((1, 3, 20))
         )
         self._sources += 1
-        self._history.sources.append(source)
+        self._around.history.sources.append(source)
         self._start_resumer(source, random)
 
     def _start_resumer(self, source: Source, random: Random) -> None:
@@ -293,12 +251,7 @@ class Workload:
         resumer = SimulatedResumer(
             source,
             random,
-            self._scheduler,
-            self._network,
-            self._trace,
-            self._counts,
-            self._history,
-            on_told=self._tell_checkers,
+            self._around,
             on_end=lambda ended: self._resumer_ended(ended, random),
         )
         if not resumer.process.alive:
@@ -306,17 +259,19 @@ class Workload:
         self.resumers.append(resumer)
         interval_ms = self._mix().resumer_crash_interval_ms
         if interval_ms:
-            if self._counts.bites(Fault.CRASH_IN_RESUME, random, self._mix().crash_in_resume):
+            if self._around.counts.bites(Fault.CRASH_IN_RESUME, random, self._mix().crash_in_resume):
                 interval_ms = 30
-            self._scheduler.after(self._drawn_ms(interval_ms), lambda: self._crash_resumer(resumer, random))
+            self._around.scheduler.after(
+                self._drawn_ms(interval_ms), lambda: self._crash_resumer(resumer, random)
+            )
 
     def _crash_resumer(self, resumer: SimulatedResumer, random: Random) -> None:
         if self._stopping or not resumer.process.alive:
             return
-        if resumer.is_newest and self._counts.bites(Fault.TWIN, random, self._mix().twin):
+        if resumer.is_newest and self._around.counts.bites(Fault.TWIN, random, self._mix().twin):
             self._start_resumer(resumer.source, random)
-        elif self._counts.occurs(Fault.RESUMER_CRASH):
-            self._counts.bit(Fault.RESUMER_CRASH)
+        elif self._around.counts.occurs(Fault.RESUMER_CRASH):
+            self._around.counts.bit(Fault.RESUMER_CRASH)
             resumer.die("killed")
 
     def _resumer_ended(self, ended: SimulatedResumer, random: Random) -> None:
@@ -326,7 +281,7 @@ class Workload:
             if not self._stopping and ended.is_newest:
                 self._start_source()
         elif ended.is_newest:
-            self._scheduler.after(
+            self._around.scheduler.after(
                 random.randint(*RESTART_MS), lambda: self._start_resumer(ended.source, random)
             )
 
@@ -340,11 +295,11 @@ class Workload:
             *(named for sink in self.sinks for named in sink.processes),
         ]
         processes += [(lessee.name, lessee.process) for lessee in self._lessees]
-        if processes and self._counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):
+        if processes and self._around.counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):
             name, process = self._random.choice(processes)
             pause_ms = self._random.randint(*CLIENT_PAUSE_MS)
-            process.stop_until(self._scheduler.now_ms + pause_ms)
-            self._trace.note(name, f"paused for {pause_ms} ms")
+            process.stop_until(self._around.scheduler.now_ms + pause_ms)
+            self._around.trace.note(name, f"paused for {pause_ms} ms")
 
     def _stream(self, name: str) -> Random:
         return Random(f"{self._seed}/{name}")

@@ -19,8 +19,8 @@ from semel.sim.session import Session
 from semel.sim.simulation import Simulation
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
+from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory, row_of
-from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
 from semel.spark import commit, takeover
 from semel.spark.flight import Flight
 from semel.spark.planning import ReadRange
@@ -106,17 +106,13 @@ class World:
         mix: SinkMix = NOTHING_HAPPENS,
     ) -> SimulatedDriver:
         """A driver that has started; it goes on whenever the test waits for something."""
-        simulation = self._simulation
-        around = Surroundings(
-            simulation.scheduler, simulation.network, simulation.trace, simulation.counts, simulation.checkers
-        )
         driver = ScriptedDriver(
             self.story,
             f"{SINK}.d{len(self.story.drivers)}",
             checkpoint,
             splits,
             Random(len(self.story.drivers)),
-            around,
+            self._simulation.around,
             lambda: mix,
             self._ended,
         )

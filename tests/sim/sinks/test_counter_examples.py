@@ -12,8 +12,8 @@ import pytest
 
 from semel.sim.history import Violation
 from semel.sim.plants import PLANTS
+from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import ONE_TOO_MANY
-from semel.sim.sinks.surroundings import SinkMix
 
 BATCH = [(0, number) for number in range(8)]
 TWO_BATCHES = [(0, number) for number in range(16)]

@@ -19,10 +19,11 @@ from semel.sim.faults import Fault
 from semel.sim.fiber import Fiber, FiberClock, Pending
 from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint, Offsets
+from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import SinkStory
-from semel.sim.sinks.surroundings import SinkMix, Surroundings
 from semel.sim.sinks.task_set import TaskFailed, TaskSet
 from semel.sim.sinks.worker import Worker, connection_of
+from semel.sim.surroundings import Surroundings
 from semel.spark import commit, runs, sink_log
 from semel.spark.options import SinkOptions
 from semel.spark.planning import limit, split

@@ -16,8 +16,9 @@ from semel.sim.faults import Fault
 from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
+from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory
-from semel.sim.sinks.surroundings import NOTHING_HAPPENS, SinkMix, Surroundings
+from semel.sim.surroundings import Surroundings
 
 RESTART_MS: Final = (5, 1_500)
 WAYS_OUT_MAX: Final = 6  # in a row; then he leaves it

@@ -17,7 +17,7 @@ from semel.sim.process import Process
 from semel.sim.session import Session
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import SinkStory
-from semel.sim.sinks.surroundings import Surroundings
+from semel.sim.surroundings import Surroundings
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 5_000

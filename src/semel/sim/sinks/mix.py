@@ -1,16 +1,9 @@
-"""What everybody around the sinks needs of the world, and the mix of what one seed does to them."""
+"""The mix of what one seed does to its sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-
-from semel.sim.checkers import Checker
-from semel.sim.faults import Counts
-from semel.sim.network import Network
-from semel.sim.scheduler import Scheduler
-from semel.sim.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +49,3 @@ class SinkMix:
 
 
 NOTHING_HAPPENS = SinkMix()
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The world, as far as Spark knows it."""
-
-    scheduler: Scheduler
-    network: Network
-    trace: Trace
-    counts: Counts
-    checkers: Sequence[Checker]
