@@ -70,6 +70,15 @@ def expiry_before_sync(patch: Patches) -> None:
     original = patch.set(ProducerIds, "judge_by_log", judges)
 
 
+@plant("until a lease's end is durable, it is said to have its whole life left", "here", LIVES)
+def ended_lease_is_said_to_live(patch: Patches) -> None:
+    def remaining_ms(ids: ProducerIds, producer_id: int) -> int:
+        is_live = ids.live_leases.expired_below <= producer_id < ids.live_leases.granted_below
+        return ids.leases.remaining_ms(producer_id, ids._monotonic_ms()) if is_live else 0
+
+    patch.set(ProducerIds, "lease_remaining_ms", remaining_ms)
+
+
 @plant("a restart does not begin the lives of leases anew", "the proposal: a full restore", LIVES)
 def restart_shortens_lives(patch: Patches) -> None:
     def begins(ids: ProducerIds, log: StateLog) -> None:

@@ -291,7 +291,7 @@ class Witness:
 
     def _observe_leases(self, ids: ProducerIds) -> None:
         """A process has come up: see its leases, and stand in front of whatever grants and ends them."""
-        init, expire, judge = ids.init, ids.expire_leases, ids.judge_by_log
+        init, expire, judge, remaining = ids.init, ids.expire_leases, ids.judge_by_log, ids.lease_remaining_ms
 
         def init_observed(
             name: str | None,
@@ -325,9 +325,16 @@ class Witness:
             judge()
             self._show_leases_over(ids)
 
+        def remaining_observed(producer_id: int) -> int:
+            remaining_ms = remaining(producer_id)
+            for checker in self._checkers:
+                checker.lease_told_of(producer_id, remaining_ms)
+            return remaining_ms
+
         ids.init = init_observed  # type: ignore[method-assign, assignment]
         ids.expire_leases = expire_observed  # type: ignore[method-assign]
         ids.judge_by_log = judge_observed  # type: ignore[method-assign]
+        ids.lease_remaining_ms = remaining_observed  # type: ignore[method-assign]
         for checker in self._checkers:
             checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
         self._bound.restarted(ids.leases.granted_below)

@@ -179,6 +179,20 @@ def test_nobody_judges_by_an_expiry_that_is_not_durable(leasing: Leasing, send: 
     assert isinstance(send(leasing[0], lease, 1).verdict, LeaseExpired)
 
 
+def test_an_end_that_is_not_durable_leaves_nothing_of_a_life(leasing: Leasing) -> None:
+    """Else its holder was told of a whole life more, and a lease would be over here before it is there."""
+    ids = leasing.storage.producer_ids
+    lease = leasing.lease()
+    assert ids.lease_remaining_ms(lease.producer_id) == LEASE_MS
+    leasing.clock_ms += LEASE_MS
+    to_sync = ids.expire_leases(NOW_MS)
+    assert to_sync is not None
+    assert ids.lease_remaining_ms(lease.producer_id) == 0
+    to_sync.partition.sync()
+    ids.judge_by_log()
+    assert ids.lease_remaining_ms(lease.producer_id) == 0
+
+
 def test_a_disk_slower_than_the_clock_of_leases_does_not_put_the_end_off(leasing: Leasing) -> None:
     """Every sync ends after the next leases are over; each still ends those that were over when it began."""
     ids = leasing.storage.producer_ids

@@ -121,8 +121,8 @@ class ProducerIds:
         return self._bound.reserved
 
     def lease_remaining_ms(self, producer_id: int) -> int:
-        """How long a leased id lives, at least; 0 when its lease is over."""
-        is_live = self.live_leases.expired_below <= producer_id < self.live_leases.granted_below
+        """How long a leased id lives, at least; 0 when its lease is over, also while that is not durable yet."""
+        is_live = self.leases.expired_below <= producer_id < self.live_leases.granted_below
         return self.leases.remaining_ms(producer_id, self._monotonic_ms()) if is_live else 0
 
     def judge_by_log(self) -> None:

@@ -64,6 +64,9 @@ class Checker:
     def leases_looked_at(self, expired_below: int, length_ms: int, now_ms: int) -> None:
         """The server has just looked which leases are over, and logged those below."""
 
+    def lease_told_of(self, producer_id: int, remaining_ms: int) -> None:
+        """The server said how much of a lease's life is left."""
+
     def leases_over(self, expired_below: int) -> None:
         """From now on the partitions take all leases below for over."""
 
