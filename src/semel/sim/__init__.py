@@ -8,7 +8,8 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     faults                the mix that a seed draws, every fault by its number, and the count of what bit
     network, disk         the world: connections that break, sectors that are lost, bits that rot
     server, shell         the real broker and storage in one process after another on one machine
-    process, session      a client process and its connection
+    process, session      a client process with its clock, and its connection
+    surroundings          what every client needs of the world
     sending, cluster      the real pipeline and the real low-level client behind that session
     producer, resumer     writers without and with a saved position; prober, admin, consumer: the others
     fiber, sinks          blocking code in simulated time; Spark around the real shells of the exactly-once sink

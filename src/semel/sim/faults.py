@@ -49,6 +49,7 @@ class Fault(StrEnum):
     PAUSE = "process: paused beyond the request timeout"
     CLOCK_STEP = "clock: the server's steps by up to an hour"
     CLOCK_FREEZE = "clock: the server's stands still"
+    CLIENT_CLOCK = "clock: a lease holder's runs at another pace"
     PRODUCER_CRASH = "client: producer crashed and resumed"
     CLIENT_PAUSE = "client: paused beyond the request timeout"
     RESUMER_CRASH = "client: producer with a saved position crashed"

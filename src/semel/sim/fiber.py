@@ -165,7 +165,7 @@ class FiberClock:
         self._process = process
 
     def now_ms(self) -> int:
-        return self._process.now_ms
+        return self._process.time_of_day_ms
 
     def elapsed_ms(self) -> int:
         return self._process.now_ms

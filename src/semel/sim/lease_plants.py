@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from semel.core.client import outliving
-from semel.core.client.events import Effects
+from semel.core.client.batch import ProducerBatch
+from semel.core.client.events import Answer, Effects
+from semel.core.client.judge import Judge
 from semel.core.client.pipe import PartitionPipe
 from semel.core.decision import Decision
 from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
 from semel.core.producer_state.state import ProducerState
+from semel.errors import ErrorCode
 from semel.server.storage import partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
@@ -153,6 +156,24 @@ def lease_end_is_doubt(patch: Patches) -> None:
             pipe.leave()
 
     patch.set(outliving, "ask_the_log", gives_up)
+
+
+@plant(
+    "rows that are refused before their lease ends by its holder's clock are in doubt",
+    "the proposal: whose time",
+    SILENCE,
+)
+def early_end_is_doubt(patch: Patches) -> None:
+    def judges(
+        judge: Judge, pipe: PartitionPipe, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects
+    ) -> None:
+        lives = pipe.ends_ms is not None and not pipe.is_over(now_ms)
+        original(judge, pipe, batch, answer, now_ms, effects)
+        if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID and lives and not pipe.in_flight:
+            judge._aftermath.begin_anew(pipe, "its lease was over too early", effects)
+            pipe.leave()
+
+    original = patch.set(Judge, "judge", judges)
 
 
 @plant("what waits behind a batch that failed is in doubt with it, though its lease lives", "here", SILENCE)

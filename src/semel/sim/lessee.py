@@ -196,7 +196,7 @@ class SimulatedLessee:
         self._batches += 1
         self._around.counts.operations += len(records)
         encoded = encode_batch(
-            [Record(0, self.process.now_ms, None, record.value) for record in records],
+            [Record(0, self.process.time_of_day_ms, None, record.value) for record in records],
             producer_id=grant.producer_id,
             producer_epoch=grant.producer_epoch,
             base_sequence=base_sequence,

@@ -82,7 +82,7 @@ class SimulatedProber:
         for place in range(record_count):
             value = f"probe{self._probes}.{place}/{tp.partition}:0".encode()
             self._around.history.sent(value, tp).promise = Promise.UNKNOWN
-            rows.append(Record(0, self.process.now_ms, None, value))
+            rows.append(Record(0, self.process.time_of_day_ms, None, value))
         self._around.counts.operations += record_count
         batch = encode_batch(
             rows, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence

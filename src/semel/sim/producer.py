@@ -18,8 +18,9 @@ from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
+from semel.sim.faults import Fault
 from semel.sim.history import Promise, SentRecord
-from semel.sim.process import Process
+from semel.sim.process import EVEN_PACE, Process
 from semel.sim.sending import PipelineShell
 from semel.sim.session import RECONNECT_MS, Session
 from semel.sim.surroundings import Surroundings
@@ -64,6 +65,7 @@ class SimulatedProducer:
         random: Random,
         around: Surroundings,
         *,
+        pace: int,
         row_gap_ms_max: int,
         on_granted: Callable[[ProducerGrant], None],
         on_fenced: Callable[[], None],
@@ -72,8 +74,9 @@ class SimulatedProducer:
         self.name: Final = f"{name}.{life}"
         self.rows_left = ROWS_WITHOUT_END
         self.is_over = False  # fenced, or a newer copy runs
-        self.process = Process(around.scheduler)
+        self.process = Process(around.scheduler, pace)
         self._kind = kind
+        self._pace = pace
         self._lineage = name if kind is Kind.NAMED else self.name
         self._life = life
         self._transactional_id = transactional_id
@@ -181,6 +184,8 @@ class SimulatedProducer:
 
     def _leased(self, lease: Lease) -> None:
         self._around.counts.verdict("lease: granted to a producer")
+        if self._pace != EVEN_PACE:
+            self._around.counts.bit(Fault.CLIENT_CLOCK)
         self._around.show_granted(lease, is_fresh=True)
         self._on_granted(lease.grant)
 

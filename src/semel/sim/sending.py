@@ -79,7 +79,7 @@ class PipelineShell:
         self._tick: Planned | None = None
 
     def append(self, record: SentRecord) -> None:
-        row = Record(0, self._process.now_ms - self._record_age_ms, None, record.value)
+        row = Record(0, self._process.time_of_day_ms - self._record_age_ms, None, record.value)
         batch, _, _ = self.pipeline.backlog.append(record.tp, row, self._process.now_ms)
         self.open.setdefault(batch, []).append(record)
 

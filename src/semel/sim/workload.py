@@ -17,7 +17,7 @@ from semel.sim.faults import Fault, FaultMix
 from semel.sim.history import Promise
 from semel.sim.lessee import SimulatedLessee
 from semel.sim.prober import SimulatedProber
-from semel.sim.process import Process
+from semel.sim.process import EVEN_PACE, Process
 from semel.sim.producer import Kind, SimulatedProducer
 from semel.sim.resumer import SimulatedResumer, Source
 from semel.sim.server import SimulatedServer
@@ -30,6 +30,8 @@ from semel.types import ProducerGrant
 PRODUCERS_MAX: Final = 3
 LEASED_CHANCE: Final = 0.4
 LEASED_NUMBER: Final = PRODUCERS_MAX
+OTHER_PACE_CHANCE: Final = 0.5
+OTHER_PACES: Final = (10, 25, 25, 60, 90, 110, 200)
 LESSEE_CHANCE: Final = 0.7
 RIVALS: Final = 2  # further lessees, where there is not room for all
 SOURCE_ROWS: Final = (60, 300)
@@ -197,6 +199,7 @@ class Workload:
             self._tps,
             self._stream(f"p{number}.{life}"),
             self._around,
+            pace=self._pace_of_clock(kind, f"p{number}.{life}"),
             row_gap_ms_max=self._row_gap_ms_max,
             on_granted=self._remember_grant,
             on_fenced=lambda: self._go_on(number, kind, life, producer),
@@ -207,6 +210,15 @@ class Workload:
             self._around.scheduler.after(
                 self._drawn_ms(interval_ms), lambda: self._crash(number, kind, life, producer)
             )
+
+    def _pace_of_clock(self, kind: Kind, name: str) -> int:
+        """Only who holds a lease reckons by its clock what the server reckons by another."""
+        random = self._stream(f"{name} clock")
+        if kind is not Kind.LEASED or random.random() >= OTHER_PACE_CHANCE:
+            return EVEN_PACE
+        if not self._around.counts.occurs(Fault.CLIENT_CLOCK):
+            return EVEN_PACE
+        return random.choice(OTHER_PACES)
 
     def _remember_grant(self, grant: ProducerGrant) -> None:
         self._grants.append(grant)
@@ -298,7 +310,7 @@ class Workload:
         if processes and self._around.counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):
             name, process = self._random.choice(processes)
             pause_ms = self._random.randint(*CLIENT_PAUSE_MS)
-            process.stop_until(self._around.scheduler.now_ms + pause_ms)
+            process.stop_for(pause_ms)
             self._around.trace.note(name, f"paused for {pause_ms} ms")
 
     def _stream(self, name: str) -> Random:

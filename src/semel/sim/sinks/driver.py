@@ -146,9 +146,7 @@ class SimulatedDriver:
     def stall(self, worker: Worker) -> None:
         """What nobody waits for may well stand still for a while, and then go on."""
         if self._random.random() < 0.6:
-            worker.process.stop_until(
-                worker.process.now_ms + self._random.randint(*self._random.choice(STALLS_MS))
-            )
+            worker.process.stop_for(self._random.randint(*self._random.choice(STALLS_MS)))
 
     def stall_all(self) -> None:
         """Its machine swaps, or its network is cut: that is why another driver is started."""
