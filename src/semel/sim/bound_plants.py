@@ -48,6 +48,28 @@ def oldest_lease_makes_room(patch: Patches) -> None:
     original = patch.set(Partition, "_is_one_too_many", is_one_too_many)
 
 
+@plant(
+    "at the bound an id without a lease makes room, though it writes",
+    "here",
+    DEFINITE,
+    REPLAYED,
+    ONCE,
+    FENCED,
+)
+def writer_makes_room(patch: Patches) -> None:
+    def is_one_too_many(partition: Partition, producer_id: int) -> bool:
+        while original(partition, producer_id):
+            writers = (one for one, _ in partition.producers() if not is_leased(one))
+            oldest = next(writers, None)
+            if oldest is None:
+                return True
+            partition._producers.restore(oldest, None)
+            partition._share.update(len(partition._producers))
+        return False
+
+    original = patch.set(Partition, "_is_one_too_many", is_one_too_many)
+
+
 @plant("a lease writes wherever it likes, with room or without", "here", BOUND)
 def lease_needs_no_room(patch: Patches) -> None:
     def has_room(share: BoundShare, known: int, producer_id: int) -> bool:

@@ -6,7 +6,7 @@ What is remembered is counted in the partitions themselves, and what room is kep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from semel.core.identity import Refused
 from semel.errors import ErrorCode
@@ -17,7 +17,7 @@ from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker
 from semel.sim.faults import Counts
 from semel.sim.rooms import RoomLedger
-from semel.sim.verdicts import GRANTED_AGAIN, NO_ROOM, WROTE_AT_THE_BOUND
+from semel.sim.verdicts import GRANTED_AGAIN, NO_ROOM, NO_ROOM_FOR_SINK, WROTE_AT_THE_BOUND
 from semel.types import Lease, TopicPartition
 
 Judged = tuple[BatchHeader, AppendOutcome]
@@ -26,9 +26,12 @@ Judged = tuple[BatchHeader, AppendOutcome]
 class BoundWitness:
     """Stands beside one server for a whole history."""
 
-    def __init__(self, checkers: Sequence[Checker], counts: Counts) -> None:
+    def __init__(
+        self, checkers: Sequence[Checker], counts: Counts, sink_tps: Collection[TopicPartition]
+    ) -> None:
         self._checkers = checkers
         self._counts = counts
+        self._sink_tps = sink_tps  # where sinks write, and nobody else
         self._rooms = RoomLedger()
         self._storage: Storage
         self._was_short = False  # the last who asked for a lease was refused for want of room
@@ -79,6 +82,8 @@ class BoundWitness:
                 self._appended(tp, header.producer_id)
             elif outcome.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
                 refused.append(header.producer_id)
+                if tp in self._sink_tps:
+                    self._counts.verdict(NO_ROOM_FOR_SINK)
             elif outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
                 could_write = False  # whose room is free again may have been in the others' way
         self._show_remembered()

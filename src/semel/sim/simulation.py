@@ -120,7 +120,9 @@ class Simulation:
             lambda: self.scheduler.now_ms,
         )
         self._producers_max = ProducersMax(
-            self._stream("bound"), len(tps), may_be_short=not self.history.sinks
+            self._stream("room for sinks" if self.history.sinks else "bound"),
+            len(tps),
+            beside_sinks=bool(self.history.sinks),
         )
         self.server = SimulatedServer(
             self.disk,

@@ -7,6 +7,7 @@ from typing import Final
 UNOPENED: Final = "start: partition not opened, the disk failed"  # rare: a planted bug asks for it
 NO_ROOM: Final = "lease: refused, no room"
 GRANTED_AGAIN: Final = "lease: granted, where the one before found no room"
+NO_ROOM_FOR_SINK: Final = "sink: rows, record or fence refused, no room"
 WROTE_AT_THE_BOUND: Final = "lease: first batch at the bound, into the room kept for it"
 
 EXPECTED: Final = (
@@ -41,6 +42,7 @@ EXPECTED: Final = (
     "resume: refused, rows trimmed",
     "sink: micro-batch committed",
     "sink: range skipped, decided already",
+    NO_ROOM_FOR_SINK,
     "sink: stored rows left to a later micro-batch",
     "sink: stopped, SinkFenced",
     "sink: stopped, ReplayDiffers",

@@ -103,7 +103,7 @@ class Witness:
         self._trace = trace
         self._true_ms = true_ms
         self._leases = LeasesKnown()
-        self._bound = BoundWitness(checkers, counts)
+        self._bound = BoundWitness(checkers, counts, sink_tps)
         self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
         self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in sink_tps}
 
