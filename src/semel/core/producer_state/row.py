@@ -37,12 +37,14 @@ WINDOW_AT: Final = HEAD.size - SPAN.size
 ROW_BYTES: Final = WINDOW_AT + WINDOW_BATCHES_MAX * SPAN.size
 
 _ID: Final = struct.Struct(">q")
-_CHANGING: Final = struct.Struct(">qihBxqii")  # the rest of HEAD, behind the id
+_OLDER_BYTES: Final = (WINDOW_BATCHES_MAX - 1) * SPAN.size
+_CHANGING: Final = struct.Struct(f">qihBxqii{_OLDER_BYTES}s")  # all of a row behind the id
 _CHANGING_AT: Final = _ID.size
 _EPOCHS: Final = struct.Struct(">ihB")
 _EPOCHS_AT: Final = 16
 _BEFORE_WINDOW: Final = struct.Struct(">qqihBx")
-_NO_SPANS: Final = bytes(ROW_BYTES - HEAD.size)
+_OLDEST_AT: Final = WINDOW_AT + _OLDER_BYTES
+_NO_SPANS: Final = bytes(_OLDER_BYTES)
 
 
 def new_row(producer_id: int) -> bytes:
@@ -61,13 +63,12 @@ def put_batch(
 ) -> None:
     """A batch was appended: it is the newest of its epoch's."""
     coordinator_epoch, epoch_before, batches = _EPOCHS.unpack_from(slab, at + _EPOCHS_AT)
-    window_at, older_at, end = at + WINDOW_AT, at + HEAD.size, at + ROW_BYTES
+    older: Row = _NO_SPANS
     if epoch_before == producer_epoch:
-        slab[older_at:end] = slab[window_at : end - SPAN.size]
+        older = slab[at + WINDOW_AT : at + _OLDEST_AT]
         if batches < WINDOW_BATCHES_MAX:
             batches += 1
     else:
-        slab[older_at:end] = _NO_SPANS
         batches = 1
     _CHANGING.pack_into(
         slab,
@@ -79,6 +80,7 @@ def put_batch(
         base_offset,
         base_sequence,
         last_offset_delta,
+        older,
     )
 
 

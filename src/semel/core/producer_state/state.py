@@ -28,9 +28,8 @@ from semel.core.producer_state.row import (
 )
 from semel.core.producer_state.rows import put_in_order, room_for
 from semel.core.producer_state.slab import SlabMap, count_rows, rows_in
-from semel.core.producer_state.verdict import APPEND, Verdict, is_next, judge
+from semel.core.producer_state.verdict import APPEND, Verdict, judge
 from semel.record.batch import BatchHeader
-from semel.sequence import advance
 from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID
 
 _SWEPT_AT_ONCE: Final = 1024  # slots, between which other work goes on
@@ -106,8 +105,9 @@ class ProducerState:
             return judge(None, header)
         slab, at, _ = place
         producer_epoch, batches, _, base_sequence, last_offset_delta = MARK.unpack_from(slab, at + MARK_AT)
-        if batches and is_next(header, producer_epoch, advance(base_sequence, last_offset_delta + 1)):
-            return APPEND  # without a look at the window
+        is_next = header.base_sequence == base_sequence + last_offset_delta + 1
+        if is_next and batches and header.producer_epoch == producer_epoch:
+            return APPEND  # as nearly every batch; the window, and where sequences wrap, are looked at below
         return judge(decode_row(slab, at), header)
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:

@@ -85,11 +85,6 @@ Verdict: TypeAlias = Append | Duplicate | Refusal
 APPEND = Append()
 
 
-def is_next(header: BatchHeader, producer_epoch: int, next_sequence: int) -> bool:
-    """Whether a batch starts just after the mark: the row of the table that nearly every batch is in."""
-    return header.base_sequence == next_sequence and header.producer_epoch == producer_epoch
-
-
 def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
     """What to do with a client's batch, by what is known of its producer on this partition."""
     if header.producer_id == NO_PRODUCER_ID:
@@ -103,7 +98,7 @@ def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
         return APPEND if base_sequence == 0 else OutOfOrderSequence(0, base_sequence)
 
     mark = entry.last_sequence
-    if is_next(header, entry.producer_epoch, advance(mark, 1)):
+    if base_sequence == advance(mark, 1):
         return APPEND
     ahead = distance(base_sequence, mark)
     if ahead > 1:
