@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+_SIGMAS_95: Final = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,16 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         return cls(statistics.median(values), min(values), max(values))
+
+
+def interval_of_median(values: Sequence[float]) -> Spread:
+    """The median, and between which of the values the true one lies with a certainty of 95 %.
+
+    Whatever the values' distribution: each is above the true median or below, like the two sides of a coin.
+    """
+    ordered, count = sorted(values), len(values)
+    aside = max(0, int((count - _SIGMAS_95 * math.sqrt(count)) / 2))
+    return Spread(statistics.median(ordered), ordered[aside], ordered[-1 - aside])
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float], *, less_is_better: bool = False) -> Spread:

@@ -15,7 +15,7 @@ def pinned(cpu: int) -> list[str]:
     return ["taskset", "-c", str(cpu)]
 
 
-def pin_process(process_id: int, cpu: int) -> None:
-    """Move all threads of a running process."""
+def pin_process(process_id: int, *cpus: int) -> None:
+    """Move all threads of a running process to these."""
     for task in Path(f"/proc/{process_id}/task").iterdir():
-        os.sched_setaffinity(int(task.name), {cpu})
+        os.sched_setaffinity(int(task.name), cpus)

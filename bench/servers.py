@@ -5,7 +5,6 @@ Apache Kafka runs with the heap and the JVM options of its own start script.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -36,7 +35,7 @@ KAFKA_JVM_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
 _CLIENT_TIMEOUT_S = 60.0
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_CPUCLOCK_SCHED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,10 @@ class Server:
 
     @property
     def cpu_s(self) -> float:
-        """Processor time used so far, of all threads."""
-        fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        """Processor time used so far, of all threads, to the microsecond and better."""
+        return time.clock_gettime(
+            ~self.process_id << 3 | _CPUCLOCK_SCHED
+        )  # as clock_getcpuclockid(3) makes it
 
     def create(self, topic: str, partitions: int) -> None:
         """A topic whose leaders are ready.

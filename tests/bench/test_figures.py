@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.figures import Spread, ratios
+from bench.figures import Spread, interval_of_median, ratios
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +26,11 @@ def test_less_is_better_turns_the_ratio_round() -> None:
 def test_rounds_without_a_neighbour_are_refused() -> None:
     with pytest.raises(ValueError, match="no pairs"):
         ratios([1.0, 2.0], [1.0])
+
+
+def test_the_more_values_the_surer_is_their_median() -> None:
+    assert interval_of_median([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0)
+    assert interval_of_median([float(n) for n in range(101)]) == Spread(50.0, 40.0, 60.0)
 
 
 @given(FIGURES)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 from bench.load import ONE_RECORD, Load, Measured, together
+from bench.load.__main__ import drive
+from bench.load.connections import ProduceConnection
 from bench.load.generate import generate, sink
 
 REQUESTS = 200
@@ -43,3 +45,14 @@ def test_a_run_of_some_seconds_ends_with_every_request_answered() -> None:
         measured = generate(bootstrap, load)
     assert 0.2 <= measured.seconds < 10
     assert measured.records == measured.requests > 0
+
+
+def test_a_connection_goes_on_burst_by_burst() -> None:
+    load = Load("produce", "t", 1, 1, 5, ONE_RECORD, requests=1)
+    with sink(load) as bootstrap:
+        connection = ProduceConnection(bootstrap, load, 0)
+        for answered in (20, 40):
+            connection.allow(20)
+            drive([connection], 0)
+            assert connection.answered == answered
+        connection.sock.close()
