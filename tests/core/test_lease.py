@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from semel.errors import ErrorCode
 from semel.types import LEASED_IDS_FROM, PRODUCER_EPOCH_MAX, Lease, ProducerGrant, TopicPartition
 
 LENGTH_MS = 10_000
+ROOM_MAX = 100
 TPS = (TopicPartition("a", 0), TopicPartition("b", 7))
 
 
@@ -37,15 +39,23 @@ class Server:
         return decision.response
 
     def ask(
-        self, now_ms: int = 0, before: tuple[int, int] = (-1, -1), *, epoch: int = 5, free_room: int = 100
+        self,
+        now_ms: int = 0,
+        before: tuple[int, int] = (-1, -1),
+        *,
+        epoch: int = 5,
+        free_room: int = 100,
+        partitions: tuple[TopicPartition, ...] = TPS,
+        written: frozenset[TopicPartition] = frozenset(),
     ) -> Response:
         self.next_id += 1
-        request = LeaseRequest(TPS, LEASED_IDS_FROM + self.next_id, epoch, free_room, LENGTH_MS, *before)
+        fresh_id = LEASED_IDS_FROM + self.next_id
+        request = LeaseRequest(partitions, fresh_id, epoch, free_room, ROOM_MAX, LENGTH_MS, *before, written)
         response = self.run(self.core.decide(request, now_ms), now_ms)
         assert isinstance(response, Lease | Refused)
         return response
 
-    def lease(self, now_ms: int = 0, before: tuple[int, int] = (-1, -1), **more: int) -> Lease:
+    def lease(self, now_ms: int = 0, before: tuple[int, int] = (-1, -1), **more: Any) -> Lease:
         response = self.ask(now_ms, before, **more)
         assert isinstance(response, Lease), response
         return response
@@ -123,8 +133,47 @@ def test_without_room_no_lease_begins_and_the_live_ones_go_on() -> None:
     assert server.lease(0, (lease.producer_id, 5), free_room=0).producer_epoch == 6
 
 
+FURTHER = TopicPartition("c", 0)
+
+
+def test_a_lease_that_names_more_when_it_is_resumed_is_given_what_it_lacks() -> None:
+    server = Server()
+    lease = server.lease(0, free_room=2)
+    named = (*TPS, FURTHER)
+    assert code(server.ask(0, (lease.producer_id, 5), partitions=named, free_room=0)) is (
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    )
+    resumed = server.lease(0, (lease.producer_id, 5), partitions=named, free_room=1)
+    assert list(resumed.first_sequences) == list(named)
+    for later in (server, server.restart(0), server.compacted(0)):
+        assert later.core.room_of(lease.producer_id) == 3
+
+
+def test_room_that_is_used_where_a_lease_has_written_is_not_room_for_what_it_names_now() -> None:
+    server = Server()
+    lease = server.lease(0, partitions=(FURTHER,))
+    written = frozenset({FURTHER, TopicPartition("d", 0)})  # one more than it had room for
+    before = (lease.producer_id, 5)
+    refused = server.ask(0, before, partitions=TPS, written=written, free_room=1)
+    assert code(refused) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    server.lease(0, before, partitions=TPS, written=written, free_room=2)
+    assert server.core.room_of(lease.producer_id) == 4
+
+
+def test_what_no_room_could_ever_be_kept_for_is_refused_for_good() -> None:
+    server = Server()
+    too_many = tuple(TopicPartition("t", number) for number in range(ROOM_MAX + 1))
+    fresh = server.ask(0, partitions=too_many)
+    lease = server.lease(0)
+    resumed = server.ask(0, (lease.producer_id, 5), partitions=too_many)
+    for refused in (fresh, resumed):
+        assert code(refused) is ErrorCode.INVALID_REQUEST
+        assert not ErrorCode.INVALID_REQUEST.retriable
+    assert server.lease(0, (lease.producer_id, 5), partitions=too_many[1:]).producer_epoch == 6
+
+
 def test_even_a_lease_for_nothing_takes_room() -> None:
-    assert LeaseRequest((), LEASED_IDS_FROM, 0, 0, LENGTH_MS).room == 1
+    assert LeaseRequest((), LEASED_IDS_FROM, 0, 0, ROOM_MAX, LENGTH_MS).room == 1
 
 
 def test_used_up_epochs_end_in_a_fresh_lease() -> None:
@@ -141,7 +190,7 @@ def test_without_a_fresh_id_no_lease_begins() -> None:
     server = Server()
     lease = server.lease(epoch=PRODUCER_EPOCH_MAX - 1)
     for before in ((-1, -1), (lease.producer_id, lease.producer_epoch)):
-        refused = server.core.decide(LeaseRequest(TPS, -1, 5, 100, LENGTH_MS, *before), 0)
+        refused = server.core.decide(LeaseRequest(TPS, -1, 5, 100, ROOM_MAX, LENGTH_MS, *before), 0)
         assert isinstance(refused.response, Refused)
         assert refused.response.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert not refused.records
@@ -151,7 +200,7 @@ def test_another_length_needs_that_no_lease_lives() -> None:
     server = Server()
     server.lease(0)
     server.expire(10_000)
-    request = LeaseRequest(TPS, LEASED_IDS_FROM + 50, 0, 100, 2 * LENGTH_MS)
+    request = LeaseRequest(TPS, LEASED_IDS_FROM + 50, 0, 100, ROOM_MAX, 2 * LENGTH_MS)
     granted = server.run(server.core.decide(request, 10_000), 10_000)
     assert isinstance(granted, Lease)
     assert granted.length_ms == server.core.length_ms == 2 * LENGTH_MS

@@ -23,7 +23,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from semel.core.decision import Decision, StateRecord
@@ -62,21 +62,28 @@ class LeaseRequest:
 
     ``fresh_producer_id`` (if one is at hand) and ``starting_epoch`` (random) are wasted when not needed;
     ``free_room`` is how many more (producer, partition) pairs the server can remember, of which a lease takes
-    what it asks for.
+    what it asks for, and ``room_max`` how many at all. ``written`` is where the lease that is to be resumed has
+    written: that it has room there need not be looked at.
     """
 
     partitions: tuple[TopicPartition, ...]
     fresh_producer_id: int
     starting_epoch: int
     free_room: int
+    room_max: int
     length_ms: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
+    written: frozenset[TopicPartition] = frozenset()
 
     @property
     def room(self) -> int:
         """Not even a lease that names no partition is for nothing: else there would be no bound of leases."""
-        return max(1, len(self.partitions))
+        return max(1, len(self.written.union(self.partitions)))
+
+    def further_room(self, room: int) -> int:
+        """How much a lease of ``room`` lacks, to have it wherever this names a partition."""
+        return max(0, self.room - max(room, len(self.written)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,11 @@ class Leases:
         if at == len(self._marks):
             return self.length_ms
         return max(0, self._marks[at].seen_ms + self.length_ms - now_ms)
+
+    def room_of(self, producer_id: int) -> int:
+        """In how many partitions a live lease finds room; 0 of one that does not live."""
+        at = bisect_left(self._ids, producer_id)
+        return self._rooms[at] if at < len(self._ids) and self._ids[at] == producer_id else 0
 
     # Seeing
 
@@ -220,9 +232,9 @@ class Leases:
 
     def _grant(self, request: LeaseRequest) -> Decision[Response]:
         assert not len(self) or self.length_ms == request.length_ms, "one length for all that live"
-        if request.room > request.free_room:
-            reason = f"the server has room for {request.free_room} more producers of partitions, not {request.room}"
-            return _refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
+        refusal = _refusal_for_room(request, 0)
+        if refusal is not None:
+            return Decision((), refusal)
         producer_id, producer_epoch = request.fresh_producer_id, request.starting_epoch
         if producer_id == NO_PRODUCER_ID:
             return Decision((), NO_FRESH_ID)
@@ -256,11 +268,16 @@ class Leases:
         if not remaining_ms:
             return _refuse(ErrorCode.UNKNOWN_PRODUCER_ID, f"the lease of producer id {producer_id} is over")
         if current >= PRODUCER_EPOCH_MAX - 1:  # no epoch is left: the id is sealed, and a fresh lease begins
-            granted = self._grant(request)
+            granted = self._grant(replace(request, written=frozenset()))
             if isinstance(granted.response, Refused):
                 return granted
             sealed = _leases_record([producer_id], [PRODUCER_EPOCH_MAX], [room])
             return Decision((sealed, *granted.records), granted.response)
+        if request.further_room(room):
+            refusal = _refusal_for_room(request, room)
+            if refusal is not None:
+                return Decision((), refusal)
+            room = request.room
         assert self.length_ms is not None
         lease = Lease(
             producer_id, current + 1, self.length_ms, remaining_ms, dict.fromkeys(request.partitions, 0)
@@ -270,6 +287,20 @@ class Leases:
     def _is_over(self, mark: _Mark, now_ms: int) -> bool:
         assert self.length_ms is not None
         return now_ms - mark.seen_ms >= self.length_ms
+
+
+def _refusal_for_room(request: LeaseRequest, room: int) -> Refused | None:
+    """Why a lease that has ``room`` cannot be given what it lacks: for now, or for good."""
+    if request.room > request.room_max:
+        reason = (
+            f"the server can remember {request.room_max} producers of partitions at most, not {request.room}"
+        )
+        return Refused(ErrorCode.INVALID_REQUEST, reason)
+    further = request.further_room(room)
+    if further > request.free_room:
+        reason = f"the server has room for {request.free_room} more producers of partitions, not {further}"
+        return Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
+    return None
 
 
 def _refuse(error_code: ErrorCode, reason: str) -> Decision[Response]:

@@ -57,21 +57,24 @@ class BoundWitness:
     # -- what it says -----------------------------------------------------------------------------------
 
     def asked(
-        self, partitions: Sequence[TopicPartition] | None, response: Response, issued_below: int
+        self, producer_id: int, named: Sequence[TopicPartition], response: Response, issued_below: int
     ) -> None:
-        """Somebody asked for a producer id; until then the leases below had been issued."""
-        room = max(1, len(partitions or ()))
+        """Somebody asked for a producer id, or for one once more; until then the leases below had been issued."""
+        lacks = self._rooms.lacks(producer_id, named)
         if isinstance(response, Lease) and response.producer_id >= issued_below:
             if self._was_short:
                 self._counts.verdict(GRANTED_AGAIN)
             self._was_short = False
-            self._rooms.issued(response.producer_id, room)
+            self._rooms.issued(response.producer_id, max(1, len(named)))
+            self._show_remembered()
+        elif isinstance(response, Lease):
+            self._rooms.resumed(producer_id, named)
             self._show_remembered()
         elif isinstance(response, Refused) and response.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             self._counts.verdict(NO_ROOM)
             self._was_short = True
             for checker in self._checkers:
-                checker.lease_refused_for_room(room, self._free)
+                checker.lease_refused_for_room(max(1, lacks), self._free)
 
     def judged(self, tp: TopicPartition, batches: Iterable[Judged]) -> None:
         """Batches were appended or refused, with one write as far as possible."""

@@ -5,6 +5,8 @@ It shares no code with ``server.storage.producer_bound``, and keeps for each lea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from semel.types import TopicPartition
 
 
@@ -27,6 +29,15 @@ class RoomLedger:
 
     def issued(self, producer_id: int, room: int) -> None:
         self._asked[producer_id] = room
+
+    def lacks(self, producer_id: int, named: Sequence[TopicPartition]) -> int:
+        """How much more room this lease must be given, to have it in all that it names when it is resumed."""
+        unwritten = set(named) - self._written.get(producer_id, set())
+        return max(0, len(unwritten) - self.left(producer_id))
+
+    def resumed(self, producer_id: int, named: Sequence[TopicPartition]) -> None:
+        if self.lacks(producer_id, named):
+            self._asked[producer_id] = len(self._written.get(producer_id, set()).union(named))
 
     def wrote(self, producer_id: int, tp: TopicPartition) -> bool:
         """Whether that was a live lease's first batch there."""

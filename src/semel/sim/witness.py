@@ -307,7 +307,7 @@ class Witness:
                 if isinstance(granted, Lease) and granted.producer_id >= issued_below:
                     for checker in self._checkers:
                         checker.lease_issued(granted.producer_id, self._true_ms())
-                self._bound.asked(partitions, granted, issued_below)
+                self._bound.asked(producer_id, partitions or (), granted, issued_below)
             return submitted
 
         def expire_observed(now_ms: int) -> StateLog | None:

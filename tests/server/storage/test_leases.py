@@ -271,6 +271,32 @@ def test_a_lease_finds_the_room_that_it_asked_for(tmp_path: Path, send: Send) ->
     assert isinstance(leasing.ask(TPS), Lease)
 
 
+def test_a_lease_that_names_more_when_it_is_resumed_finds_room_there_too(tmp_path: Path, send: Send) -> None:
+    leasing = Leasing(tmp_path / "data", producers_max=3)
+    bound = leasing.storage.producer_ids._bound
+    lease = leasing.lease(TPS[:1])
+    assert send(leasing[0], lease, 0).verdict is APPEND
+    other = leasing.lease(TPS)
+    in_the_way = leasing.ask(TPS, (lease.producer_id, lease.producer_epoch))
+    assert isinstance(in_the_way, Refused)
+    assert in_the_way.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert send(leasing[0], lease, 1).verdict is APPEND, "refused, it goes on as it was"
+    leasing.restart(producers_max=4)
+    bound = leasing.storage.producer_ids._bound
+    resumed = leasing.lease(TPS, (lease.producer_id, lease.producer_epoch))
+    assert (bound.known, bound.reserved, bound.free) == (1, 3, 0)
+    leasing.restart()
+    bound = leasing.storage.producer_ids._bound
+    assert (bound.known, bound.reserved, bound.free) == (1, 3, 0)
+    assert send(leasing[0], ProducerGrant(1, 0), 0).error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert send(leasing[1], resumed, 0).verdict is APPEND
+    assert send(leasing[1], other, 0).verdict is APPEND
+    leasing.clock_ms += LEASE_MS
+    leasing.expire()
+    leasing.storage.maintain(NOW_MS)
+    assert (bound.known, bound.reserved) == (0, 0)
+
+
 def test_room_that_was_not_used_is_free_once_the_lease_is_over(tmp_path: Path) -> None:
     leasing = Leasing(tmp_path / "data", producers_max=2)
     leasing.lease(TPS)

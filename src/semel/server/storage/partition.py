@@ -232,6 +232,10 @@ class Partition:
     def producer_count(self) -> int:
         return len(self._producers)
 
+    def knows(self, producer_id: int) -> bool:
+        """Whether a producer has written here, and is remembered."""
+        return producer_id in self._producers
+
     def freeze_producers(self) -> FrozenProducers:
         """What is known now, for who takes longer to look at it."""
         return self._producers.freeze()

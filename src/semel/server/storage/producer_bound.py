@@ -4,7 +4,8 @@ Invariant: a known producer is never forgotten to make room for a new one; that 
 into a second copy. New ones are refused until old ones have expired, with an error that says to come again.
 
 A lease has room kept for as many pairs as it asked for partitions: where it then writes is its own affair, and
-beyond that it takes what room there is, like everybody else. A lease that is resumed has the room it had.
+beyond that it takes what room there is, like everybody else. A lease that is resumed has the room it had, and what
+it lacks of it where it now names partitions; or it is not resumed for now.
 
 A start may find more in the logs than the bound, for what was forgotten is forgotten in memory only: then none is
 added before there is room. The simulator holds this to ``bound_holds``, ``lease_room_is_kept`` and
@@ -13,9 +14,10 @@ added before there is room. The simulator holds this to ``bound_holds``, ``lease
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from semel.types import is_leased
 
@@ -27,20 +29,23 @@ class ProducerBound:
     known_max: int
     known: int = 0
     reserved: int = 0  # for leases, and not used yet
-    _kept: dict[int, int] = field(default_factory=dict)  # for which lease, how much: never 0; ids rise
+    _kept: dict[int, int] = field(default_factory=dict)  # for which lease, how much: never 0
+    _leases: array[int] = field(default_factory=lambda: array("q"))  # all that live, with rising ids
 
     @property
     def free(self) -> int:
         return max(0, self.known_max - self.known - self.reserved)
 
     def reserve(self, producer_id: int, room: int) -> None:
-        """Keep room for a new lease."""
-        self._kept[producer_id] = room
+        """Keep room for a new lease, or more of it for one that lives."""
+        if not self._leases or producer_id > self._leases[-1]:
+            self._leases.append(producer_id)
+        self._kept[producer_id] = self.kept_for(producer_id) + room
         self.reserved += room
 
-    def keeps_for(self, producer_id: int) -> bool:
-        """Whether some of a lease's room is left."""
-        return producer_id in self._kept
+    def kept_for(self, producer_id: int) -> int:
+        """How much of a lease's room is left."""
+        return self._kept.get(producer_id, 0)
 
     def use(self, producer_id: int) -> None:
         """A lease has written to one more partition."""
@@ -55,8 +60,10 @@ class ProducerBound:
 
     def release_below(self, expired_below: int) -> None:
         """The leases below are over."""
-        for producer_id in list(takewhile(lambda one: one < expired_below, self._kept)):
-            self.reserved -= self._kept.pop(producer_id)
+        over = bisect_left(self._leases, expired_below)
+        for producer_id in self._leases[:over]:
+            self.reserved -= self._kept.pop(producer_id, 0)
+        del self._leases[:over]
 
 
 class BoundShare:
@@ -71,7 +78,7 @@ class BoundShare:
     def has_room(self, known: int, producer_id: int) -> bool:
         """Whether this partition, which knows ``known`` producers by now, may come to know this one too."""
         bound = self._bound
-        if is_leased(producer_id) and bound.keeps_for(producer_id):
+        if is_leased(producer_id) and bound.kept_for(producer_id):
             return True
         return bound.known - self._known + known + bound.reserved < bound.known_max
 

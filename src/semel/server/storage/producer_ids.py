@@ -6,14 +6,15 @@ Invariants:
   whoever starts next.
 - A block of ids is in the log before its first id is used, wherever it comes from. Where the next one must be asked
   for, that is done when half of this one is used; with none at hand, grants are told to come again.
-- A lease finds the room that it asked for: it is kept free among all that the server can remember of producers.
+- A lease finds the room that it asked for, first or when it is resumed: it is kept free among all that the server can
+  remember of producers.
 
 Wall-clock time enters as ``now_ms``. Lives are counted by ``monotonic_ms``, for the wall clock may step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from semel.core import identity
@@ -46,8 +47,12 @@ class ProducerIds:
         monotonic_ms: Callable[[], int],
         random_bits: Callable[[], int],
         id_blocks: IdBlocks,
+        written_by: Callable[[int], Iterable[TopicPartition]],
     ) -> None:
-        """Read the log into ``identities`` and ``leases``, then :meth:`begin`."""
+        """Read the log into ``identities`` and ``leases``, then :meth:`begin`.
+
+        ``written_by`` tells in which partitions a producer id is known.
+        """
         self.identities: Final = Identities()
         self.leases: Final = Leases()
         self.live_leases: Final = LiveLeases()  # what the partitions judge by
@@ -57,6 +62,7 @@ class ProducerIds:
         self._monotonic_ms = monotonic_ms
         self._random_bits = random_bits
         self._id_blocks = id_blocks
+        self._written_by = written_by
         self._log: StateLog
         self._free_ids = IdBlock(0, 0)
         self._durable_from = 0  # of the log: then the newest expiry is durable
@@ -140,14 +146,18 @@ class ProducerIds:
         now_ms: int,
     ) -> Submitted[Response]:
         monotonic_ms = self._monotonic_ms()
+        had_room = self.leases.room_of(producer_id)
+        is_short = had_room > 0 and len(partitions) > self._bound.kept_for(producer_id)
         request = LeaseRequest(
             partitions,
             fresh_id if fresh_id == NO_PRODUCER_ID else LEASED_IDS_FROM + fresh_id,
             self._random_bits() % STARTING_EPOCHS,
             self._bound.free,
+            self._bound.known_max,
             self._lease_ms,
             producer_id,
             producer_epoch,
+            frozenset(self._written_by(producer_id) if is_short else ()),
         )
         decision: Decision[Lease | Refused] = self.leases.decide(request, monotonic_ms)
         submitted = self._log.submit(decision, now_ms)
@@ -157,7 +167,9 @@ class ProducerIds:
         elif submitted.error_message is None and granted.producer_id == request.fresh_producer_id:
             self.leases.see(monotonic_ms)
             self.live_leases.granted_below = self.leases.granted_below
-            self._bound.reserve(granted.producer_id, request.room)
+            self._bound.reserve(granted.producer_id, self.leases.room_of(granted.producer_id))
+        elif submitted.error_message is None and is_short and (lacks := request.further_room(had_room)):
+            self._bound.reserve(granted.producer_id, lacks)
         return _widened(submitted)
 
     def _fresh_id(self, now_ms: int) -> int | str:

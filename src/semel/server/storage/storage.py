@@ -99,7 +99,12 @@ class Storage:
         for internal, topic_id in _INTERNAL_IDS.items():
             self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
         self.producer_ids = ProducerIds(
-            self._producer_bound, settings.producer_lease_ms, monotonic_ms, lambda: new_uuid().int, id_blocks
+            self._producer_bound,
+            settings.producer_lease_ms,
+            monotonic_ms,
+            lambda: new_uuid().int,
+            id_blocks,
+            partial(_written_by, self._partitions),
         )
         self.groups = Groups(settings.offset_metadata_bytes_max)
         states: list[LogBacked] = [self.topics, self.producer_ids.identities, self.producer_ids.leases]
@@ -453,6 +458,10 @@ class Storage:
             return all(map(is_partition_file, self._file_system.listdir(self.data_dir / entry)))
         except OSError:
             return False
+
+
+def _written_by(partitions: Mapping[TopicPartition, Partition], producer_id: int) -> Iterator[TopicPartition]:
+    return (name for name, partition in partitions.items() if partition.knows(producer_id))
 
 
 def _make_folder(file_system: FileSystem, data_dir: Path) -> None:
