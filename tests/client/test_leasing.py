@@ -12,7 +12,7 @@ import pytest
 import semel
 import semel.aio
 from semel.client.blocking import Cluster
-from semel.errors import ConfigError, NotStored
+from semel.errors import BrokerError, ConfigError, ErrorCode, NotStored
 from semel.record.batch import decode_records, scan_batches
 from semel.types import LATEST_TIMESTAMP, TopicPartition, is_leased
 
@@ -62,6 +62,23 @@ def ids_of(rows: dict[int, list[tuple[int, bytes]]], number: int) -> list[int]:
     """The ids under which the partition was written, each as often as it came anew."""
     ids = [producer_id for producer_id, _ in rows[number]]
     return [after for before, after in zip([None, *ids], ids, strict=False) if before != after]
+
+
+def test_a_lease_for_more_than_the_server_can_ever_remember_is_refused_for_good(
+    semel_server_factory: Callable[..., semel.LocalLog],
+) -> None:
+    log = semel_server_factory(**{"max.producers": 1})
+    with Cluster(log.bootstrap) as cluster:
+        cluster.create_topics({"t": PARTITIONS})
+        with pytest.raises(BrokerError, match=r"max\.producers"):
+            cluster.lease_producer_id([TopicPartition("t", number) for number in range(PARTITIONS)])
+    with semel.Producer(log.bootstrap, lease=True) as producer:
+        told = [producer.send("t", b"row", partition=number) for number in range(PARTITIONS)]
+        for delivery in told:
+            with pytest.raises(NotStored, match=r"max\.producers") as refused:
+                delivery.result(timeout=30)
+            assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert not stored(log.bootstrap)
 
 
 def test_a_producer_moves_from_lease_to_lease_while_it_sends(start: Callable[[int], Any]) -> None:

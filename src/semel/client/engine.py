@@ -38,7 +38,7 @@ from semel.core.client.events import (
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Parts, Refused, Stored
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
-from semel.errors import SemelError
+from semel.errors import BrokerError, ErrorCode, SemelError
 from semel.types import Lease, ProducerGrant, TopicPartition
 
 _ASK_AGAIN_S: Final = 0.1
@@ -272,7 +272,10 @@ class ProducerEngine:
         try:
             answer = await self.cluster.lease_producer_id(tps, is_retried=False)
         except SemelError as error:
-            self.handle(LeaseRefused(str(error)))
+            if isinstance(error, BrokerError) and error.code is ErrorCode.INVALID_REQUEST:
+                self.handle(NoLeases(str(error), error.code))
+            else:
+                self.handle(LeaseRefused(str(error)))
             return
         self.handle(Leased(answer, asked_ms) if isinstance(answer, Lease) else NoLeases(_NO_LEASES))
 

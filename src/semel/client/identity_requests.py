@@ -108,7 +108,10 @@ class IdentityRequests(Routing):
             answer = init_producer_id_wire.decode_response(version, body)
             if answer.error_code:
                 self._coordinators.pop((TRANSACTION, transactional_id or ""), None)
-            check_read(answer.error_code, "ask for a producer id", transactional_id or "")
+            detail = transactional_id or ""
+            if request.lease is not None and answer.error_code == ErrorCode.INVALID_REQUEST:
+                detail = _too_large(request.lease)
+            check_read(answer.error_code, "ask for a producer id", detail)
             return answer
 
         return await (self.retried(ask) if is_retried else ask())
@@ -205,3 +208,12 @@ class IdentityRequests(Routing):
         except ConnectionLost:
             self._coordinators.pop((TRANSACTION, transactional_id), None)
             raise
+
+
+def _too_large(lease: LeaseAsked) -> str:
+    """What semel's server refuses a lease for, for good."""
+    return (
+        f"a lease for {len(lease.partitions)} partitions needs room for so many producers of partitions, and the "
+        "server remembers fewer at all (its setting max.producers); nothing was stored under it. "
+        "Raise max.producers, or let several producers write to fewer partitions each"
+    )

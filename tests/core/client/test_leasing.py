@@ -657,6 +657,30 @@ def test_where_there_are_no_leases_nothing_is_sent_and_every_row_is_told_why() -
     ] * 3
 
 
+def test_what_no_lease_can_be_for_is_told_once_no_older_one_serves() -> None:
+    world = World()
+    world.append("a")
+    world.lease()
+    refused = NoLeases("too many partitions", ErrorCode.INVALID_REQUEST)
+    world.at(world.now_ms + HALF_MS)
+    world.lease_questions.clear()
+    world.feed(refused)
+    world.answer()
+    (in_doubt,) = world.append("b")
+    assert len(world.requests) == 1, "the older lease serves"
+    world.lose(arrives=True)
+    world.at(world.now_ms + LENGTH_MS)
+    (behind,) = world.append("c")
+    assert world.lease_questions
+    world.lease_questions.clear()
+    world.feed(refused)
+    world.describe()
+    world.read_back()
+    assert isinstance(world.fates[in_doubt], Stored)
+    assert world.fates[behind] == Refused(ErrorCode.INVALID_REQUEST, "too many partitions")
+    assert not world.lease_questions
+
+
 REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_RECORD)
 
 

@@ -43,9 +43,10 @@ class LeaseRefused:
 
 @dataclass(frozen=True, slots=True)
 class NoLeases:
-    """Whoever was asked for a lease knows of none, and gave an id that nobody says the end of."""
+    """There will never be a lease: whoever was asked knows of none, or refuses this one for good."""
 
     why: str
+    code: ErrorCode = ErrorCode.UNSUPPORTED_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from semel.core.client.events import Effects
 from semel.core.client.leasing import Leasing
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.settings import PipelineSettings
+from semel.errors import ErrorCode
 from semel.types import PRODUCER_EPOCH_MAX, Lease, ProducerGrant, TopicPartition
 
 
@@ -25,7 +26,7 @@ class Grants:
 
     def __init__(self, settings: PipelineSettings) -> None:
         self.newest: ProducerGrant | None = None
-        self.unleasable: str | None = None  # why there will never be a lease
+        self.unleasable: tuple[ErrorCode, str] | None = None  # why there will never be a lease
         self._is_asking = False
         self._raises_epoch = settings.raises_epoch and not settings.lease
         self._leasing = (
@@ -41,6 +42,13 @@ class Grants:
 
     def refuse_lease(self, now_ms: int) -> None:
         if self._leasing is not None:
+            self._leasing.refuse(now_ms)
+
+    def refuse_leases(self, code: ErrorCode, why: str, now_ms: int) -> None:
+        """There will never be another one; the one that there is serves as long as it lives."""
+        if self._leasing is None or self._leasing.tenure is None:
+            self.unleasable = code, why
+        else:
             self._leasing.refuse(now_ms)
 
     def next_lease_ms(self) -> int | None:

@@ -90,8 +90,8 @@ class Pipeline:
             case LeaseRefused(why):
                 self._trouble = why
                 self.grants.refuse_lease(now_ms)
-            case NoLeases(why):
-                self.grants.unleasable = why
+            case NoLeases(why, code):
+                self.grants.refuse_leases(code, why, now_ms)
             case LeadersKnown(topics, leaders):
                 self.leaders.take(topics, leaders, now_ms)
             case Answered(request_id, answers):
@@ -142,8 +142,8 @@ class Pipeline:
         ready: dict[int, list[PartitionPipe]] = {}
         for pipe in self.backlog.busy:
             self._seal_if_due(pipe, now_ms)
-            if self.grants.unleasable is not None:
-                pipe.stopped = ErrorCode.UNSUPPORTED_VERSION, self.grants.unleasable
+            if not pipe.begun:  # else it is settled under the lease that was
+                pipe.stopped = pipe.stopped or self.grants.unleasable
             if pipe.stopped is not None:
                 self._aftermath.stop(pipe, *pipe.stopped, effects)
                 continue
