@@ -5,6 +5,7 @@ SemelError
 ├── CorruptRecordBatch      bytes are not a valid record batch or message
 ├── ConnectionLost          no broker could be reached in time
 ├── BrokerError             a broker refused a request: carries the code
+│   └── UnknownTopic            there is no such topic, or it has no such partition
 ├── ProducerFenced          a newer copy of this identity exists: says which
 ├── InputDiffers            a resumed producer was not handed again what an earlier run had stored
 ├── DeliveryError           a record's fate, as a type:
@@ -52,6 +53,14 @@ class BrokerError(SemelError):
         self.code = ErrorCode.of(code)
         known = f"{self.code.name} ({int(code)})" if self.code.name != "UNKNOWN" or code == -1 else str(code)
         super().__init__(f"{what}: {known}" + (f": {detail}" if detail else ""))
+
+
+class UnknownTopic(BrokerError):
+    """There is no such topic, or it has no such partition. What sends to it raises :class:`NotStored`, from this."""
+
+    def __init__(self, topic: str, detail: str) -> None:
+        self.topic = topic
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r}", detail)
 
 
 class ProducerFenced(SemelError):

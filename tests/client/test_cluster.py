@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -155,6 +156,14 @@ def test_the_admin_makes_grows_configures_trims_and_deletes(semel_server: semel.
         assert admin.list_topics() == []
         with pytest.raises(BrokerError, match="does not exist"):
             admin.describe_topic("out")
+
+
+def test_news_of_a_topic_that_is_known_to_exist_is_waited_for(semel_server: semel.LocalLog) -> None:
+    with Cluster(semel_server.bootstrap) as cluster, ThreadPoolExecutor(1) as beside:
+        found = beside.submit(cluster.topic, "late", is_known_to_exist=True)
+        with semel.Admin(semel_server.bootstrap) as admin:
+            admin.create_topic("late", 3)
+        assert len(found.result().partitions) == 3
 
 
 def test_a_log_that_is_not_there_is_an_error_in_time() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import semel
 from semel.client.aio_consumer import AsyncConsumer, ConsumerChoices
-from semel.errors import ConfigError
+from semel.errors import ConfigError, ErrorCode, UnknownTopic
 
 
 def test_a_plain_pair_names_a_partition(semel_server: semel.LocalLog) -> None:
@@ -26,6 +26,32 @@ def test_a_start_that_is_no_place_in_a_log_is_refused_by_its_name(semel_server: 
         pytest.raises(ConfigError, match="'begin' is no place to start numbers-0 at"),
     ):
         consumer.assign({semel.TopicPartition("numbers", 0): "begin"})  # type: ignore[dict-item]
+
+
+MISSING = semel.TopicPartition("mistyped", 0)
+
+
+def test_a_topic_that_is_missing_is_told_by_its_name_long_before_the_time_is_over(
+    semel_server: semel.LocalLog,
+) -> None:
+    with semel.Consumer(semel_server.bootstrap, request_timeout_ms=600_000) as consumer:
+        with pytest.raises(UnknownTopic, match="semel topic create mistyped") as missing:
+            consumer.assign([MISSING])
+        assert missing.value.topic == "mistyped"
+        assert missing.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        consumer.assign({MISSING: 0})
+        with pytest.raises(UnknownTopic, match="'mistyped'"):
+            consumer.poll(600)
+
+
+def test_a_partition_that_its_topic_lacks_is_told_too(semel_server: semel.LocalLog) -> None:
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("numbers", 2)
+    with (
+        semel.Consumer(semel_server.bootstrap, request_timeout_ms=600_000) as consumer,
+        pytest.raises(UnknownTopic, match="it has no partition 2, its partition count is 2"),
+    ):
+        consumer.assign([semel.TopicPartition("numbers", 2)])
 
 
 def test_a_type_checker_sees_the_settings_that_there_are() -> None:

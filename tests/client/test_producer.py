@@ -6,13 +6,14 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
 import semel
 from semel import aio
-from semel.errors import CannotKnow, ConfigError, NotStored
+from semel.errors import CannotKnow, ConfigError, ErrorCode, NotStored, UnknownTopic
 from semel.types import TopicPartition
 
 
@@ -90,6 +91,19 @@ def test_partitions_that_are_added_are_noticed(semel_server: semel.LocalLog) -> 
                 assert time.monotonic() < give_up_s
                 time.sleep(0.02)
         assert report.partition == 2
+
+
+def test_a_topic_that_nobody_makes_is_told_by_its_name(
+    semel_server_factory: Callable[..., semel.LocalLog],
+) -> None:
+    log = semel_server_factory(**{"auto.create.topics.enable": "false"})
+    with (
+        semel.Producer(log.bootstrap, request_timeout_ms=500) as producer,
+        pytest.raises(NotStored, match=r"topic 'mistyped': .*semel topic create mistyped") as refused,
+    ):
+        producer.send("mistyped", "row")
+    assert isinstance(refused.value.__cause__, UnknownTopic)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_use_after_fork_is_refused(semel_server: semel.LocalLog) -> None:

@@ -13,7 +13,7 @@ from semel.client.model import (
     PartitionMetadata,
     TopicMetadata,
 )
-from semel.errors import BrokerError, ConnectionLost, ErrorCode
+from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
 from semel.types import TopicPartition
 from semel.wire import messages
 from semel.wire.api import ApiKey
@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 _V = TypeVar("_V")
 
 _RETRY_PAUSE_MS: Final = 50
+_NEWS_SPREAD_MS: Final = 2_000  # a topic is made, and a broker that is asked has not heard of it
+_AUTO_CREATED_MS: Final = 10_000  # Apache Kafka makes it only after it has answered
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
@@ -110,8 +112,8 @@ class Routing:
         async def ask() -> TopicMetadata:
             found = (await self.metadata([name], allow_auto_topic_creation=allow_auto_topic_creation)).topics
             topic = found[name]
-            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_be_late:
-                raise BrokerError(topic.error_code, f"topic {name!r}", "it does not exist")
+            if topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise (NotThereYet if may_be_late else UnknownTopic)(name, _no_topic(name))
             worst = next(
                 (item.error_code for item in topic.partitions.values() if item.leader < 0), topic.error_code
             )
@@ -120,7 +122,8 @@ class Routing:
                 raise Again(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
             return topic
 
-        return await self.retried(ask)
+        missing_max_ms = self.request_timeout_ms if is_known_to_exist else _AUTO_CREATED_MS
+        return await self.retried(ask, missing_max_ms=missing_max_ms)
 
     async def leaders(
         self, topics: Iterable[str], *, allow_auto_topic_creation: bool = False
@@ -157,8 +160,7 @@ class Routing:
             found = await self.metadata(unknown)
             for tp in wanted:
                 if tp not in self._leaders:
-                    code = found.topics[tp.topic].error_code if tp.topic in found.topics else ErrorCode.NONE
-                    raise Again(code or ErrorCode.LEADER_NOT_AVAILABLE, f"partition {tp}")
+                    raise _without_leader(tp, found.topics.get(tp.topic))
         by_node: dict[int, list[TopicPartition]] = {}
         for tp in wanted:
             by_node.setdefault(self._leaders[tp], []).append(tp)
@@ -183,16 +185,23 @@ class Routing:
 
         return await self.retried(once)
 
-    async def retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+    async def retried(self, ask: Callable[[], Awaitable[_T]], *, missing_max_ms: int = _NEWS_SPREAD_MS) -> _T:
         """Repeat a read until it is answered, refused for good, or ``request_timeout_ms`` is over.
 
-        Before the first contact with any broker, ``first_contact_timeout_ms``.
+        Before the first contact with any broker, ``first_contact_timeout_ms``; for a topic that nobody knows,
+        ``missing_max_ms`` from when that was first said.
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
+        missing_s: float | None = None
         while True:
             try:
                 return await ask()
+            except NotThereYet as error:
+                missing_s = loop.time() if missing_s is None else missing_s
+                patience_ms = min(missing_max_ms, self.request_timeout_ms)
+                if loop.time() >= missing_s + patience_ms / 1000 or self.brokers.is_closed:
+                    raise UnknownTopic(error.topic, error.detail) from None
             except (Again, ConnectionLost):
                 was_reached = self.brokers.were_reached
                 patience_ms = self.request_timeout_ms if was_reached else self._first_contact_timeout_ms
@@ -203,6 +212,29 @@ class Routing:
 
 class Again(BrokerError):
     """A refusal that may pass."""
+
+
+class NotThereYet(Again):
+    """Nobody knows of a topic, or of a partition of it: news of a fresh one may still be on the way."""
+
+    def __init__(self, topic: str, detail: str) -> None:
+        self.topic, self.detail = topic, detail
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r}", detail)
+
+
+def _no_topic(name: str) -> str:
+    return f"it does not exist; create it (semel topic create {name}), or look at the name"
+
+
+def _without_leader(tp: TopicPartition, found: TopicMetadata | None) -> Again:
+    """Why nobody leads a partition, by what the brokers say of its topic."""
+    code = ErrorCode.NONE if found is None else found.error_code
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return NotThereYet(tp.topic, _no_topic(tp.topic))
+    if found is not None and found.partitions and tp.partition not in found.partitions:
+        count = len(found.partitions)
+        return NotThereYet(tp.topic, f"it has no partition {tp.partition}, its partition count is {count}")
+    return Again(code or ErrorCode.LEADER_NOT_AVAILABLE, f"partition {tp}")
 
 
 def check(code: int, what: str, detail: str = "") -> None:

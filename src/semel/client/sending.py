@@ -91,7 +91,8 @@ class Sender:
         try:
             await self._learn_topic(topic)
         except (BrokerError, ConnectionLost) as error:
-            raise NotStored(f"nothing was sent to topic {topic!r}: {error}") from error
+            code = error.code if isinstance(error, BrokerError) else None
+            raise NotStored(f"nothing was sent to topic {topic!r}: {error}", code) from error
 
     async def _learn_topic(self, topic: str) -> None:
         progress = self.progress

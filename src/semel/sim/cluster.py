@@ -127,7 +127,8 @@ class SimulatedCluster(Cluster):
         wanted = sorted(tps)
         return await self.retried(lambda: ask(_THE_NODE, wanted))
 
-    async def retried(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+    async def retried(self, ask: Callable[[], Awaitable[_T]], *, missing_max_ms: int = 0) -> _T:
+        """Its topics are made before anybody asks: none is missing for good."""
         give_up_ms = self._process.now_ms + self.request_timeout_ms
         while True:
             try:
