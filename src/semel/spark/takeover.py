@@ -53,7 +53,8 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     if refusal is not None:
         allow(refusal)
     have = scan(log.cluster, history, starts, ends)
-    begun = allow(run.begin(history, sink_epoch, found, starts, have))
+    # Who looks for some writers only may not say that nobody's rows are there.
+    begun = allow(run.begin(history, sink_epoch, found, starts, have, {} if only_writers_of else ends))
     log.append(begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)

@@ -309,7 +309,8 @@ class Driver:
         topics = [name for name in run.output_topics(self.history, "out") if name not in world.deleted]
         outputs = {name: world.topic(name) for name in topics}
         partitions = world.partitions_of(*topics)
-        self.starts = run.scan_starts(self.history, {tp: len(world.log(tp)) for tp in partitions})
+        ends = {tp: len(world.log(tp)) for tp in partitions}
+        self.starts = run.scan_starts(self.history, ends)
         refusal = run.check_provable(
             self.history,
             outputs,
@@ -328,7 +329,7 @@ class Driver:
                 if found:
                     digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
                     have[writer, tp] = Stored(digest, found[-1][0] + 1)
-        begun = allow(run.begin(self.history, self.sink_epoch, outputs, self.starts, have))
+        begun = allow(run.begin(self.history, self.sink_epoch, outputs, self.starts, have, ends))
         world.append_as_driver(begun)
         self.history = world.history()
         self.ticket = run.new_ticket(self.history, begun, producer_id=7, journal_sequence=2)

@@ -344,6 +344,37 @@ def test_an_output_that_cannot_be_scanned_is_unprovable(world, driver, source, r
         driver().plan()
 
 
+def others_write(world, output, count):
+    world.log(output).extend([(-1, b"others'")] * count)
+
+
+def test_an_idle_output_that_others_write_may_be_trimmed_up_to_the_last_scan(world, driver, source, rows):
+    idle, written = world.outputs
+    others_write(world, idle, 3)
+    odd = [row for row in rows(0, 8) if row[-1] % 2]
+    driver().batch((source(0, 2), odd[:1]))
+    others_write(world, idle, 5)
+    undecided = driver().plan().task(source(2, 4), odd[1:2])
+    undecided.open()
+    undecided.send()
+    begun = world.history().begin
+    world.log_starts = {idle: len(world.log(idle))}
+    driver().plan()
+    assert begun.scanned_from[idle] >= 8
+    assert world.history().begin.scanned_from[written] == begun.scanned_from[written], "where its rows stand"
+    driver().batch((source(2, 4), odd[1:2]), batch_id=1)
+    assert world.visible().count(odd[1]) == 1
+
+
+def test_rows_behind_a_scan_that_found_none_are_found_by_the_next(world, driver, source, rows):
+    driver().plan()
+    attempt = driver().plan().task(source(0, 4), rows(0, 4))
+    attempt.open()
+    attempt.send(3)
+    driver().batch((source(0, 4), rows(0, 4)))
+    assert world.visible() == rows(0, 4)
+
+
 def test_an_output_that_grew_amid_a_batch_is_unprovable_and_else_used(world, driver, source, rows, stopped):
     driver().batch((source(0, 4), rows(0, 4)))
     world.partition_count = 3

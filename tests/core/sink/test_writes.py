@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from semel.core.sink import run
 from semel.core.sink.decide import decide, has_twin
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Attempt, Decision, WriterClaim
+from semel.core.sink.journal import Attempt, Decision, OutputTopic, WriterClaim
 from semel.core.sink.ranges import Verdict
 from semel.core.sink.refusal import Reason, Refusal
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import TaskReport
 from semel.core.sink.writes import judge_version, writers_of_write
+from semel.types import TopicPartition
 
 
 def decision(version: int, writers=()) -> Decision:
@@ -61,6 +63,14 @@ def test_an_attempt_that_is_alone_has_no_twin_and_each_of_two_has():
     both = history(Attempt("txn.a", "w", 1, 10), Attempt("txn.a", "w", 1, 11))
     assert has_twin(both, TICKET, TaskReport("w", None, 5, 1, task_attempt_id=10))
     assert has_twin(both, TICKET, TaskReport("w", None, 5, 1, task_attempt_id=11))
+
+
+def test_a_scan_for_one_writes_rows_passes_those_of_another_by():
+    """The other may stand half in the output, and has to find its rows there when it is run again."""
+    output = TopicPartition("out", 0)
+    topics = {"out": OutputTopic("out", "first", 1)}
+    begun = run.begin(history(), 1, topics, {output: 3}, {}, {})
+    assert begun.scanned_from == {output: 3}
 
 
 def test_a_batch_writes_decision_does_not_grow_with_the_versions_before_it():

@@ -122,12 +122,15 @@ def output_topics(history: SinkHistory, option: str | None) -> list[str]:
 def scan_starts(
     history: SinkHistory, log_end_offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """From the last decision's ends; a topic that is not in it, from where it was first to be written."""
-    decided: Mapping[TopicPartition, int] = {} if history.decision is None else history.decision.output_ends
+    """From the last decision's ends, or the BEGIN's behind it; what is in neither, from where it was first written."""
+    decision, newest = history.decision, history.begin
+    known: Mapping[TopicPartition, int] = {} if decision is None else decision.output_ends
+    if decision is not None and newest is not None and newest.sink_epoch > decision.sink_epoch:
+        known = {**known, **newest.scanned_from}
     starts = {}
     for output, log_end_offset in log_end_offsets.items():
-        if output in decided:
-            starts[output] = decided[output]
+        if output in known:
+            starts[output] = known[output]
         elif output.topic in history.outputs:
             starts[output] = history.starts.get(output, 0)  # a partition that came later: all of it
         else:
@@ -189,8 +192,14 @@ def begin(
     found: Mapping[str, OutputTopic],
     starts: Mapping[TopicPartition, int],
     have: Mapping[tuple[str, TopicPartition], Stored],
+    scanned_to: Mapping[TopicPartition, int],
 ) -> Begin | Refusal:
-    """The BEGIN of a new run, once the scan is done."""
+    """The BEGIN of a new run, once the scan is done.
+
+    An output that was scanned for every writer up to ``scanned_to``, and has nothing of them, is scanned from there
+    the next time. All that may still write to it is this run, behind that offset: the others were fenced before the
+    offset was asked for. So others' rows may be trimmed there, however long the sink leaves the output alone.
+    """
     for topic in sorted({tp.topic for _, tp in have}):
         before, now = history.outputs[topic].partition_count, found[topic].partition_count
         if before != now:
@@ -198,7 +207,12 @@ def begin(
                 f"topic {topic!r} grew from {before} to {now} partitions in the middle of a micro-batch"
             )
     outputs = tuple(found[topic] for topic in sorted(found))
-    return Begin(history.sink_id, sink_epoch, outputs, dict(starts), dict(have))
+    with_rows = {tp for _, tp in have}
+    scanned_from = {
+        tp: start if tp in with_rows else max(start, scanned_to.get(tp, start))
+        for tp, start in starts.items()
+    }
+    return Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have))
 
 
 def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_sequence: int) -> Ticket:
