@@ -11,8 +11,11 @@ from semel.cli.main import run
 from semel.sim import verdicts
 from semel.sim.campaign import read_progress, write_progress
 from semel.sim.faults import Fault
+from semel.sim.plants import PLANTS
 from semel.sim.swarm import SwarmReport
 from semel.sim.tally import page
+
+UNFOUND = "sink_twins_not_ended"  # by one seed, whichever
 
 
 def test_progress_that_holds_all_the_seeds_becomes_the_page(tmp_path: Path) -> None:
@@ -37,11 +40,22 @@ def test_progress_is_kept_and_stdout_has_the_seeds_alone(
     assert "seeds a minute" in printed.err
 
 
+def test_as_many_seeds_are_tried_for_each_bug_as_were_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.sim.proof.PLANTS", {UNFOUND: PLANTS[UNFOUND]})
+    assert run(["sim", "--prove", "--seeds", "1", "--workers", "1"]) == 1
+    assert capsys.readouterr().out.splitlines() == [f"{UNFOUND}: NOT FOUND  (UNEXPECTED)"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["--prove", "--resume", "f"], "--resume, --scenario and --prove are runs of three kinds"),
-        (["--scenario", "{here}", "--page", "f"], "--page tells of many seeds"),
+        (["--scenario", "{here}", "--page", "f"], "--scenario tells one again"),
+        (["--scenario", "{here}", "--seeds", "7"], "--scenario tells one again"),
+        (["--prove", "--seed", "7"], "--prove begins at seed 0 for every bug"),
+        (["--prove", "--seeds", "7", "--page", "f"], "and --seeds where its --page is written"),
         (["--page", "no/such/folder.md"], "no/such/folder.md: there is no such folder"),
         (["--scenario", "{here}"], "this is not a scenario"),
         (["--resume", "{here}"], f"{Path(__file__)} is not the progress of a run"),

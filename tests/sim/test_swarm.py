@@ -62,3 +62,12 @@ def test_a_fault_or_verdict_that_never_occurred_fails_a_long_run_and_is_named() 
     assert not report.is_clean
     assert report.never_seen == [Fault.SECTORS_TORN, "append: Straddling"]
     assert sum("NEVER SEEN" in line for line in report.lines()) == 2
+
+
+def test_a_short_run_tells_of_what_occurred_alone() -> None:
+    report = SwarmReport(seeds=1)
+    assert len(list(report.lines())) == 1
+    report.faults[Fault.SECTORS_TORN] = 3
+    (_, line) = report.lines()
+    assert line.split()[-1] == "3"
+    assert report.is_clean

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,9 +17,16 @@ from semel.errors import ConfigError
 if TYPE_CHECKING:
     from semel.sim.simulation import SeedResult
 
+_SEEDS: Final = 300
+
 
 def sim(
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many seeds.")] = 300,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="How many seeds.", show_default="300; for each bug of --prove, 200"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="The first of them.")] = 0,
     workers: Annotated[
         int | None,
@@ -61,8 +68,12 @@ def sim(
     """
     if sum(map(bool, (resume, scenario, prove))) > 1:
         raise ConfigError("--resume, --scenario and --prove are runs of three kinds: use one of them")
-    if page is not None and scenario is not None:
-        raise ConfigError("--page tells of many seeds, --scenario runs one: use one of them")
+    if scenario is not None and (page is not None or seeds is not None or seed):
+        raise ConfigError("--page, --seeds and --seed are for many seeds, --scenario tells one again")
+    if prove and (seed or (seeds is not None and page is not None)):
+        raise ConfigError(
+            "--prove begins at seed 0 for every bug: leave --seed out, and --seeds where its --page is written"
+        )
     for written in (resume, page):
         if written is not None and not written.absolute().parent.is_dir():
             raise ConfigError(f"{written}: there is no such folder")
@@ -70,9 +81,9 @@ def sim(
     if scenario is not None:
         is_clean = _tell_again(scenario)
     elif prove:
-        is_clean = _prove(processes, page)
+        is_clean = _prove(seeds, processes, page)
     else:
-        is_clean = _run(seeds, seed, processes, resume, page, None if no_shrink else scenarios)
+        is_clean = _run(seeds or _SEEDS, seed, processes, resume, page, None if no_shrink else scenarios)
     raise typer.Exit(0 if is_clean else 1)
 
 
@@ -122,10 +133,12 @@ def _tell_again(path: Path) -> bool:
     return result.violation is None
 
 
-def _prove(workers: int, page: Path | None) -> bool:
+def _prove(seeds: int | None, workers: int, page: Path | None) -> bool:
     from semel.sim import proof
 
-    findings = proof.prove(workers, on_finding=lambda finding: _say(str(finding)))
+    findings = proof.prove(
+        workers, seeds_max=seeds or proof.SEEDS_MAX, on_finding=lambda finding: _say(str(finding))
+    )
     if page is not None:
         page.write_text(proof.page(findings))
     return all(finding.is_as_expected for finding in findings)

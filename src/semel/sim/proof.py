@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from types import MappingProxyType
 from typing import Final
 
@@ -36,10 +37,10 @@ class Finding:
         return f"{self.plant}: {where}{'' if self.is_as_expected else '  (UNEXPECTED)'}"
 
 
-def find(name: str, likely_seed: int = 0) -> Finding:
+def find(name: str, likely_seed: int = 0, seeds_max: int = SEEDS_MAX) -> Finding:
     """Switch one plant on, and live through seeds until one fails; ``likely_seed`` is tried before the others."""
     with PLANTS[name].planted():
-        for seed in dict.fromkeys((likely_seed, *range(SEEDS_MAX))):
+        for seed in dict.fromkeys((likely_seed, *range(seeds_max))):
             result = run_watched(seed)
             if result.violation is not None:
                 return Finding(name, seed, result.invariant)
@@ -49,6 +50,7 @@ def find(name: str, likely_seed: int = 0) -> Finding:
 def prove(
     workers: int = 1,
     *,
+    seeds_max: int = SEEDS_MAX,
     likely_seeds: Mapping[str, int] = _NO_SEEDS,
     on_finding: Callable[[Finding], None] = lambda _: None,
 ) -> list[Finding]:
@@ -57,7 +59,7 @@ def prove(
     seeds = [likely_seeds.get(name, 0) for name in PLANTS]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for finding in pool.map(find, PLANTS, seeds):
+        for finding in pool.map(find, PLANTS, seeds, repeat(seeds_max)):
             findings.append(finding)
             on_finding(finding)
     return findings

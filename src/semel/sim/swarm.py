@@ -64,8 +64,13 @@ class SwarmReport:
         return sorted(self.verdicts.keys() | set(verdicts.EXPECTED))
 
     @property
+    def is_long(self) -> bool:
+        """Whether every kind of fault and verdict should have occurred by now."""
+        return self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT
+
+    @property
     def is_clean(self) -> bool:
-        missed = self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT and bool(self.never_seen)
+        missed = self.is_long and bool(self.never_seen)
         return not self.failures and not missed
 
     def lines(self) -> Iterator[str]:
@@ -80,7 +85,9 @@ class SwarmReport:
             f"{self.simulated_ms / 3_600_000:.1f} simulated hours, {len(self.failures)} seeds failed"
         )
         seen = Counter({str(fault): count for fault, count in self.faults.items()}) + self.verdicts
-        names = [*Fault, *self.verdict_names]
+        names = [name for name in (*Fault, *self.verdict_names) if seen[name] or self.is_long]
+        if not names:
+            return
         width = max(map(len, names))
         for name in names:
             count = seen[name]
