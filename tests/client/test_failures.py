@@ -93,7 +93,7 @@ def test_rows_that_failed_unseen_are_told_by_flush_and_close(semel_server: semel
         admin.create_topic("out", 1, {"max.message.bytes": "2000"})
     producer = semel.Producer(semel_server.bootstrap)
     producer.send("out", "x" * 5_000)
-    with pytest.raises(NotStored, match=r"first of 1 rows .* out-0"):
+    with pytest.raises(NotStored, match=r"first row that failed, of 1, .* out-0"):
         producer.flush(20)
     producer.flush(20)
     producer.send("out", "y" * 5_000)
@@ -134,7 +134,7 @@ def test_flush_gives_up_in_time_and_the_rows_stay_on_their_way(cable: Cable) -> 
         cable.hold()
         delivery = producer.send("out", "1")
         began_s = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"1 batches are unacknowledged after 0\.2 s"):
+        with pytest.raises(TimeoutError, match=r"1 batch unacknowledged after 0\.2 s"):
             producer.flush(0.2)
         assert time.monotonic() - began_s < 5
         assert not delivery.done()

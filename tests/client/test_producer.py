@@ -55,7 +55,7 @@ def test_close_gives_up_in_time_and_says_what_is_known(semel_server: semel.Local
     producer.send("out", "0").result(10)
     semel_server.crash()
     delivery = producer.send("out", "1")
-    with pytest.raises((NotStored, CannotKnow), match="first of 1 rows"):
+    with pytest.raises((NotStored, CannotKnow), match="first row that failed, of 1,"):
         producer.close(timeout=0.3)
     with pytest.raises((NotStored, CannotKnow)):
         delivery.result(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import get_type_hints
 
 import pytest
@@ -35,3 +36,13 @@ def test_no_waiting_at_all_is_a_choice() -> None:
 
 def test_a_type_checker_sees_the_settings_that_there_are() -> None:
     assert get_type_hints(ProducerChoices) == get_type_hints(ProducerSettings)
+
+
+@pytest.mark.parametrize("make", [semel.Producer, semel.aio.Producer, semel.Consumer])
+def test_a_keyword_that_is_no_setting_is_told_with_the_one_that_was_meant(
+    make: Callable[..., object],
+) -> None:
+    with pytest.raises(ConfigError, match=r"^client_it is no setting: did you mean client_id\?$"):
+        make("127.0.0.1:1", client_it="me")
+    with pytest.raises(ConfigError, match=r"^xyz is no setting: there are .*client_id"):
+        make("127.0.0.1:1", xyz=1)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from semel.audit.checks import Comparison, Finding, Place, Uniqueness
 from semel.audit.sequences import SequenceVerdict
+from semel.wording import counted
 
 _MEANING: Final = {
     "missing": "input rows that are not in the output",
@@ -86,7 +87,7 @@ class AuditReport:
         for topic in self.topics:
             if topic.sequences.finding_count:
                 lines.append(
-                    f"VIOLATED sequences of {topic.topic}: {topic.sequences.finding_count:,} batches"
+                    f"VIOLATED sequences of {topic.topic}: {counted(topic.sequences.finding_count, 'batch', 'batches')}"
                 )
                 lines += [f"  {finding}" for finding in topic.sequences.findings]
         lines.append(self.conclusion())

@@ -10,6 +10,7 @@ from semel.cli.connect import greet
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat
 from semel.cli.output import Format, note, print_rows
 from semel.errors import SemelError
+from semel.wording import counted
 
 if TYPE_CHECKING:
     from semel.core.sink.history import SinkHistory
@@ -85,7 +86,7 @@ def reset(
     for tp, end_offset in sorted(decided.items()):
         note(f"was decided up to offset {end_offset} of {tp}")
     for (writer, tp), stored in sorted(given_up.undecided.items()):
-        note(f"{stored.digest.count} rows of {writer} stay undecided in {tp}")
+        note(f"undecided in {tp}: {counted(stored.digest.count, 'row')} of {writer}")
 
 
 def _row(history: SinkHistory) -> dict[str, Any]:

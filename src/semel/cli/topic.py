@@ -11,6 +11,7 @@ from semel.cli.offsets import GRAMMAR, parse_point, place, timestamp_needed
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat, Topic, pairs
 from semel.cli.output import Format, note, print_document, print_rows
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.wording import counted
 
 app = typer.Typer(help="Make, look at, change and delete topics.", no_args_is_help=True)
 app.command("produce")(produce.produce)
@@ -144,7 +145,7 @@ def add_partitions(
 
     with open_cluster(bootstrap) as cluster:
         cluster.add_partitions({topic: partitions})
-    note(f"topic {topic} has {partitions} partitions")
+    note(f"topic {topic} has {counted(partitions, 'partition')}")
 
 
 @app.command("alter-config")

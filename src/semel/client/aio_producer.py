@@ -25,7 +25,7 @@ class AsyncProducer:
     """Use as ``async with AsyncProducer(...) as producer``; the settings are those of the blocking one."""
 
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
-        self._bootstrap, self._settings = bootstrap, ProducerSettings(**settings)
+        self._bootstrap, self._settings = bootstrap, ProducerSettings.of(settings)
         self._opened: Sender | None = None
 
     async def __aenter__(self) -> Self:

@@ -57,7 +57,7 @@ class Producer:
     """
 
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
-        chosen = ProducerSettings(**settings)
+        chosen = ProducerSettings.of(settings)
         self._background = shared_loop()
         self._sender = Sender(bootstrap, chosen, self._background.loop)
         _open_senders.add(self._sender)

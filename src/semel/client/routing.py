@@ -17,6 +17,7 @@ from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
 from semel.types import TopicPartition
 from semel.wire import messages
 from semel.wire.api import ApiKey
+from semel.wording import counted
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
@@ -232,8 +233,8 @@ def _without_leader(tp: TopicPartition, found: TopicMetadata | None) -> Again:
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return NotThereYet(tp.topic, _no_topic(tp.topic))
     if found is not None and found.partitions and tp.partition not in found.partitions:
-        count = len(found.partitions)
-        return NotThereYet(tp.topic, f"it has no partition {tp.partition}, its partition count is {count}")
+        partitions = counted(len(found.partitions), "partition")
+        return NotThereYet(tp.topic, f"it has {partitions}; there is no {tp.partition}")
     return Again(code or ErrorCode.LEADER_NOT_AVAILABLE, f"partition {tp}")
 
 

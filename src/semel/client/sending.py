@@ -28,6 +28,7 @@ from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
 from semel.types import ProducerGrant, TopicPartition
+from semel.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -261,7 +262,9 @@ class Sender:
         count = self._partition_counts[topic]
         if partition is not None:
             if not 0 <= partition < count:
-                raise ConfigError(f"topic {topic!r} has {count} partitions; there is no {partition}")
+                raise ConfigError(
+                    f"topic {topic!r} has {counted(count, 'partition')}; there is no {partition}"
+                )
             return partition
         if key is not None:
             return partition_for_key(key, count)
@@ -301,7 +304,7 @@ class Sender:
                 yield count - 1, row
         if count < first:
             raise InputDiffers(
-                f"the input has {count} rows, but row {saved} (from 0) of it is stored already"
+                f"the input has {counted(count, 'row')}, but row {saved} (from 0) of it is stored already"
             )
         self._refuse_missing(saved)
 
@@ -350,8 +353,8 @@ class Sender:
             async with asyncio.timeout(timeout_s):
                 await self.flush()
         except TimeoutError:
-            waiting = self.engine.pipeline.backlog.unsettled_batches
-            raise TimeoutError(f"{waiting} batches are unacknowledged after {timeout_s} s") from None
+            unacknowledged = counted(self.engine.pipeline.backlog.unsettled_batches, "batch", "batches")
+            raise TimeoutError(f"{unacknowledged} unacknowledged after {timeout_s} s") from None
 
     def tell_failures(self) -> None:
         """Raise for rows that failed, unless somebody has asked for the result of one of their batch."""
@@ -359,7 +362,7 @@ class Sender:
         if untold:
             batch, fate = untold[0]
             count = sum(failed.record_count for failed, _ in untold)
-            raise error_of(fate, f"the first of {count} rows that failed, for {batch.tp},")
+            raise error_of(fate, f"the first row that failed, of {count}, for {batch.tp},")
 
     async def close(self, timeout_s: float | None, *, is_complete: bool = True) -> None:
         """Flush within the time given, then end everything, and raise for rows that failed unseen.

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypedDict
+from difflib import get_close_matches
+from typing import Any, Final, Self, TypedDict
 
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
 from semel.core.client.resume import SavedIdentity
@@ -42,6 +44,15 @@ class ProducerChoices(TypedDict, total=False):
     client_id: str
     acks: str | int
     security_protocol: str
+
+
+def check_names(settings: Mapping[str, object], known: Collection[str]) -> None:
+    """Refuse a keyword that is no setting, and say which one was meant."""
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            raise ConfigError(f"{name} is no setting: {meant}")
 
 
 def _setting(default: Any, meaning: str) -> Any:
@@ -104,6 +115,12 @@ class ProducerSettings:
                 least = 1 if name in _ABOVE_0 else 0
                 if type(value) is not int or value < least:
                     raise ConfigError(f"{name}={value!r}: a whole number, {least} or above")
+
+    @classmethod
+    def of(cls, settings: ProducerChoices) -> Self:
+        """The settings that a caller has chosen by keywords, which nobody has checked."""
+        check_names(settings, ProducerChoices.__optional_keys__)
+        return cls(**settings)
 
     def pipeline(self) -> PipelineSettings:
         return PipelineSettings(

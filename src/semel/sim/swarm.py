@@ -19,6 +19,7 @@ from semel.sim import verdicts
 from semel.sim.faults import Fault
 from semel.sim.simulation import WHOLE, SeedResult, Telling, run_seed
 from semel.sim.watchdog import watched
+from semel.wording import counted
 
 SEEDS_THAT_MEET_EVERY_FAULT: Final = 200
 _SEEDS_PER_TASK: Final = 10
@@ -80,9 +81,9 @@ class SwarmReport:
             yield f"  again: semel sim --seed {failure.seed} --seeds 1"
             yield from (f"  {line}" for line in failure.trace_tail)
         yield (
-            f"{self.seeds} seeds, {self.operations} operations (at least {self.fewest_operations} a seed), "
+            f"{counted(self.seeds, 'seed')}, {self.operations} operations (at least {self.fewest_operations} a seed), "
             f"{self.faults.total()} faults (at least {self.fewest_faults} a seed), "
-            f"{self.simulated_ms / 3_600_000:.1f} simulated hours, {len(self.failures)} seeds failed"
+            f"{self.simulated_ms / 3_600_000:.1f} simulated hours, {counted(len(self.failures), 'seed')} failed"
         )
         seen = Counter({str(fault): count for fault, count in self.faults.items()}) + self.verdicts
         names = [name for name in (*Fault, *self.verdict_names) if seen[name] or self.is_long]

@@ -73,7 +73,7 @@ class ProducerIds:
         leases = self.leases
         if len(leases) and leases.length_ms != self._lease_ms:
             raise StorageError(
-                f"producer.lease.ms is {self._lease_ms}, and {len(leases)} leases of {leases.length_ms} ms live; "
+                f"producer.lease.ms is {self._lease_ms}, and leases of {leases.length_ms} ms live ({len(leases)}); "
                 f"start with producer.lease.ms={leases.length_ms} until they are over"
             )
         leases.see(self._monotonic_ms())
