@@ -78,7 +78,7 @@ class ProducerEngine:
         self._unnamed: set[tuple[ProducerBatch, Fenced]] = set()
         self._naming: set[asyncio.Task[None]] = set()
         self._on_stored, self._on_settled = on_stored, on_settled
-        self._wakers: list[asyncio.Future[None]] = []
+        self._wakers: dict[asyncio.Future[None], None] = {}  # in the order in which they came
         self._tick_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,8 +118,11 @@ class ProducerEngine:
     async def room_made(self) -> None:
         """Until some batch settles."""
         waker: asyncio.Future[None] = self.loop.create_future()
-        self._wakers.append(waker)
-        await waker
+        self._wakers[waker] = None
+        try:
+            await waker
+        finally:
+            self._wakers.pop(waker, None)
 
     async def flushed(self) -> None:
         """Until nothing is unsettled."""
@@ -216,8 +219,7 @@ class ProducerEngine:
                     self._untold.append((batch, fate))
                 self._finish(batch, fate)
             self.settled.notify_all()
-        wakers, self._wakers = self._wakers, []
-        for waker in wakers:
+        for waker in self._wakers:
             if not waker.done():
                 waker.set_result(None)
         if self._on_settled is not None:
