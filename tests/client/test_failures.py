@@ -12,6 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import semel
@@ -128,6 +129,17 @@ def test_rows_whose_answer_stays_away_are_in_doubt(cable: Cable) -> None:
     assert values_of(cable.address, "out") == [b"0", b"1"]
 
 
+def test_a_table_is_waited_for_as_long_as_was_said_in_all(cable: Cable) -> None:
+    with semel.Producer(cable.address, linger_ms=0) as producer:
+        producer.send("out", "0").result(10)
+        cable.hold()
+        delivery = producer.send_table("out", pa.table({"value": ["1", "2"]}))
+        with pytest.raises(TimeoutError, match=r"still on their way after 0\.1 s"):
+            delivery.result(0.1)
+        cable.release()
+        assert sum(stored.row_count for stored in delivery.result(20)) == 2
+
+
 def test_flush_gives_up_in_time_and_the_rows_stay_on_their_way(cable: Cable) -> None:
     with semel.Producer(cable.address, linger_ms=0) as producer:
         producer.send("out", "0").result(10)
@@ -137,6 +149,8 @@ def test_flush_gives_up_in_time_and_the_rows_stay_on_their_way(cable: Cable) -> 
         with pytest.raises(TimeoutError, match=r"1 batch unacknowledged after 0\.2 s"):
             producer.flush(0.2)
         assert time.monotonic() - began_s < 5
+        with pytest.raises(TimeoutError, match=r"still on their way after 0\.1 s"):
+            delivery.result(0.1)
         assert not delivery.done()
         cable.release()
         producer.flush(20)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +53,11 @@ class Delivery:
         return self._batch is None or self._batch.settled.done()
 
     def result(self, timeout: float | None = None) -> DeliveryReport:
-        """Wait (in seconds) for the report; raises NotStored or CannotKnow; fenced, both are ProducerFenced."""
-        return self._report(None if self._batch is None else self._batch.settled.result(timeout))
+        """Wait for the report; raises NotStored or CannotKnow; fenced, both are ProducerFenced.
+
+        Raises TimeoutError after ``timeout`` seconds; the row stays on its way, and its report can be asked for again.
+        """
+        return self._report(None if self._batch is None else fates_within([self._batch], timeout)[0])
 
     def __await__(self) -> Generator[Any, None, DeliveryReport]:
         return self._wait().__await__()
@@ -84,6 +88,22 @@ class Delivery:
             NO_PRODUCER_EPOCH if grant is None else grant.producer_epoch,
             advance(fate.base_sequence, row),
         )
+
+
+def fates_within(batches: Sequence[ProducerBatch], timeout_s: float | None) -> list[Fate]:
+    """Wait for the fate of every batch, ``timeout_s`` in all."""
+    give_up_s = None if timeout_s is None else time.monotonic() + timeout_s
+    fates = []
+    for batch in batches:
+        left_s = None if give_up_s is None else max(0.0, give_up_s - time.monotonic())
+        try:
+            fates.append(batch.settled.result(left_s))
+        except TimeoutError:
+            raise TimeoutError(
+                f"rows for {batch.tp} are still on their way after {timeout_s} s: not known to be stored, and not to "
+                f"be sent again; their result can be asked for once more"
+            ) from None
+    return fates
 
 
 async def settled_fate(batch: ProducerBatch) -> Fate:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from semel.client.delivery import error_of, settled_fate
+from semel.client.delivery import error_of, fates_within, settled_fate
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import Fate, Parts, Stored
 from semel.errors import ConfigError
@@ -56,11 +56,12 @@ class TableDelivery:
         return all(batch.settled.done() for batch in self._batches)
 
     def result(self, timeout: float | None = None) -> list[StoredRange]:
-        """Wait (in seconds, for each batch) until all rows are stored: where, partition by partition.
+        """Wait until all rows are stored: where, partition by partition.
 
-        Raises NotStored or CannotKnow (fenced: ProducerFenced, too) for the first rows that failed.
+        Raises NotStored or CannotKnow (fenced: ProducerFenced, too) for the first rows that failed, and TimeoutError
+        after ``timeout`` seconds; the rows stay on their way.
         """
-        return self._ranges([batch.settled.result(timeout) for batch in self._batches])
+        return self._ranges(fates_within(self._batches, timeout))
 
     def __await__(self) -> Generator[Any, None, list[StoredRange]]:
         return self._wait().__await__()
