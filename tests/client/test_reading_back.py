@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+import pytest
 
 import semel
-from semel.client.cluster import Cluster
+from semel.client.cluster import Cluster, Isolation
+from semel.client.model import ListedOffset
 from semel.client.reading_back import read_back
+from semel.client.resuming import scan
 from semel.core.client.events import LastStored, LogAnswered, ReadBack
-from semel.errors import ErrorCode
+from semel.errors import BrokerError, ErrorCode
 from semel.record.batch import Record, encode_batch
-from semel.types import Lease, ProducerGrant, TopicPartition
+from semel.types import LATEST_TIMESTAMP, Lease, ProducerGrant, TopicPartition
 
 TP = TopicPartition("t", 0)
 
@@ -68,6 +73,32 @@ def test_of_a_producer_that_never_wrote_nothing_is_found(semel_server: semel.Loc
 
     answer = with_rows(semel_server, work)
     assert (answer.last_sequence, answer.is_final, answer.is_cut) == (None, True, False)
+
+
+def test_a_log_that_loses_its_end_meanwhile_is_not_read_for_ever(semel_server: semel.LocalLog) -> None:
+    class EndsBehindItsRecords(Cluster):
+        """What the partition's leader says just before it is another that lacks the last rows."""
+
+        async def list_offsets(
+            self, timestamps: Mapping[TopicPartition, int], isolation: Isolation = "read_committed"
+        ) -> dict[TopicPartition, ListedOffset]:
+            listed = await super().list_offsets(timestamps, isolation)
+            if timestamps[TP] == LATEST_TIMESTAMP:
+                listed[TP] = replace(listed[TP], offset=listed[TP].offset + 1)
+            return listed
+
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        later = EndsBehindItsRecords(semel_server.bootstrap, request_timeout_ms=500)
+        try:
+            with pytest.raises(BrokerError, match="ends at offset 7 now"):
+                await read_back(later, ReadBack(TP, grant, LastStored(2, grant, 1)))
+            with pytest.raises(BrokerError, match="OFFSET_NOT_AVAILABLE"):
+                await scan(later, grant.producer_id, TP, 2, 8)
+        finally:
+            await later.close()
+        return await read_back(cluster, ReadBack(TP, grant, LastStored(2, grant, 1)))
+
+    assert with_rows(semel_server, work).last_sequence == 4
 
 
 def test_a_log_that_was_trimmed_says_so(semel_server: semel.LocalLog) -> None:

@@ -63,6 +63,8 @@ async def _records(
     fetched = await cluster.fetch({tp: offset}, isolation="read_uncommitted", partition_max_bytes=bytes_max)
     if fetched[tp].error_code:
         raise BrokerError(fetched[tp].error_code, f"read {tp} back")
+    if not fetched[tp].records:  # below the end that it had
+        raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, f"read {tp} back: it ends at offset {offset} now")
     return fetched[tp].records
 
 

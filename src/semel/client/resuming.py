@@ -73,7 +73,7 @@ async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | 
     ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
     totals = {}
     for tp in tps:
-        seen = await _scan(cluster, saved.producer_id, tp, scans[tp].offset, ends[tp].offset)
+        seen = await scan(cluster, saved.producer_id, tp, scans[tp].offset, ends[tp].offset)
         totals[tp] = total_stored(saved, tp, knows[tp], scans[tp], seen)
     fresh = resumed(saved, grant, totals, {tp: ends[tp].offset for tp in tps})
     await keeper.save(fresh)
@@ -121,7 +121,7 @@ async def _starts_behind_older_copies(
     for tp in tps:
         # A log that does not know the producer holds nothing of it below the end that was asked first.
         from_offset = knows[tp].end_offset if knows[tp].producer_epoch is None else log_starts[tp].offset
-        seen = await _scan(cluster, saved.producer_id, tp, from_offset, ends[tp].offset)
+        seen = await scan(cluster, saved.producer_id, tp, from_offset, ends[tp].offset)
         stored = sum(batch.record_count for batch in seen)
         if stored and log_starts[tp].offset > 0:
             raise _cannot_know(saved, Unprovable(f"{tp} was trimmed, and an older copy wrote there"))
@@ -212,9 +212,10 @@ async def _fence_by_transaction(
         await cluster.pause(_MARKER_PAUSE_MS)
 
 
-async def _scan(
+async def scan(
     cluster: Cluster, producer_id: int, tp: TopicPartition, from_offset: int, end_offset: int
 ) -> list[SeenBatch]:
+    """The producer's batches between two offsets; BrokerError if the log ends before the second one by now."""
     seen: list[SeenBatch] = []
     offset = from_offset
 
@@ -225,8 +226,11 @@ async def _scan(
             max_wait_ms=_SCAN_WAIT_MS,
             partition_max_bytes=_SCAN_BYTES,
         )
-        if fetched[tp].error_code.retriable:
-            raise Again(fetched[tp].error_code, f"read {tp} from offset {offset} on")
+        code = fetched[tp].error_code
+        if code is ErrorCode.NONE and not fetched[tp].records:  # below the end that it had
+            code = ErrorCode.OFFSET_NOT_AVAILABLE
+        if code.retriable:
+            raise Again(code, f"read {tp} from offset {offset} on")
         return fetched[tp]
 
     while offset < end_offset:
