@@ -238,6 +238,7 @@ def test_close_of_a_fenced_copy_leaves_the_file_to_the_newer_one(
     identity = tmp_path / "identity"
     older = semel.Producer(semel_server.bootstrap, identity_store=identity)
     older.send("out", "0", position=0).result(10)
+    older.flush()  # else its save may come behind the newer one's
     with semel.Producer(semel_server.bootstrap, identity_store=identity) as newer:
         load(newer, 2)
         newer.flush()
