@@ -6,7 +6,8 @@ every known writer in every output partition, scan the output, BEGIN.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from semel.client.blocking import Cluster
 from semel.core.sink import run
@@ -14,7 +15,7 @@ from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import OutputTopic, Stored
 from semel.core.sink.run import Ticket
-from semel.errors import BrokerError, ErrorCode, SinkFenced
+from semel.errors import BrokerError, ErrorCode, ReplayUnprovable, SinkFenced
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
@@ -48,11 +49,12 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
     starts = run.scan_starts(history, ends)
     compacted = {topic for topic in found if "compact" in cleanup_policy(log.cluster, topic)}
-    log_starts = listed(log.cluster, partitions, EARLIEST_TIMESTAMP)
-    refusal = run.check_provable(history, found, starts, log_starts, compacted)
-    if refusal is not None:
-        allow(refusal)
-    have = scan(log.cluster, history, starts, ends)
+    with no_loss_if_fenced(log, history, sink_epoch):
+        log_starts = listed(log.cluster, partitions, EARLIEST_TIMESTAMP)
+        refusal = run.check_provable(history, found, starts, log_starts, compacted)
+        if refusal is not None:
+            allow(refusal)
+        have = scan(log.cluster, history, starts, ends)
     # Who looks for some writers only may not say that nobody's rows are there.
     begun = allow(run.begin(history, sink_epoch, found, starts, have, {} if only_writers_of else ends))
     log.append(begun, grant, sequence=1)
@@ -106,6 +108,17 @@ def fence_writers(
         waiting = again
         if waiting:
             clock.pause(RETRY_PAUSE_MS)
+
+
+@contextmanager
+def no_loss_if_fenced(log: SinkLog, history: SinkHistory, sink_epoch: int) -> Iterator[None]:
+    """What a newer driver has decided may be trimmed: an older one that misses it is told that it is shut out."""
+    try:
+        yield
+    except ReplayUnprovable:
+        log.read(history)
+        _stop_if_fenced(history, sink_epoch)
+        raise
 
 
 def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:

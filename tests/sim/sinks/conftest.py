@@ -213,7 +213,7 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
     """``make_world(sources=…)``; every step of the protocol can be held in it."""
     worlds: list[World] = []
     append, take_over, send = SinkLog.append, SinkLog.take_over, Flight.send
-    scan, settle_twins = takeover.scan, commit._settle_twins
+    scan, stored_rows = takeover.scan, commit.stored_rows
 
     def appends(log, record, *rest, **more):
         worlds[-1].arrive(STEPS.get(type(record), ""))
@@ -231,12 +231,12 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
         worlds[-1].arrive("scan")
         return scan(*of)
 
-    def settles_twins(*of):
+    def reads_back(*of):
         worlds[-1].arrive("read back")
-        return settle_twins(*of)
+        return stored_rows(*of)
 
     monkeypatch.setattr(takeover, "scan", scans)
-    monkeypatch.setattr(commit, "_settle_twins", settles_twins)
+    monkeypatch.setattr(commit, "stored_rows", reads_back)
     monkeypatch.setattr(SinkLog, "append", appends)
     monkeypatch.setattr(SinkLog, "take_over", takes_over)
     monkeypatch.setattr(Flight, "send", sends)

@@ -450,6 +450,41 @@ def test_a_trim_amid_the_scan_is_told_as_the_sinks_own_loss(make_world):
     assert type(world.ended[new]).__name__ == "ReplayUnprovable"
 
 
+def test_a_trim_of_what_a_newer_driver_has_decided_is_told_as_its_fence(make_world):
+    """The older one has lost nothing: it was told to take another sink id, though the sink goes on."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    first = world.driver(checkpoint)
+    world.until_held(decides)
+    first.die()
+    scans = world.hold(1, "planner", "scan")
+    older = world.driver(checkpoint)
+    world.until_held(scans)
+    world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.trim(8)
+    scans.let_go()
+    world.until(lambda: older in world.ended)
+    world.check()
+    assert type(world.ended[older]).__name__ == "SinkFenced"
+
+
+def test_such_a_trim_before_the_older_drivers_commit_reads_is_told_as_its_fence_too(make_world):
+    world = make_world()
+    checkpoint = world.checkpoint()
+    reads_back = world.hold(0, "commit", "read back")
+    older = world.driver(checkpoint, mix=DOUBLED)
+    world.until_held(reads_back)
+    world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.trim(8)
+    reads_back.let_go()
+    world.until(lambda: older in world.ended)
+    world.check()
+    assert type(world.ended[older]).__name__ == "SinkFenced"
+
+
 def test_a_trim_before_the_twins_are_read_back_is_told_so_too(make_world):
     world = make_world()
     checkpoint = world.checkpoint()
