@@ -386,6 +386,30 @@ def test_what_a_late_answer_of_the_log_has_is_stored() -> None:
     assert isinstance(world.fates[behind], Stored)
 
 
+def test_the_last_word_of_a_log_is_heard_when_the_batch_that_it_was_asked_about_is_given_up() -> None:
+    """Those behind asked again, and were in doubt if that met silence (seed 1661)."""
+    world = World(replace(SETTINGS, delivery_timeout_ms=LENGTH_MS + 200))
+    world.append("begun")
+    world.lease()
+    world.answer()
+    (front,) = world.append("a")
+    world.at(world.now_ms + 300)
+    (behind,) = world.append("b")
+    world.at(world.now_ms + LENGTH_MS - 300)
+    world.lose(arrives=False)
+    world.at(world.now_ms + 190)
+    world.lose(arrives=False)  # so it does not ask at once
+    world.describe()
+    world.at(world.now_ms + 10)
+    assert isinstance(world.fates[front], InDoubt)
+    world.read_back()
+    world.at(world.now_ms + 50)
+    assert not world.read_backs
+    world.lease()
+    world.answer()
+    assert isinstance(world.fates[behind], Stored)
+
+
 def test_what_the_server_says_of_a_life_is_the_better_reckoning() -> None:
     world, old = begun()
     world.ends_ms[old.producer_id] += 60_000

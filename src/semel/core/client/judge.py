@@ -96,14 +96,14 @@ class Judge:
         while (batch := pipe.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
             pipe.asking = None
             self._stored(pipe, batch, None, -1, now_ms, effects)
-        # Shut out, the log does not know what it knew before.
-        if is_asked and (answer.is_final or not pipe.is_shut):
+        # The last word holds for whoever waits by now. Before it, a log that was shut does not know what it knew.
+        is_last_word = answer.is_final and answer.asked_for == pipe.grant
+        if is_last_word or (is_asked and not pipe.is_shut):
             self._judge_missing(pipe, answer, now_ms, effects)
 
     def _judge_missing(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
         """What becomes of the batch that the log does not have, or has in part."""
         newest_epoch, stored_to = answer.newest_epoch, answer.stored_to
-        # The last word is about whoever is in front by now.
         batch = pipe.front_of(answer.asked_for) if answer.is_final else pipe.asking
         pipe.asking = None
         if batch is None:
