@@ -29,7 +29,7 @@ class Log:
         """A new topic with a name of its own."""
         topic = f"{name}-{uuid.uuid4().hex[:8]}"
         self.cluster.create_topics({topic: partitions}, configs={topic: configs} if configs else None)
-        self.cluster.topic(topic)
+        self.cluster.topic(topic, is_known_to_exist=True)
         return topic
 
     def write(

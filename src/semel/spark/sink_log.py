@@ -198,7 +198,7 @@ def create_topic(
     except BrokerError as refused:
         if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
-    cluster.topic(topic)  # waits until it has a leader
+    cluster.topic(topic, is_known_to_exist=True)  # waits until it has a leader
 
 
 def cleanup_policy(cluster: Cluster, topic: str) -> str:
