@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
@@ -36,16 +36,7 @@ def restart_keeps_no_room(patch: Patches) -> None:
     FENCED,
 )
 def oldest_lease_makes_room(patch: Patches) -> None:
-    def is_one_too_many(partition: Partition, producer_id: int) -> bool:
-        while original(partition, producer_id):
-            oldest = min(partition._producers.leased_ids(), default=None)
-            if oldest is None:
-                return True
-            partition._producers.restore(oldest, None)
-            partition._share.update(len(partition._producers))
-        return False
-
-    original = patch.set(Partition, "_is_one_too_many", is_one_too_many)
+    _make_room(patch, lambda partition: min(partition._producers.leased_ids(), default=None))
 
 
 @plant(
@@ -57,13 +48,20 @@ def oldest_lease_makes_room(patch: Patches) -> None:
     FENCED,
 )
 def writer_makes_room(patch: Patches) -> None:
+    _make_room(
+        patch, lambda partition: next((one for one, _ in partition.producers() if not is_leased(one)), None)
+    )
+
+
+def _make_room(patch: Patches, first_to_go: Callable[[Partition], int | None]) -> None:
+    """Forget one after the other, until there is room or nobody left to forget."""
+
     def is_one_too_many(partition: Partition, producer_id: int) -> bool:
         while original(partition, producer_id):
-            writers = (one for one, _ in partition.producers() if not is_leased(one))
-            oldest = next(writers, None)
-            if oldest is None:
+            forgotten = first_to_go(partition)
+            if forgotten is None:
                 return True
-            partition._producers.restore(oldest, None)
+            partition._producers.restore(forgotten, None)
             partition._share.update(len(partition._producers))
         return False
 
