@@ -6,7 +6,7 @@ What is remembered is counted in the partitions themselves, and what room is kep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from semel.core.identity import Refused
 from semel.errors import ErrorCode
@@ -38,9 +38,9 @@ class BoundWitness:
 
     # -- a server's life --------------------------------------------------------------------------------
 
-    def restarted(self, granted_below: int) -> None:
-        """A process has read the log of leases."""
-        self._rooms.restarted(granted_below)
+    def restarted(self, granted_below: int, epochs: Mapping[int, int]) -> None:
+        """A process has read the log of leases: which there are, and at what epoch each that lives is."""
+        self._rooms.restarted(granted_below, epochs)
 
     def over(self, expired_below: int) -> None:
         """The leases below are over."""
@@ -65,10 +65,10 @@ class BoundWitness:
             if self._was_short:
                 self._counts.verdict(GRANTED_AGAIN)
             self._was_short = False
-            self._rooms.issued(response.producer_id, max(1, len(named)))
+            self._rooms.issued(response.producer_id, response.producer_epoch, max(1, len(named)))
             self._show_remembered()
         elif isinstance(response, Lease):
-            self._rooms.resumed(producer_id, named)
+            self._rooms.resumed(producer_id, response.producer_epoch, named)
             self._show_remembered()
         elif isinstance(response, Refused) and response.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             self._counts.verdict(NO_ROOM)

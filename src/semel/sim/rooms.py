@@ -5,7 +5,7 @@ It shares no code with ``server.storage.producer_bound``, and keeps for each lea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from semel.types import TopicPartition
 
@@ -14,7 +14,7 @@ class RoomLedger:
     """The live leases of one server, whoever serves it now."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, int] = {}
+        self._asked: dict[int, dict[int, int]] = {}  # by the epochs that were granted, rising: the last one counts
         self._written: dict[int, set[TopicPartition]] = {}
 
     @property
@@ -24,20 +24,21 @@ class RoomLedger:
 
     def left(self, producer_id: int) -> int:
         """How many further partitions this lease must find room in; none if it is over or no lease."""
-        asked = self._asked.get(producer_id, 0)
+        _, asked = max(self._asked.get(producer_id, {}).items(), default=(0, 0))
         return max(0, asked - len(self._written.get(producer_id, ())))
 
-    def issued(self, producer_id: int, room: int) -> None:
-        self._asked[producer_id] = room
+    def issued(self, producer_id: int, producer_epoch: int, room: int) -> None:
+        self._asked[producer_id] = {producer_epoch: room}
 
     def lacks(self, producer_id: int, named: Sequence[TopicPartition]) -> int:
         """How much more room this lease must be given, to have it in all that it names when it is resumed."""
         unwritten = set(named) - self._written.get(producer_id, set())
         return max(0, len(unwritten) - self.left(producer_id))
 
-    def resumed(self, producer_id: int, named: Sequence[TopicPartition]) -> None:
+    def resumed(self, producer_id: int, producer_epoch: int, named: Sequence[TopicPartition]) -> None:
         if self.lacks(producer_id, named):
-            self._asked[producer_id] = len(self._written.get(producer_id, set()).union(named))
+            room = len(self._written.get(producer_id, set()).union(named))
+            self._asked[producer_id][producer_epoch] = room
 
     def wrote(self, producer_id: int, tp: TopicPartition) -> bool:
         """Whether that was a live lease's first batch there."""
@@ -53,7 +54,14 @@ class RoomLedger:
             del self._asked[producer_id]
             self._written.pop(producer_id, None)
 
-    def restarted(self, granted_below: int) -> None:
-        """A process knows of the leases below; what they have written, it must find in the partitions."""
-        self._asked = {one: room for one, room in self._asked.items() if one < granted_below}
+    def restarted(self, granted_below: int, epochs: Mapping[int, int]) -> None:
+        """A process has read of leases below the one, and of the epochs that they have: later grants are lost.
+
+        What the leases have written, it must find in the partitions.
+        """
+        self._asked = {
+            one: {epoch: room for epoch, room in by_epoch.items() if epoch <= epochs.get(one, epoch)}
+            for one, by_epoch in self._asked.items()
+            if one < granted_below
+        }
         self._written.clear()

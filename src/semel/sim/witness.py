@@ -337,7 +337,8 @@ class Witness:
         ids.lease_remaining_ms = remaining_observed  # type: ignore[method-assign]
         for checker in self._checkers:
             checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
-        self._bound.restarted(ids.leases.granted_below)
+        epochs = {lease.producer_id: lease.producer_epoch for lease in ids.leases}
+        self._bound.restarted(ids.leases.granted_below, epochs)
         self._show_leases_over(ids)
 
     def _show_leases_over(self, ids: ProducerIds) -> None:

@@ -158,12 +158,12 @@ class World:
         """Every invariant, over the logs as they lie there now."""
         storage = self._simulation.server.storage
         assert storage is not None
-        self._logs = self._simulation.witness.show_logs(storage)
+        self.logs = self._simulation.witness.show_logs(storage)
 
     def output(self) -> list[tuple[int, int]]:
         """(source partition, number) of every row, in the order in which they lie."""
         self.check()
-        values = [value for batch in self._logs[TopicPartition("out", 0)] for value in batch.values]
+        values = [value for batch in self.logs[TopicPartition("out", 0)] for value in batch.values]
         return [(row.source_partition, row.number) for row in map(row_of, values)]
 
     def trim(self, before_offset: int) -> None:

@@ -23,17 +23,20 @@ class Checkpoint:
     sink_id: str  # what its query's options say
     ends: list[Offsets] = field(default_factory=list)  # by batch id
     commits: int = 0  # entries of the commits log
-    is_old: bool = False  # its query has planned more since, and may plan that again with other ends
+    is_old: bool = False  # its query has planned more elsewhere, and may plan that again with other ends
 
     def copy(self) -> Checkpoint:
         """A backup."""
         return replace(self, ends=list(self.ends), is_old=True)
 
-    def torn(self, *, offsets_too: bool) -> Checkpoint:
-        """Without its last commit entry; or without its last offsets entry as well."""
+    def torn(self, *, offsets_too: bool, goes_on_elsewhere: bool) -> Checkpoint:
+        """Without its last commit entry; or without its last offsets entry as well.
+
+        ``goes_on_elsewhere``: somebody still plans micro-batches with the whole one.
+        """
         last = len(self.ends) - 1
         ends = self.ends[:-1] if offsets_too else list(self.ends)
-        is_old = self.is_old or offsets_too
+        is_old = self.is_old or offsets_too or goes_on_elsewhere
         return replace(self, ends=ends, commits=min(self.commits, max(0, last)), is_old=is_old)
 
     @property

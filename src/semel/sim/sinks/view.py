@@ -159,6 +159,8 @@ class SinkView:
 
     @cached_property
     def _stored(self) -> list[StoredRow]:
+        if len(self.story.sink_ids) > 1 and TopicPartition(SINKS_TOPIC, 0) not in self._logs:
+            return []  # the decision log alone tells under which name a row was written
         current = self.story.sink_ids[-1]
         ends = {
             (decision.sink_id, tp.partition): end
