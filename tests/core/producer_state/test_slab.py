@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.core.producer_state.entry import ProducerEntry as Entry
-from semel.core.producer_state.row import ROW_BYTES, Row, encode_row, id_of, put_batch
+from semel.core.producer_state.row import ROW_BYTES, Row, decode_row, encode_row, id_of, put_batch
 from semel.core.producer_state.slab import SLAB_BYTES, SlabMap, rows_in
 from semel.core.producer_state.slot_index import CELLS_MAX, PLACE_BYTES, SLAB_ROWS, Place, SlotIndex
+from semel.record.batch import BatchHeader
 
 LEASED = 1 << 62
 firsts = st.sampled_from([0, 3, 200, 2000, LEASED, LEASED + 100])
@@ -39,11 +40,18 @@ class Beside:
         self.now_ms = 0
 
     def append(self, producer_id: int) -> None:
+        """The next batch of an id, the quick way if it is known."""
         self.now_ms += 1
-        slab, at, _ = put(self.rows, producer_id, self.now_ms)
-        expected = bytearray(self.known.get(producer_id, encode_row(producer_id, Entry())))
-        for target, place in ((slab, at), (expected, 0)):
-            put_batch(target, place, 0, self.now_ms, self.now_ms, 0, 0)
+        known = self.known.get(producer_id)
+        base_sequence = 0 if known is None else decode_row(known).last_sequence + 1
+        header = BatchHeader(0, 100, -1, 2, 0, 0, 0, 0, 0, producer_id, 0, base_sequence, 1)
+        before = self.rows.append_next(header, self.now_ms, self.now_ms)
+        assert before == known
+        if before is None:
+            slab, at, _ = put(self.rows, producer_id, self.now_ms)
+            put_batch(slab, at, 0, base_sequence, self.now_ms, 0, 0)
+        expected = bytearray(known or encode_row(producer_id, Entry()))
+        put_batch(expected, 0, 0, base_sequence, self.now_ms, 0, 0)
         self.known[producer_id] = bytes(expected)
         self.appended_at[producer_id] = self.now_ms
 

@@ -14,7 +14,7 @@
         last_offset_delta  int32   the batch's last sequence and last offset follow from it
 
 All of it big-endian, so that rows sort as bytes in the order of their ids. The newest span stands at a fixed
-place: one look at the first 40 bytes tells whether a batch is the next one.
+place: one look at the first 40 bytes (``MARK``) tells whether a batch is the next one.
 
 Invariant: equal entries have equal rows.
 """
@@ -30,20 +30,21 @@ from semel.sequence import advance, last_of
 Row: TypeAlias = bytes | bytearray
 
 HEAD: Final = struct.Struct(">qqihBxqii")  # up to the end of the newest span
-MARK: Final = struct.Struct(">hBxqii")  # of it what tells the next batch: epoch, batches, newest span
-MARK_AT: Final = 20
 SPAN: Final = struct.Struct(">qii")
 WINDOW_AT: Final = HEAD.size - SPAN.size
 ROW_BYTES: Final = WINDOW_AT + WINDOW_BATCHES_MAX * SPAN.size
 
+# What tells the next batch: id, coordinator epoch, epoch, batches, sequence and last delta of the newest span.
+MARK: Final = struct.Struct(">q8xihB9xii")
+
 _ID: Final = struct.Struct(">q")
 _OLDER_BYTES: Final = (WINDOW_BATCHES_MAX - 1) * SPAN.size
-_CHANGING: Final = struct.Struct(f">qihBxqii{_OLDER_BYTES}s")  # all of a row behind the id
-_CHANGING_AT: Final = _ID.size
+CHANGING: Final = struct.Struct(f">qihBxqii{_OLDER_BYTES}s")  # all of a row behind the id
+CHANGING_AT: Final = _ID.size
 _EPOCHS: Final = struct.Struct(">ihB")
 _EPOCHS_AT: Final = 16
 _BEFORE_WINDOW: Final = struct.Struct(">qqihBx")
-_OLDEST_AT: Final = WINDOW_AT + _OLDER_BYTES
+OLDEST_AT: Final = WINDOW_AT + _OLDER_BYTES
 _NO_SPANS: Final = bytes(_OLDER_BYTES)
 
 
@@ -65,14 +66,14 @@ def put_batch(
     coordinator_epoch, epoch_before, batches = _EPOCHS.unpack_from(slab, at + _EPOCHS_AT)
     older: Row = _NO_SPANS
     if epoch_before == producer_epoch:
-        older = slab[at + WINDOW_AT : at + _OLDEST_AT]
+        older = slab[at + WINDOW_AT : at + OLDEST_AT]
         if batches < WINDOW_BATCHES_MAX:
             batches += 1
     else:
         batches = 1
-    _CHANGING.pack_into(
+    CHANGING.pack_into(
         slab,
-        at + _CHANGING_AT,
+        at + CHANGING_AT,
         timestamp_ms,
         coordinator_epoch,
         producer_epoch,

@@ -17,41 +17,51 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from semel.core.producer_state.row import ROW_BYTES, Row, id_of, new_row
+from semel.core.producer_state.entry import WINDOW_BATCHES_MAX
+from semel.core.producer_state.row import (
+    CHANGING,
+    CHANGING_AT,
+    MARK,
+    OLDEST_AT,
+    ROW_BYTES,
+    WINDOW_AT,
+    Row,
+    id_of,
+    new_row,
+)
 from semel.core.producer_state.slot_index import (
     FEW_ROWS,
+    GONE,
+    NO_SLOT,
     PLACE_BYTES,
     SLAB_ROWS,
     SLAB_SHIFT,
     Place,
     SlotIndex,
+    key_of,
 )
+from semel.record.batch import BatchHeader
 from semel.types import LEASED_IDS_FROM, is_leased
 
 SLAB_BYTES: Final = SLAB_ROWS * PLACE_BYTES
 _IN_SLAB: Final = SLAB_ROWS - 1
 _TIME: Final = struct.Struct(">q")
-_NO_ID: Final = -1  # nobody's: it is never looked for
+_CHANGING_AND_TIME: Final = struct.Struct(f"{CHANGING.format}{_TIME.format.lstrip('>')}")
 _LEASED_FROM_BYTE: Final = LEASED_IDS_FROM >> 56
+
+_mark_at = MARK.unpack_from
+_put_changing_and_time = _CHANGING_AND_TIME.pack_into
 
 
 class SlabMap:
     """Rows by producer id, each with the time of its last append."""
 
-    __slots__ = (
-        "_found",
-        "_found_id",
-        "_index",
-        "_is_shared",
-        "_slabs",
-    )
+    __slots__ = ("_index", "_is_shared", "_slabs")
 
     def __init__(self) -> None:
         self._slabs: list[bytearray] = []  # all of them full but the last
         self._is_shared = bytearray()  # by slab: whether a snapshot may hold it
         self._index = SlotIndex(self._slabs)
-        self._found_id = _NO_ID  # what was looked for last: an append asks more than once
-        self._found: Place | None = None
 
     @classmethod
     def load(cls, rows: memoryview, now_ms: int) -> SlabMap:
@@ -73,32 +83,68 @@ class SlabMap:
 
     def find(self, producer_id: int) -> Place | None:
         """Where the id's row lies, to be read before anything else is done with the map."""
-        if producer_id == self._found_id:
-            return self._found
-        place = self._index.find(producer_id)
-        self._found_id, self._found = producer_id, place
-        return place
+        return self._index.find(producer_id)
+
+    def append_next(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:
+        """An append, if the batch plainly follows its producer's newest one: of one epoch, with the next sequence.
+
+        Gives the row as it was before; or ``None``: nothing has changed, and somebody else judges. As nearly every
+        batch comes here, it is looked for, judged and written without a call and with one look at the row.
+        """
+        producer_id = header.producer_id
+        hashed = hash(key_of(producer_id))
+        index = self._index
+        cells = index.directory[hashed & index.mask].cells
+        cell = hashed % len(cells) - len(cells)  # as in :meth:`SlotIndex.find`
+        while (slot := cells[cell]) != NO_SLOT:
+            cell += 1
+            if slot == GONE:
+                continue
+            number = slot >> SLAB_SHIFT
+            slab, at = self._slabs[number], (slot & _IN_SLAB) * PLACE_BYTES
+            found_id, coordinator_epoch, producer_epoch, batches, newest_sequence, newest_delta = _mark_at(
+                slab, at
+            )
+            if found_id != producer_id:
+                continue
+            base_sequence = header.base_sequence
+            is_next = base_sequence == newest_sequence + newest_delta + 1  # but for where sequences wrap
+            if not is_next or not batches or header.producer_epoch != producer_epoch:
+                return None
+            if self._is_shared[number]:
+                slab = self._own(number)
+            before = slab[at : at + ROW_BYTES]
+            _put_changing_and_time(
+                slab,
+                at + CHANGING_AT,
+                header.max_timestamp,
+                coordinator_epoch,
+                producer_epoch,
+                batches + 1 if batches < WINDOW_BATCHES_MAX else batches,
+                base_offset,
+                base_sequence,
+                header.last_offset_delta,
+                before[WINDOW_AT:OLDEST_AT],
+                now_ms,
+            )
+            return before
+        return None
 
     def touch(self, producer_id: int, now_ms: int) -> Place | None:
-        """Likewise, but to be written, for an append."""
-        place = self._found if producer_id == self._found_id else self.find(producer_id)
+        """Where the id's row lies, to be written for an append."""
+        place = self.find(producer_id)
         if place is None:
             return None
-        slab, at, slot = place
-        if self._is_shared[slot >> SLAB_SHIFT]:
-            slab = self._own(slot >> SLAB_SHIFT)
-            place = self._found = slab, at, slot
-            self._found_id = producer_id
+        _, at, slot = place
+        slab = self._own(slot >> SLAB_SHIFT)
         _TIME.pack_into(slab, at + ROW_BYTES, now_ms)
-        return place
+        return slab, at, slot
 
     def add(self, producer_id: int, now_ms: int) -> Place:
         """A new row, to be written, for an id that is not known."""
         slot = self._append(new_row(producer_id), now_ms)
         self._index.add(producer_id, slot)
-        place = self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES, slot
-        self._found_id, self._found = producer_id, place
-        return place
+        return self._slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES, slot
 
     def put_back(self, producer_id: int, row: Row) -> None:
         """An earlier row of an id that is known; the time of its last append stays."""
@@ -143,16 +189,11 @@ class SlabMap:
         self._is_shared = bytearray(b"\1") * len(self._slabs)
         return tuple(self._slabs)
 
-    def _forget_found(self) -> None:
-        """Slabs or slots change."""
-        self._found_id, self._found = _NO_ID, None
-
     def _own(self, number: int) -> bytearray:
         """The slab, to write into."""
         if self._is_shared[number]:
             self._slabs[number] = self._slabs[number][:]
             self._is_shared[number] = 0
-            self._forget_found()
         return self._slabs[number]
 
     def _append(self, row: Row, now_ms: int) -> int:
@@ -165,7 +206,6 @@ class SlabMap:
         slab += row + _TIME.pack(now_ms)
         if len(slab) == SLAB_BYTES:
             self._slabs[number] = slab[:]  # without the room that it had to grow
-            self._forget_found()
         return slot
 
     def _remove(self, producer_id: int, slot: int) -> None:
@@ -183,7 +223,6 @@ class SlabMap:
             self._is_shared.pop()
         if not self._slabs:
             self._index = SlotIndex(self._slabs)
-        self._forget_found()
 
 
 def _slab_of(rows: memoryview, now_ms: int) -> bytearray:

@@ -27,7 +27,7 @@ SLAB_ROWS: Final = 1 << SLAB_SHIFT
 PLACE_BYTES: Final = ROW_BYTES + 8  # of a row in a slab: the time of its last append stands behind it
 _IN_SLAB: Final = SLAB_ROWS - 1
 
-_GONE: Final = -2  # a cell whose id was removed; a search goes on behind it
+GONE: Final = -2  # a cell whose id was removed; a search goes on behind it
 # A shard has 2^n - 1 cells: a remainder by an odd number has nothing to do with the lowest bits, which choose it.
 _CELLS_MIN: Final = 7
 CELLS_MAX: Final = 4095  # it is split within a millisecond or two
@@ -35,7 +35,7 @@ FEW_ROWS: Final = 256  # that are handled one by one, without numpy
 _DEPTH_MAX: Final = 20
 
 _ID: Final = struct.Struct(">q")
-_key = _ID.pack
+key_of = _ID.pack  # what of an id is hashed
 _id_at = _ID.unpack_from
 
 
@@ -69,24 +69,27 @@ def first_cell(hashed: int, cells: int) -> int:
 
 
 class SlotIndex:
-    """The slots of the ids in ``slabs``, a list that its owner may change in place."""
+    """The slots of the ids in ``slabs``, a list that its owner may change in place.
 
-    __slots__ = ("_directory", "_mask", "_slabs")
+    ``directory[hashed & mask]`` is the shard of an id, for whoever searches without a call.
+    """
+
+    __slots__ = ("_slabs", "directory", "mask")
 
     def __init__(self, slabs: Sequence[bytearray]) -> None:
         self._slabs = slabs
-        self._directory = [_Shard(0, _CELLS_MIN)]
-        self._mask = 0
+        self.directory = [_Shard(0, _CELLS_MIN)]
+        self.mask = 0
 
     def find(self, producer_id: int) -> Place | None:
         """Where the id's row lies."""
-        hashed = hash(_key(producer_id))
-        cells = self._directory[hashed & self._mask].cells
+        hashed = hash(key_of(producer_id))
+        cells = self.directory[hashed & self.mask].cells
         count = len(cells)
         at = hashed % count - count  # :func:`first_cell`, whose call would cost as much again
         slabs = self._slabs
         while (slot := cells[at]) != NO_SLOT:
-            if slot != _GONE:
+            if slot != GONE:
                 slab, row_at = slabs[slot >> SLAB_SHIFT], (slot & _IN_SLAB) * PLACE_BYTES
                 if _id_at(slab, row_at)[0] == producer_id:
                     return slab, row_at, slot
@@ -95,8 +98,8 @@ class SlotIndex:
 
     def add(self, producer_id: int, slot: int) -> None:
         """An id that is not in it."""
-        hashed = hash(_key(producer_id))
-        while (shard := self._directory[hashed & self._mask]).is_full:
+        hashed = hash(key_of(producer_id))
+        while (shard := self.directory[hashed & self.mask]).is_full:
             self._make_room(shard, hashed)
         shard.insert(hashed, slot)
 
@@ -131,19 +134,19 @@ class SlotIndex:
         for n, shard in enumerate(shards):
             shard.cells = array("i", table[n].tobytes())
             shard.used = int(used[n])
-        self._directory, self._mask = shards, len(shards) - 1
+        self.directory, self.mask = shards, len(shards) - 1
         for slot in order[~fits].tolist():
             self.add(self._id_in(slot), slot)
 
     def remove(self, producer_id: int, slot: int) -> None:
-        self._replace(producer_id, slot, _GONE)
+        self._replace(producer_id, slot, GONE)
 
     def move(self, producer_id: int, slot: int, to_slot: int) -> None:
         self._replace(producer_id, slot, to_slot)
 
     def _replace(self, producer_id: int, slot: int, by: int) -> None:
-        hashed = hash(_key(producer_id))
-        cells = self._directory[hashed & self._mask].cells
+        hashed = hash(key_of(producer_id))
+        cells = self.directory[hashed & self.mask].cells
         at = first_cell(hashed, len(cells))
         while cells[at] != slot:
             at += 1
@@ -162,13 +165,13 @@ class SlotIndex:
 
     def _split(self, shard: _Shard, slots: list[int], hashed: int) -> None:
         bit = 1 << shard.depth
-        if shard.depth == self._mask.bit_length():
-            self._directory += self._directory
-            self._mask = len(self._directory) - 1
+        if shard.depth == self.mask.bit_length():
+            self.directory += self.directory
+            self.mask = len(self.directory) - 1
         shard.depth += 1
         other = _Shard(shard.depth, CELLS_MAX)
-        for n in range(hashed & (bit - 1) | bit, len(self._directory), 2 * bit):
-            self._directory[n] = other
+        for n in range(hashed & (bit - 1) | bit, len(self.directory), 2 * bit):
+            self.directory[n] = other
         self._refill(slots, shard, other, CELLS_MAX)
 
     def _refill(self, slots: list[int], shard: _Shard, other: _Shard, cells: int) -> None:
@@ -177,7 +180,7 @@ class SlotIndex:
         shard.used = 0
         bit = 1 << shard.depth - 1 if other is not shard else 0
         for slot in slots:
-            hashed = hash(_key(self._id_in(slot)))
+            hashed = hash(key_of(self._id_in(slot)))
             (other if hashed & bit else shard).insert(hashed, slot)
 
     def _id_in(self, slot: int) -> int:

@@ -16,8 +16,6 @@ from typing import Final
 
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.row import (
-    MARK,
-    MARK_AT,
     ROW_BYTES,
     Row,
     decode_row,
@@ -95,20 +93,20 @@ class ProducerState:
         """The state as it is now, for a snapshot. Quick, however many ids there are."""
         return FrozenProducers(self._rows.freeze(), self.end_offset)
 
+    def append_next(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:
+        """:meth:`judge` and :meth:`apply` in one, for a client's batch that plainly follows its producer's last one.
+
+        Nearly every batch does. Gives what :meth:`apply` gives; or ``None``, and then nothing was done.
+        """
+        before = self._rows.append_next(header, base_offset, now_ms)
+        if before is not None:
+            self.end_offset = base_offset + header.last_offset_delta + 1
+        return before
+
     def judge(self, header: BatchHeader) -> Verdict:
         """What to do with a client's batch."""
         producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID:
-            return APPEND
-        place = self._rows.find(producer_id)
-        if place is None:
-            return judge(None, header)
-        slab, at, _ = place
-        producer_epoch, batches, _, base_sequence, last_offset_delta = MARK.unpack_from(slab, at + MARK_AT)
-        is_next = header.base_sequence == base_sequence + last_offset_delta + 1
-        if is_next and batches and header.producer_epoch == producer_epoch:
-            return APPEND  # as nearly every batch; the window, and where sequences wrap, are looked at below
-        return judge(decode_row(slab, at), header)
+        return APPEND if producer_id == NO_PRODUCER_ID else judge(self.get(producer_id), header)
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:
         """A data batch was appended at ``base_offset``; what the judge said is not asked again.

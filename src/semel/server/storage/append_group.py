@@ -46,8 +46,8 @@ class AppendGroup:
         records = sum([header.last_offset_delta + 1 for header in incoming.headers])
         return self.room.fits(self.size_bytes + len(incoming.batches), self.end_offset + records - 1)
 
-    def add(self, batch: memoryview, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
-        before = producers.apply(header, self.end_offset, now_ms)
+    def add(self, batch: memoryview, header: BatchHeader, before: Row | None) -> None:
+        """A batch that the producer state knows of; ``before`` is what it says of the producer if that is undone."""
         self._before.append(before)
         if before is None and header.producer_id >= LEASED_IDS_FROM:
             self.new_leases.append(header.producer_id)

@@ -283,20 +283,23 @@ class Partition:
                 return self._outcome(refused.error_code, error_message=refused.reason)
             producer_id = header.producer_id
             bad_lease = self._judge_lease(header) if producer_id >= LEASED_IDS_FROM else None
-            verdict = bad_lease or producers.judge(header)
-            if verdict is not APPEND:
-                group.take_back(batches_before, producers)
-                if group.bears(verdict, producer_id):
-                    group.slots.append(slot)
-                return self._refuse(verdict, group.end_offset)
-            # Only an id that begins can be new here; the question costs as much as the verdict.
-            begins = header.base_sequence == 0 and producer_id != NO_PRODUCER_ID
-            if begins and self._is_one_too_many(producer_id):
-                group.take_back(batches_before, producers)
-                return self._one_too_many()
+            has_id = producer_id != NO_PRODUCER_ID
+            may_be_next = has_id and bad_lease is None
+            before = producers.append_next(header, group.end_offset, now_ms) if may_be_next else None
+            if before is None:
+                verdict = bad_lease or producers.judge(header)
+                if verdict is not APPEND:
+                    group.take_back(batches_before, producers)
+                    if group.bears(verdict, producer_id):
+                        group.slots.append(slot)
+                    return self._refuse(verdict, group.end_offset)
+                if has_id and self._is_one_too_many(producer_id):
+                    group.take_back(batches_before, producers)
+                    return self._one_too_many()
+                before = producers.apply(header, group.end_offset, now_ms)
             batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
             assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
-            group.add(batch, header, producers, now_ms)
+            group.add(batch, header, before)
         group.slots.append(slot)
         return AppendOutcome(
             ErrorCode.NONE,
