@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import defaultdict
@@ -17,8 +16,9 @@ from bench.load.connections import PATIENCE_S, ProduceConnection, connect
 from bench.load.frames import INT32, request_head
 from bench.load.generate import generate
 from bench.results import Row, Section
-from bench.sections import Bench
-from bench.sections.serving import Watched, watch, written
+from bench.sections import Bench, bursts
+from bench.sections.bursts import Side, generating_here, in_pairs
+from bench.sections.serving import written
 from bench.servers import Server, semel
 from semel import Admin
 from semel.core.log.names import SNAPSHOT_SUFFIX
@@ -30,16 +30,16 @@ _BATCH_BYTES, _SEGMENT_BYTES = 600, 1024  # a segment has no room for two
 _API_VERSIONS = 18
 _LOAD = Load("produce", _TOPIC, 1, 4, 5, ONE_RECORD)  # as in the section "requests", but on one partition
 _FILL_IN_FLIGHT = 100
-_WARM_UP_S_MAX = 3.0  # there is no JVM here
-_FEWER = 4  # a few producers need not take as many turns as a million for the same figure
+_PAIRS_A_ROUND = 40
 _PER_CORE = "req per core second"
 
 Note = Callable[[str, str, str, float], None]  # work, unit, contender, figure
+Samples = dict[tuple[str, str], dict[str, list[float]]]  # by work and unit, and by contender
 
 
 def producers(bench: Bench) -> Section:
     """First memory, then snapshots, then starts, then the produce path: the same two data folders all the way."""
-    samples: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    samples: Samples = defaultdict(lambda: defaultdict(list))
     count = bench.plan.known_producers
 
     def note(work: str, unit: str, contender: str, value: float) -> None:
@@ -69,8 +69,9 @@ def producers(bench: Bench) -> Section:
     with (
         semel(folders[FEW], durable=False, name=FEW, **room) as few,
         semel(folders[ALL], durable=False, name=ALL, **room) as all_,
+        generating_here(),
     ):
-        _produce(bench, few, all_, note)
+        notes = _produce(bench, few, all_, samples)
     rows = tuple(
         Row(work, unit, dict(by_name), less_is_better=unit != _PER_CORE)
         for (work, unit), by_name in samples.items()
@@ -83,11 +84,12 @@ def producers(bench: Bench) -> Section:
         "file under its name; meanwhile another client asks for ApiVersions without a break, "
         "and its longest wait is the pause. Produce is the load of `requests` with the page cache trusted: by four "
         "producers that are new to either server, and by the known ones, who take turns, so that neighbours in "
-        "time are far from each other in memory. It is told for a second of the server's processor time, for a "
-        "difference of a few percent is less than the machine's own unrest.",
+        "time are far from each other in memory. It is told for a second of the server's processor time, in pairs of "
+        "bursts as in `idempotence`.",
         rows,
         FEW,
         (ALL,),
+        notes=tuple(notes),
     )
 
 
@@ -152,30 +154,30 @@ def _asking(bootstrap: str) -> Iterator[list[float]]:
             asking.join(PATIENCE_S)
 
 
-def _produce(bench: Bench, few: Server, all_: Server, note: Note) -> None:
-    """The same on either server, round by round, who begins alternating."""
+def _produce(bench: Bench, few: Server, all_: Server, samples: Samples) -> list[str]:
+    """By four others on either server, and by the known ones; gives what is to be said of the differences."""
     plan, count = bench.plan, bench.plan.known_producers
-    requests = count // _LOAD.connections
-    in_turn = {
-        FEW: replace(_LOAD, requests=requests // _FEWER, producers=_LOAD.connections),
-        ALL: replace(_LOAD, requests=requests, producers=count),
-    }
     for server in (few, all_):
-        written(server, replace(_LOAD, seconds=min(plan.warm_up_s, _WARM_UP_S_MAX)))
         Admin(server.bootstrap).alter_configs(_TOPIC, {"segment.bytes": None})
-    for number in range(plan.rounds):
-        order = (few, all_) if number % 2 == 0 else (all_, few)
-        for server in order:
-            os.sync()
-            found = written(server, replace(_LOAD, seconds=plan.seconds))
-            note("produce, by four others", _PER_CORE, server.name, _per_core(found))
-        for server in order:
-            os.sync()
-            load = in_turn[server.name]
-            turns = load.requests * load.connections // load.producers
-            found = watch(server, replace(load, turns_before=1 + number * turns))
-            note("produce, by the known ones", _PER_CORE, server.name, _per_core(found))
+    pairs = _PAIRS_A_ROUND * plan.rounds
+    burst = count // _LOAD.connections // (2 * pairs)  # so that no known producer comes twice
+    known = {
+        few: replace(_LOAD, producers=_LOAD.connections, turns_before=1),
+        all_: replace(_LOAD, producers=count, turns_before=1),
+    }
+    notes = []
+    for work, loads in {"by four others": dict.fromkeys(known, _LOAD), "by the known ones": known}.items():
+        sides = {server.name: Side(server, _writers(server, load)) for server, load in loads.items()}
+        warm_up_s = 0.0 if loads is known else plan.warm_up_s  # a known producer comes once
+        costs_us = in_pairs(sides, pairs=pairs, burst=burst, warm_up_s=warm_up_s)
+        for name, side in sides.items():
+            side.close()
+            samples[f"produce, {work}", _PER_CORE][name] = [1e6 / each for each in costs_us[name]]
+        both = ("where few are known", "where all are")
+        notes.append(bursts.note(f"produce, {work}", costs_us[few.name], costs_us[all_.name], both=both))
+        bench.tell(notes[-1])
+    return notes
 
 
-def _per_core(found: Watched) -> float:
-    return found.measured.requests_per_s / found.server_busy
+def _writers(server: Server, load: Load) -> list[ProduceConnection]:
+    return [ProduceConnection(server.bootstrap, load, number) for number in range(load.connections)]
