@@ -93,6 +93,27 @@ def restart_shortens_lives(patch: Patches) -> None:
     original = patch.set(ProducerIds, "begin", begins)
 
 
+@plant("a restart takes resumed leases back to their first grants", "rp6018, for leases", GRANTED)
+def restart_undoes_resumes(patch: Patches) -> None:
+    first: dict[int, tuple[int, int]] = {}
+
+    def puts(leases: Leases, ids: list[int], epochs: list[int], rooms: list[int]) -> None:
+        if not len(leases):
+            first.clear()
+        for producer_id, *grant in zip(ids, epochs, rooms, strict=True):
+            first.setdefault(producer_id, (grant[0], grant[1]))
+        original_put(leases, ids, epochs, rooms)
+
+    def begins(ids: ProducerIds, log: StateLog) -> None:
+        leases = ids.leases
+        for n, producer_id in enumerate(leases._ids):
+            leases._epochs[n], leases._rooms[n] = first[producer_id]
+        original_begin(ids, log)
+
+    original_put = patch.set(Leases, "_put_all", puts)
+    original_begin = patch.set(ProducerIds, "begin", begins)
+
+
 @plant("an append renews the lease", "the proposal: no renewal", LIVES)
 def append_renews_the_lease(patch: Patches) -> None:
     running: list[ProducerIds] = []

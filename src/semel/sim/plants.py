@@ -203,6 +203,24 @@ def window_of_four(patch: Patches) -> None:
     patch.set(ProducerState, "append_next", lambda *_: None)  # else most batches go past it
 
 
+@plant(
+    "a batch that plainly follows the newest one is taken, and takes the others' place",
+    "here",
+    DEFINITE,
+    REPLAYED,
+)
+def quick_way_keeps_one(patch: Patches) -> None:
+    def keeps_one(state: ProducerState, header: BatchHeader, base_offset: int, now_ms: int) -> Any:
+        before = original(state, header, base_offset, now_ms)
+        known = state.get(header.producer_id)
+        if before is not None and known is not None:
+            newest = known._replace(window=known.window[-1:])
+            state._rows.put_back(header.producer_id, row.encode_row(header.producer_id, newest))
+        return before
+
+    original = patch.set(ProducerState, "append_next", keeps_one)
+
+
 @plant("snapshots hold each producer's last batch only", "rp3039", DEFINITE, REPLAYED)
 def snapshot_without_window(patch: Patches) -> None:
     def last_batch_only(frozen: FrozenProducers) -> Any:

@@ -14,9 +14,7 @@ class RoomLedger:
     """The live leases of one server, whoever serves it now."""
 
     def __init__(self) -> None:
-        self._asked: dict[
-            int, dict[int, int]
-        ] = {}  # by the epochs that were granted, rising: the last one counts
+        self._asked: dict[int, dict[int, int]] = {}  # room, by the epochs at which it grew
         self._written: dict[int, set[TopicPartition]] = {}
 
     @property

@@ -335,9 +335,10 @@ class Witness:
         ids.expire_leases = expire_observed  # type: ignore[method-assign]
         ids.judge_by_log = judge_observed  # type: ignore[method-assign]
         ids.lease_remaining_ms = remaining_observed  # type: ignore[method-assign]
-        for checker in self._checkers:
-            checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
         epochs = {lease.producer_id: lease.producer_epoch for lease in ids.leases}
+        for checker in self._checkers:
+            checker.leases_found(epochs)
+            checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
         self._bound.restarted(ids.leases.granted_below, epochs)
         self._show_leases_over(ids)
 

@@ -1,8 +1,6 @@
-"""What a torn checkpoint may plan again."""
+"""Which checkpoints may plan a micro-batch again with other ends."""
 
 from __future__ import annotations
-
-import pytest
 
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.types import TopicPartition
@@ -10,10 +8,27 @@ from semel.types import TopicPartition
 SOURCE = TopicPartition("in.k0", 0)
 
 
-@pytest.mark.parametrize("offsets_too", [False, True])
-@pytest.mark.parametrize("goes_on_elsewhere", [False, True])
-def test_a_torn_checkpoint_is_old_if_the_whole_one_has_planned_more_or_will(offsets_too, goes_on_elsewhere):
-    whole = Checkpoint("q", {SOURCE: 0}, "k0", ends=[{SOURCE: 2}, {SOURCE: 5}], commits=2)
-    torn = whole.torn(offsets_too=offsets_too, goes_on_elsewhere=goes_on_elsewhere)
-    assert (len(torn.ends), torn.commits) == (1 if offsets_too else 2, 1)
-    assert torn.is_old == (offsets_too or goes_on_elsewhere)
+def planned(*ends: int) -> Checkpoint:
+    return Checkpoint("q", {SOURCE: 0}, "k0", ends=[{SOURCE: end} for end in ends], commits=len(ends))
+
+
+def test_a_backup_is_old() -> None:
+    assert planned(2, 5).copy().is_old
+
+
+def test_without_its_last_offsets_entry_it_is_old() -> None:
+    torn = planned(2, 5).torn(offsets_too=True)
+    assert (torn.ends, torn.commits, torn.is_old) == ([{SOURCE: 2}], 1, True)
+
+
+def test_without_its_last_commit_entry_it_is_old_once_somebody_plans_on_with_the_whole_one() -> None:
+    whole = planned(2, 5)
+    torn = whole.torn(offsets_too=False)
+    torn_again = torn.torn(offsets_too=False)
+    assert (len(torn.ends), torn.commits) == (2, 1)
+    torn.ends.append({SOURCE: 9})
+    assert not torn.is_old
+    whole.ends.append({SOURCE: 22})
+    assert torn.is_old
+    assert torn_again.is_old
+    assert not whole.is_old

@@ -69,7 +69,7 @@ def test_a_micro_batch_is_known_by_its_ranges(make_world):
     world.until_committed(checkpoint, 1)
     old.die()
     world.story.rows[0] = 12
-    torn = checkpoint.torn(offsets_too=True, goes_on_elsewhere=False)
+    torn = checkpoint.torn(offsets_too=True)
     new = world.driver(torn, tampered=True)
     world.until(lambda: new in world.ended or torn.commits == 1)
     world.story.rows[0] = 16
@@ -237,7 +237,7 @@ def test_s4_a_skipped_micro_batch_leaves_no_run_without_begin(make_world):
     world.until_committed(checkpoint, 1)
     old.die()
     world.story.rows[0] = 16
-    torn = checkpoint.torn(offsets_too=False, goes_on_elsewhere=False)
+    torn = checkpoint.torn(offsets_too=False)
     new = world.driver(torn)
     world.until_committed(torn, 2)
     world.finish(new)
@@ -384,9 +384,7 @@ def test_a_decided_replay_needs_nothing_of_the_rows_behind_it(make_world):
     world.story.rows[0] = 16
     world.until_held(decides)
     old.die()
-    torn = checkpoint.torn(offsets_too=True, goes_on_elsewhere=False).torn(
-        offsets_too=False, goes_on_elsewhere=False
-    )
+    torn = checkpoint.torn(offsets_too=True).torn(offsets_too=False)
     new = world.driver(torn)
     world.until(lambda: torn.commits == 2 or new in world.ended)
     world.finish(new)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from semel.core.sink.journal import SINKS_TOPIC
 from semel.sim.checkers.sink_rows_once import SinkRowsOnce
+from semel.sim.history import Violation
 from semel.sim.sinks.view import SinkView
+from semel.types import TopicPartition
 
 BATCH = [(0, number) for number in range(8)]
 
@@ -28,5 +32,10 @@ def test_rows_of_two_names_are_told_apart_by_the_decision_log_alone(make_world):
     readable = {tp: batches for tp, batches in world.logs.items() if tp.topic != SINKS_TOPIC}
     lacking = SinkView(world.story, readable, {})
     assert not lacking.is_whole
-    assert lacking.rows == lacking.rows_left == []
+    assert (len(lacking.rows), len(lacking.rows_left)) == (0, 16)
     SinkRowsOnce().sink_logs([whole, lacking])
+
+    out = TopicPartition("out", 0)
+    twice = SinkView(world.story, readable | {out: [*readable[out], readable[out][-1]]}, {})
+    with pytest.raises(Violation, match="sink_rows_once"):  # of one producer id: no name explains that
+        SinkRowsOnce().sink_logs([twice])

@@ -89,7 +89,7 @@ class SlabMap:
         """An append, if the batch plainly follows its producer's newest one: of one epoch, with the next sequence.
 
         Gives the row as it was before; or ``None``: nothing has changed, and somebody else judges. As nearly every
-        batch comes here, it is looked for, judged and written without a call and with one look at the row.
+        batch comes here, it is looked for, judged and written in one function and with one look at the row.
         """
         producer_id = header.producer_id
         hashed = hash(key_of(producer_id))

@@ -144,7 +144,7 @@ class ProducerState:
         put_marker(slab, at, header.producer_epoch, coordinator_epoch, header.max_timestamp)
 
     def restore(self, producer_id: int, before: Row | None) -> None:
-        """Undo an append whose write failed: put back what :meth:`apply` gave."""
+        """Undo an append whose write failed: put back what :meth:`apply` or :meth:`append_next` gave."""
         if before is None:
             self._rows.remove(producer_id)
         else:

@@ -283,9 +283,9 @@ class Partition:
                 return self._outcome(refused.error_code, error_message=refused.reason)
             producer_id = header.producer_id
             bad_lease = self._judge_lease(header) if producer_id >= LEASED_IDS_FROM else None
-            has_id = producer_id != NO_PRODUCER_ID
-            may_be_next = has_id and bad_lease is None
-            before = producers.append_next(header, group.end_offset, now_ms) if may_be_next else None
+            before = None
+            if header.base_sequence > 0 and producer_id != NO_PRODUCER_ID and bad_lease is None:
+                before = producers.append_next(header, group.end_offset, now_ms)
             if before is None:
                 verdict = bad_lease or producers.judge(header)
                 if verdict is not APPEND:
@@ -293,13 +293,16 @@ class Partition:
                     if group.bears(verdict, producer_id):
                         group.slots.append(slot)
                     return self._refuse(verdict, group.end_offset)
-                if has_id and self._is_one_too_many(producer_id):
+                # Only an id that begins can be new here.
+                begins = header.base_sequence == 0 and producer_id != NO_PRODUCER_ID
+                if begins and self._is_one_too_many(producer_id):
                     group.take_back(batches_before, producers)
                     return self._one_too_many()
                 before = producers.apply(header, group.end_offset, now_ms)
             batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
-            assign_offsets(batch, group.end_offset, self.leader_epoch, append_time_ms=append_time_ms)
+            batch_offset = group.end_offset
             group.add(batch, header, before)
+            assign_offsets(batch, batch_offset, self.leader_epoch, append_time_ms=append_time_ms)
         group.slots.append(slot)
         return AppendOutcome(
             ErrorCode.NONE,

@@ -58,6 +58,9 @@ class Checker:
     def lease_issued(self, producer_id: int, now_ms: int) -> None:
         """The server issued a lease, at this true time; nobody was told yet."""
 
+    def leases_found(self, epochs: Mapping[int, int]) -> None:
+        """A process has come up, and by its log these leases live, each at that epoch."""
+
     def lives_begin_anew(self, granted_below: int, now_ms: int) -> None:
         """A server came up, and knows of the leases below."""
 

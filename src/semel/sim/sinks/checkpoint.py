@@ -23,21 +23,34 @@ class Checkpoint:
     sink_id: str  # what its query's options say
     ends: list[Offsets] = field(default_factory=list)  # by batch id
     commits: int = 0  # entries of the commits log
-    is_old: bool = False  # its query has planned more elsewhere, and may plan that again with other ends
+    was_old: bool = False  # when it was made, its query had planned more already
+    whole: Checkpoint | None = None  # what it was torn off, if it was; a driver may still go on with that
+    planned_by_whole: int = 0  # entries of its offsets log, then
+
+    @property
+    def is_old(self) -> bool:
+        """Whether its query has planned more elsewhere, and may plan that again with other ends."""
+        whole = self.whole
+        return self.was_old or (
+            whole is not None and (whole.is_old or len(whole.ends) > self.planned_by_whole)
+        )
 
     def copy(self) -> Checkpoint:
         """A backup."""
-        return replace(self, ends=list(self.ends), is_old=True)
+        return replace(self, ends=list(self.ends), was_old=True)
 
-    def torn(self, *, offsets_too: bool, goes_on_elsewhere: bool) -> Checkpoint:
-        """Without its last commit entry; or without its last offsets entry as well.
-
-        ``goes_on_elsewhere``: somebody still plans micro-batches with the whole one.
-        """
+    def torn(self, *, offsets_too: bool) -> Checkpoint:
+        """Without its last commit entry; or without its last offsets entry as well."""
         last = len(self.ends) - 1
         ends = self.ends[:-1] if offsets_too else list(self.ends)
-        is_old = self.is_old or offsets_too or goes_on_elsewhere
-        return replace(self, ends=ends, commits=min(self.commits, max(0, last)), is_old=is_old)
+        return replace(
+            self,
+            ends=ends,
+            commits=min(self.commits, max(0, last)),
+            was_old=self.was_old or offsets_too,
+            whole=self,
+            planned_by_whole=len(self.ends),
+        )
 
     @property
     def next_batch_id(self) -> int:

@@ -231,15 +231,10 @@ class SinkOperator:
             ("restored", "offsets torn", "commit torn", "lost", "lost", "lost", "lost, from the start")
         )
         backups = [backup for backup in story.backups if backup.sink_id == story.sink_ids[-1]]
-        goes_on_elsewhere = any(
-            driver.process.alive and driver.checkpoint is self._checkpoint for driver in story.drivers
-        )
         if kind == "restored" and backups and counts.bites(Fault.SINK_RESTORED, random, 1.0):
             self._checkpoint = random.choice(backups).copy()
         elif kind.endswith("torn") and self._checkpoint.ends and counts.bites(Fault.SINK_TORN, random, 1.0):
-            self._checkpoint = self._checkpoint.torn(
-                offsets_too=kind == "offsets torn", goes_on_elsewhere=goes_on_elsewhere
-            )
+            self._checkpoint = self._checkpoint.torn(offsets_too=kind == "offsets torn")
         elif kind.startswith("lost") and counts.bites(Fault.SINK_LOST, random, 1.0):
             if len(story.sink_ids) > 1:  # another name does not know what was decided before it
                 kind = "lost"
@@ -250,5 +245,5 @@ class SinkOperator:
         else:
             return
         self._around.trace.note(story.sink_id, f"checkpoint {kind}")
-        if kind not in ("lost", "commit torn") or (kind == "commit torn" and goes_on_elsewhere):
+        if kind not in ("lost", "commit torn"):
             self._is_tampered = story.was_tampered = True

@@ -159,8 +159,8 @@ class SinkView:
 
     @cached_property
     def _stored(self) -> list[StoredRow]:
-        if len(self.story.sink_ids) > 1 and TopicPartition(SINKS_TOPIC, 0) not in self._logs:
-            return []  # the decision log alone tells under which name a row was written
+        # The decision log alone tells under which name a row was written.
+        has_names = len(self.story.sink_ids) == 1 or TopicPartition(SINKS_TOPIC, 0) in self._logs
         current = self.story.sink_ids[-1]
         ends = {
             (decision.sink_id, tp.partition): end
@@ -171,7 +171,8 @@ class SinkView:
         for tp in self.story.outputs:
             for batch in self._batches_of(tp):
                 header = batch.header
-                sink_id = self._writes_for.get(header.producer_id, current)
+                unknown = current if has_names else f"whoever had producer id {header.producer_id}"
+                sink_id = self._writes_for.get(header.producer_id, unknown)
                 for place, value in enumerate(batch.values):
                     row = _row_of(value)
                     if row.sink_id != self.story.sink_id:
