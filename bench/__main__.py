@@ -93,6 +93,8 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget a run that was ended early")
     parser.add_argument("--folder", type=Path, help="where the servers keep their data (default: temporary)")
     arguments = parser.parse_args()
+    if arguments.fresh and arguments.only:
+        parser.error("--only measures its sections anew anyway, and --fresh would forget all others")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     plan = QUICK if arguments.quick else FULL
     earlier = None if arguments.fresh else results.load()
