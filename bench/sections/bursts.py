@@ -17,12 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench.figures import interval_of_median
+from bench.load import Load
 from bench.load.__main__ import drive
 from bench.load.connections import ProduceConnection
 from bench.pinning import LOAD_CPUS, SERVER_CPU, pin_process
 from bench.servers import Server
 
-WARM_UP_S_MAX = 3.0  # there is no JVM here
+PAIRS_A_ROUND = 40
+_WARM_UP_S_MAX = 3.0  # there is no JVM here
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,13 @@ class Side:
 
     server: Server
     connections: Sequence[ProduceConnection]
+
+    @classmethod
+    def of(cls, server: Server, load: Load) -> Side:
+        """Writers who are connected, and have sent nothing yet."""
+        return cls(
+            server, [ProduceConnection(server.bootstrap, load, number) for number in range(load.connections)]
+        )
 
     def cost_us(self, burst: int) -> float:
         """The server's processor time for one request, over ``burst`` of them on each connection."""
@@ -52,7 +61,7 @@ def in_pairs(
 
     A B B A, then B A A B: whatever drifts meanwhile, drifts for both.
     """
-    warm_at_s = time.monotonic() + min(warm_up_s, WARM_UP_S_MAX)
+    warm_at_s = time.monotonic() + min(warm_up_s, _WARM_UP_S_MAX)
     while time.monotonic() < warm_at_s:
         for side in sides.values():
             side.cost_us(burst)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.load import Load
-from bench.load.connections import ProduceConnection
 from bench.results import Row, Section
 from bench.sections import Bench
-from bench.sections.bursts import Side, generating_here, in_pairs, note
+from bench.sections.bursts import PAIRS_A_ROUND, Side, generating_here, in_pairs, note
 from bench.sections.serving import INGEST_64_KB, ONE_RECORD_PIPELINED
 from bench.servers import Server, semel
 
 NO_ID, IDEMPOTENT = "no producer id", "idempotent"
 _BURSTS = {ONE_RECORD_PIPELINED: 500, INGEST_64_KB: 50}  # requests of each connection
-_PAIRS_A_ROUND = 40
 
 
 def idempotence(bench: Bench) -> Section:
@@ -50,9 +48,8 @@ def _take_turns(bench: Bench, server: Server, load: Load, burst: int) -> dict[st
     for name, topic in topics.items():
         server.create(topic, load.partitions)
         its_load = replace(load, topic=topic, idempotent=name == IDEMPOTENT)
-        writers = [ProduceConnection(server.bootstrap, its_load, n) for n in range(load.connections)]
-        sides[name] = Side(server, writers)
-    pairs = _PAIRS_A_ROUND * bench.plan.rounds
+        sides[name] = Side.of(server, its_load)
+    pairs = PAIRS_A_ROUND * bench.plan.rounds
     costs_us = in_pairs(sides, pairs=pairs, burst=burst, warm_up_s=bench.plan.warm_up_s)
     for name, topic in topics.items():
         stored = sum(server.end_offsets(topic, load.partitions))

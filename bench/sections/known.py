@@ -17,7 +17,7 @@ from bench.load.frames import INT32, request_head
 from bench.load.generate import generate
 from bench.results import Row, Section
 from bench.sections import Bench, bursts
-from bench.sections.bursts import Side, generating_here, in_pairs
+from bench.sections.bursts import PAIRS_A_ROUND, Side, generating_here, in_pairs
 from bench.sections.serving import written
 from bench.servers import Server, semel
 from semel import Admin
@@ -30,7 +30,6 @@ _BATCH_BYTES, _SEGMENT_BYTES = 600, 1024  # a segment has no room for two
 _API_VERSIONS = 18
 _LOAD = Load("produce", _TOPIC, 1, 4, 5, ONE_RECORD)  # as in the section "requests", but on one partition
 _FILL_IN_FLIGHT = 100
-_PAIRS_A_ROUND = 40
 _PER_CORE = "req per core second"
 
 Note = Callable[[str, str, str, float], None]  # work, unit, contender, figure
@@ -159,7 +158,7 @@ def _produce(bench: Bench, few: Server, all_: Server, samples: Samples) -> list[
     plan, count = bench.plan, bench.plan.known_producers
     for server in (few, all_):
         Admin(server.bootstrap).alter_configs(_TOPIC, {"segment.bytes": None})
-    pairs = _PAIRS_A_ROUND * plan.rounds
+    pairs = PAIRS_A_ROUND * plan.rounds
     burst = count // _LOAD.connections // (2 * pairs)  # so that no known producer comes twice
     known = {
         few: replace(_LOAD, producers=_LOAD.connections, turns_before=1),
@@ -167,7 +166,7 @@ def _produce(bench: Bench, few: Server, all_: Server, samples: Samples) -> list[
     }
     notes = []
     for work, loads in {"by four others": dict.fromkeys(known, _LOAD), "by the known ones": known}.items():
-        sides = {server.name: Side(server, _writers(server, load)) for server, load in loads.items()}
+        sides = {server.name: Side.of(server, load) for server, load in loads.items()}
         warm_up_s = 0.0 if loads is known else plan.warm_up_s  # a known producer comes once
         costs_us = in_pairs(sides, pairs=pairs, burst=burst, warm_up_s=warm_up_s)
         for name, side in sides.items():
@@ -177,7 +176,3 @@ def _produce(bench: Bench, few: Server, all_: Server, samples: Samples) -> list[
         notes.append(bursts.note(f"produce, {work}", costs_us[few.name], costs_us[all_.name], both=both))
         bench.tell(notes[-1])
     return notes
-
-
-def _writers(server: Server, load: Load) -> list[ProduceConnection]:
-    return [ProduceConnection(server.bootstrap, load, number) for number in range(load.connections)]

@@ -174,7 +174,7 @@ def written(server: Server, load: Load) -> Watched:
     load = replace(load, topic=f"written-{next(_numbers)}")
     server.create(load.topic, load.partitions)
     try:
-        watched = watch(server, load)
+        watched = _watch(server, load)
         stored = sum(server.end_offsets(load.topic, load.partitions))
     finally:
         server.delete(load.topic)
@@ -190,10 +190,10 @@ def _fill(bench: Bench, server: Server, load: Load) -> None:
 
 
 def _read(server: Server, load: Load) -> Watched:
-    return watch(server, replace(load, topic=STORED_TOPIC))
+    return _watch(server, replace(load, topic=STORED_TOPIC))
 
 
-def watch(server: Server, load: Load) -> Watched:
+def _watch(server: Server, load: Load) -> Watched:
     """Run a load, and look how busy the server is."""
     cpu_s = started_s = 0.0
 

@@ -125,6 +125,13 @@ class World:
         driver.start()
         return driver
 
+    def die_before_the_decision(self, checkpoint: Checkpoint, *, splits: int = 1) -> None:
+        """A driver writes all rows of its first micro-batch, and is dead before it decides."""
+        decides = self.hold(len(self.story.drivers), "commit", "DECISION")
+        driver = self.driver(checkpoint, splits=splits)
+        self.until_held(decides)
+        driver.die()
+
     def hold(self, driver: int, process: str, step: str, *, skip: int = 0) -> Hold:
         """Stop a process of a driver to come before ``step``, when it has done it ``skip`` times."""
         self._holds.append(Hold(f"{SINK}.d{driver}.{process}", step, skip))

@@ -16,10 +16,7 @@ BATCH = [(0, number) for number in range(8)]
 def test_rows_of_two_names_are_told_apart_by_the_decision_log_alone(make_world):
     world = make_world()
     checkpoint = world.checkpoint()
-    decides = world.hold(0, "commit", "DECISION")
-    old = world.driver(checkpoint)
-    world.until_held(decides)
-    old.die()
+    world.die_before_the_decision(checkpoint)
     world.story.sink_ids.append(f"{world.story.sink_id}.1")
     checkpoint = world.checkpoint("r")
     new = world.driver(checkpoint)
