@@ -173,6 +173,10 @@ class World:
         values = [value for batch in self.logs[TopicPartition("out", 0)] for value in batch.values]
         return [(row.source_partition, row.number) for row in map(row_of, values)]
 
+    def set_server_clock(self, ahead_ms: int) -> None:
+        """The server's time of day; drivers' is right."""
+        self._simulation.server.clock.step_to(ahead_ms)
+
     def trim(self, before_offset: int) -> None:
         """Take what the output holds below ``before_offset``."""
         simulation = self._simulation

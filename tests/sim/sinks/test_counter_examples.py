@@ -10,11 +10,13 @@ import functools
 
 import pytest
 
+from semel.errors import BrokerError, ErrorCode
 from semel.sim.history import Violation
 from semel.sim.plants import PLANTS
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import ONE_TOO_MANY
 
+HOUR_MS = 3_600_000
 BATCH = [(0, number) for number in range(8)]
 TWO_BATCHES = [(0, number) for number in range(16)]
 DOUBLED = SinkMix(double_task=1.0)
@@ -475,3 +477,19 @@ def test_a_trim_before_the_twins_are_read_back_is_told_so_too(make_world):
     world.until(lambda: driver in world.ended)
     world.check()
     assert type(world.ended[driver]).__name__ == "ReplayUnprovable"
+
+
+def test_a_driver_whose_clock_is_hours_ahead_takes_its_sink_over(make_world):
+    """Found by seed 2455: its FENCE was refused. Rows bear its time, so those may be; nothing is lost by that."""
+    world = make_world()
+    world.set_server_clock(-2 * HOUR_MS)
+    checkpoint = world.checkpoint()
+    ahead = world.driver(checkpoint)
+    world.until(lambda: ahead in world.ended)
+    refused = world.ended[ahead]
+    assert isinstance(refused, BrokerError)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert "appending to the decision log" not in str(refused)
+    world.set_server_clock(0)
+    world.finish(world.driver(checkpoint))
+    assert world.output() == BATCH
