@@ -11,7 +11,7 @@ from typing import Final
 
 SEQUENCE_MODULUS: Final = 2**31
 SEQUENCE_MAX: Final = SEQUENCE_MODULUS - 1
-_HALF: Final = SEQUENCE_MODULUS // 2
+COMPARABLE_MAX: Final = SEQUENCE_MODULUS // 2  # records apart, from which on nobody can say which is newer
 
 
 def advance(sequence: int, records: int) -> int:
@@ -30,4 +30,4 @@ def distance(newer: int, older: int) -> int:
     In [-2^30, 2^30): exact as long as the two are less than 2^30 records apart.
     """
     steps = (newer - older) % SEQUENCE_MODULUS
-    return steps - SEQUENCE_MODULUS if steps >= _HALF else steps
+    return steps - SEQUENCE_MODULUS if steps >= COMPARABLE_MAX else steps

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
 
 import semel
+from semel.client import resuming
+from semel.client.cluster import Cluster
 from semel.client.consumer import ConsumerRecord
-from semel.errors import ConfigError, ProducerFenced, StorageError
-from semel.types import TopicPartition
+from semel.core.client.resume import SeenBatch
+from semel.errors import CannotKnow, ConfigError, ConnectionLost, NotStored, ProducerFenced, StorageError
+from semel.types import LATEST_TIMESTAMP, TopicPartition
 
 LOAD = Path(__file__).with_name("resumable_load.py")
 ROWS = 30_000
@@ -135,6 +141,132 @@ def test_a_copied_identity_file_counts_what_every_epoch_stored(
         assert producer.rows_dropped == 19
     values = [int(record.value or b"") for record in read_all(semel_server.bootstrap, "out", 1)]
     assert values == list(range(30))
+
+
+def test_a_copy_that_is_fenced_while_it_counts_counts_up_to_its_own_fence(
+    semel_server: semel.LocalLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would save half of what the newer copy is writing, of which the rest then seems to lack its beginning."""
+    identity = tmp_path / "identity"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("out", "0", position=0)
+    original, newer = resuming.scan, []
+
+    def start_newer() -> None:
+        newer.append(semel.Producer(semel_server.bootstrap, identity_store=identity, save_interval_ms=10**9))
+        newer[0].send("out", "1", position=1).result(10)
+
+    async def scans_late(*of):
+        monkeypatch.setattr(resuming, "scan", original)
+        await asyncio.to_thread(start_newer)
+        return await original(*of)
+
+    monkeypatch.setattr(resuming, "scan", scans_late)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity):
+        saved = identity.read_bytes()
+    with newer[0] as producer:
+        producer.send("out", "2", position=2).result(10)
+    identity.write_bytes(saved)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        for position, row in producer.resume(["0", "1", "2", "3"]):
+            producer.send("out", row, position=position)
+        assert producer.rows_dropped == 2
+    assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_rows_behind_what_can_be_read_at_first_are_counted(
+    semel_server: semel.LocalLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On replicated brokers the fence is known before it, and rows in front of it, can be read."""
+    identity, earlier = tmp_path / "identity", tmp_path / "earlier"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity):
+        earlier.write_bytes(identity.read_bytes())
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        for row in range(3):
+            producer.send("out", str(row), position=row)
+    original, asked = Cluster.list_offsets, itertools.count()
+
+    async def lags(cluster, timestamps, isolation):
+        listed = await original(cluster, timestamps, isolation)
+        if LATEST_TIMESTAMP in timestamps.values() and next(asked) < 3:
+            return {tp: replace(found, offset=2) for tp, found in listed.items()}
+        return listed
+
+    monkeypatch.setattr(Cluster, "list_offsets", lags)
+    with semel.Producer(semel_server.bootstrap, identity_store=earlier) as producer:
+        for position, row in producer.resume(["0", "1", "2", "3"]):
+            producer.send("out", row, position=position)
+        assert producer.rows_dropped == 3
+    monkeypatch.undo()
+    assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_fenced_copy_does_not_save_over_what_the_newer_one_saved(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    identity = tmp_path / "identity"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity):
+        pass
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as older:  # not a name's first grant
+        with semel.Producer(semel_server.bootstrap, identity_store=identity) as newer:
+            newer.send("out", "1", position=0)
+        saved = identity.read_bytes()
+        with pytest.raises(ProducerFenced, match="another copy"):
+            older.send("out", "1", position=0)
+    assert identity.read_bytes() == saved
+
+
+def test_resume_comes_before_the_first_row(semel_server: semel.LocalLog, tmp_path: Path) -> None:
+    """Behind it, the rows from the saved position on would go a second time."""
+    with semel.Producer(semel_server.bootstrap, identity_store=tmp_path / "identity") as producer:
+        producer.send("out", "0", position=0)
+        with pytest.raises(ConfigError, match="open a new one"):
+            next(producer.resume(["0"]))
+
+
+def test_a_copy_from_before_a_topic_claims_nothing_of_one_that_was_trimmed(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    """Its rows may have been among those that were deleted; what is left of the log does not show them."""
+    identity, earlier = tmp_path / "identity", tmp_path / "earlier"
+    with semel.Producer(semel_server.bootstrap, identity_store=identity):
+        earlier.write_bytes(identity.read_bytes())
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        offset = producer.send("out", "0", position=0).result(10).offset
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.delete_records({TopicPartition("out", 0): offset + 1})
+    for _ in range(2):  # the refusal leaves no fence, which would hide what the log knows
+        with (
+            semel.Producer(semel_server.bootstrap, identity_store=earlier) as producer,
+            pytest.raises(CannotKnow, match=f"trimmed to offset {offset + 1}"),
+        ):
+            producer.send("out", "0", position=0)
+    assert read_all(semel_server.bootstrap, "out", 1) == []
+
+
+def test_a_crash_between_fence_and_count_leaves_a_trimmed_topic_usable(
+    semel_server: semel.LocalLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity, out = tmp_path / "identity", TopicPartition("out", 0)
+    with semel.Producer(semel_server.bootstrap) as other, semel.Admin(semel_server.bootstrap) as admin:
+        other.send("out", "another's").result(10)
+        admin.delete_records({out: 1})
+    with semel.Producer(semel_server.bootstrap, identity_store=identity):
+        pass
+
+    async def gets_no_answer(*_: object) -> list[SeenBatch]:
+        raise ConnectionLost("no answer")
+
+    with (
+        monkeypatch.context() as patch,
+        semel.Producer(semel_server.bootstrap, identity_store=identity) as producer,
+        pytest.raises(NotStored, match="no answer"),
+    ):
+        patch.setattr(resuming, "scan", gets_no_answer)
+        producer.send("out", "0", position=0)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("out", "0", position=0).result(10)
+    assert [record.value for record in read_all(semel_server.bootstrap, "out", 1)] == [b"0"]
 
 
 def test_rows_resume_from_a_function_of_the_position(semel_server: semel.LocalLog, tmp_path: Path) -> None:

@@ -84,7 +84,11 @@ class IdentityFile:
 
 
 class IdentityValue:
-    """A value in the caller's hands: kept in memory, read back as ``producer.identity``."""
+    """A value in the caller's hands: kept in memory, read back as ``producer.identity``.
+
+    What the caller keeps of it may be older than what the logs know. Rows that were stored since are found and
+    counted, as long as the logs still hold them; else the resume is refused. Keep it anew after a topic's first row.
+    """
 
     def __init__(self, saved: SavedIdentity) -> None:
         self._saved = saved

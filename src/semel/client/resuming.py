@@ -10,26 +10,31 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from semel.client.cluster import Cluster
 from semel.client.identity import IdentityKeeper
 from semel.client.model import Fetched
 from semel.client.routing import Again
-from semel.core.client.progress import TopicStart
 from semel.core.client.resume import (
     LogKnows,
     SavedIdentity,
+    SavedPartition,
     ScanFrom,
     SeenBatch,
     Unprovable,
     made_anew,
+    plan_begin,
     plan_scan,
     resumed,
+    scan_from_counted,
+    still_vouches,
     total_stored,
 )
 from semel.errors import BrokerError, CannotKnow, ErrorCode, ProducerFenced, StorageError
-from semel.record.batch import scan_batches
+from semel.record.batch import BatchHeader, scan_batches
 from semel.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -58,79 +63,133 @@ async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | 
     if name is not None and name != saved.name:
         raise StorageError(f"the identity in {keeper.store} is named {saved.name!r}, not {name!r}")
     tps = list(saved.partitions)
-    if (other := made_anew(saved, await _topic_ids(cluster, saved))) is not None:
-        raise _cannot_know(saved, other)
-    knows = await _ask(cluster, saved.producer_id, tps)
-    scans: dict[TopicPartition, ScanFrom] = {}
-    for tp in tps:
-        planned = plan_scan(saved, tp, knows[tp])
-        if isinstance(planned, Unprovable):
-            raise _cannot_know(saved, planned)
-        scans[tp] = planned
+    plans = await _plan(cluster, saved, tps)
     grant = await cluster.init_producer_id(saved.name)
-    if saved.producer_id != NO_PRODUCER_ID and tps:
-        await _fence(cluster, saved, grant, tps)
-    ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
-    totals = {}
-    for tp in tps:
-        seen = await scan(cluster, saved.producer_id, tp, scans[tp].offset, ends[tp].offset)
-        totals[tp] = total_stored(saved, tp, knows[tp], scans[tp], seen)
-    fresh = resumed(saved, grant, totals, {tp: ends[tp].offset for tp in tps})
+    fresh = resumed(saved, grant, await _fence_and_count(cluster, saved, grant, plans))
     await keeper.save(fresh)
     return fresh
 
 
 async def begin_topic(
     cluster: Cluster, saved: SavedIdentity, topic: str
-) -> tuple[str | None, dict[int, TopicStart]]:
-    """Before an identity's first row to a topic: its id, and where each partition starts.
+) -> tuple[dict[int, SavedPartition], str | None]:
+    """What to save of a topic that is not in ``saved`` before anything else is done with it; and its id.
 
-    Only a name's first grant has no older copies. For any later one the topic is fenced, and what an older
-    copy may have written there is counted: it knew the topic before this one did. Not seen is a copy that
-    wrote and then rested for so long that the log forgot its producer id (Apache Kafka's
-    ``producer.id.expiration.ms``, a day), if what is resumed from is older still and knows nothing of the
-    topic: a store that is saved as it goes is never that old.
+    Only a name's first grant has no older copies, so that rows can go there at once. For any later one the
+    partitions are ``UNCOUNTED``, and :func:`count_topic` comes next. What is not seen, if what is resumed from
+    does not name the topic though a copy wrote there: rows of an id that the log forgot (Apache Kafka's
+    ``producer.id.expiration.ms``, a day), and that the topic had fewer partitions then. A store that is
+    saved as it goes is never that old; one in the caller's hands (``IdentityValue``) may be.
     """
     found = await cluster.topic(topic, allow_auto_topic_creation=True)
     tps = [TopicPartition(topic, partition) for partition in found.partitions]
     topic_id = None if found.topic_id is None or not found.topic_id.int else str(found.topic_id)
-    find_starts = _starts_of_the_first if saved.producer_epoch == 0 else _starts_behind_older_copies
-    return topic_id, await find_starts(cluster, saved, tps)
-
-
-async def _starts_of_the_first(
-    cluster: Cluster, saved: SavedIdentity, tps: list[TopicPartition]
-) -> dict[int, TopicStart]:
-    """Nothing is stored, unless a newer copy was here before: then it has fenced the topic."""
     knows = await _ask(cluster, saved.producer_id, tps)
     for tp, known in knows.items():
         if known.producer_epoch is not None and known.producer_epoch > saved.producer_epoch:
             raise _fenced(saved.name, f"{tp} has epoch {known.producer_epoch}")
-    return {tp.partition: TopicStart(known.end_offset, 0) for tp, known in knows.items()}
+    begun = {}
+    for tp, known in knows.items():
+        planned = plan_begin(saved, tp, known)
+        if isinstance(planned, Unprovable):
+            raise _cannot_know(saved, planned)
+        begun[tp.partition] = planned
+    return begun, topic_id
 
 
-async def _starts_behind_older_copies(
-    cluster: Cluster, saved: SavedIdentity, tps: list[TopicPartition]
-) -> dict[int, TopicStart]:
+async def count_topic(cluster: Cluster, saved: SavedIdentity, topic: str) -> dict[int, SavedPartition]:
+    """Fence older copies in a topic that was begun and saved, and count what they stored there."""
+    plans = await _plan(cluster, saved, [tp for tp in saved.partitions if tp.topic == topic])
     grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
-    log_starts = await cluster.list_offsets(dict.fromkeys(tps, EARLIEST_TIMESTAMP), "read_uncommitted")
-    knows = await _ask(cluster, saved.producer_id, tps)
-    await _fence(cluster, saved, grant, tps)
-    ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
-    starts = {}
-    for tp in tps:
-        # A log that does not know the producer holds nothing of it below the end that was asked first.
-        from_offset = knows[tp].end_offset if knows[tp].producer_epoch is None else log_starts[tp].offset
-        seen = await scan(cluster, saved.producer_id, tp, from_offset, ends[tp].offset)
-        stored = sum(batch.record_count for batch in seen)
-        if stored and log_starts[tp].offset > 0:
-            raise _cannot_know(saved, Unprovable(f"{tp} was trimmed, and an older copy wrote there"))
-        starts[tp.partition] = TopicStart(ends[tp].offset, stored)
-    return starts
+    counted = await _fence_and_count(cluster, saved, grant, plans)
+    return {tp.partition: item for tp, item in counted.items()}
 
 
-async def _topic_ids(cluster: Cluster, saved: SavedIdentity) -> dict[str, str]:
-    topics = {tp.topic for tp in saved.partitions}
+async def _plan(
+    cluster: Cluster, saved: SavedIdentity, tps: list[TopicPartition]
+) -> dict[TopicPartition, tuple[LogKnows, ScanFrom]]:
+    if (other := made_anew(saved, await _topic_ids(cluster, tps))) is not None:
+        raise _cannot_know(saved, other)
+    plans = {}
+    for tp, knows in (await _ask(cluster, saved.producer_id, tps)).items():
+        planned = plan_scan(saved, tp, knows)
+        if isinstance(planned, Unprovable):
+            raise _cannot_know(saved, planned)
+        plans[tp] = knows, planned
+    return plans
+
+
+async def _fence_and_count(
+    cluster: Cluster,
+    saved: SavedIdentity,
+    grant: ProducerGrant,
+    plans: Mapping[TopicPartition, tuple[LogKnows, ScanFrom]],
+) -> dict[TopicPartition, SavedPartition]:
+    """What each partition holds up to the fence, of which nothing is handed yet."""
+    if saved.producer_id == NO_PRODUCER_ID or not plans:
+        return {}
+    fence_epoch = await _fence(cluster, saved, grant, list(plans))
+    ends = await cluster.list_offsets(dict.fromkeys(plans, LATEST_TIMESTAMP), "read_uncommitted")
+    counted = {}
+    for tp, (knows, planned) in plans.items():
+        to_fence = _ScanToFence(cluster, saved.producer_id, tp, fence_epoch, ends[tp].offset)
+        seen, fence = await to_fence.from_offset(planned.offset)
+        if planned.by_sequence and not still_vouches(knows, fence.partition_leader_epoch):
+            planned = scan_from_counted(saved.partitions[tp])
+            seen, fence = await to_fence.from_offset(planned.offset)
+        total = total_stored(saved, tp, knows, planned, seen)
+        if isinstance(total, Unprovable):
+            raise _cannot_know(saved, total)
+        counted[tp] = SavedPartition(0, total, total, fence.last_offset + 1)
+    return counted
+
+
+@dataclass(frozen=True, slots=True)
+class _ScanToFence:
+    """What lies in front of a fence that stands already, though perhaps not for readers yet.
+
+    Its leader knows of it before other replicas do; ``end_offset`` is what could be read when it was asked.
+    """
+
+    cluster: Cluster
+    producer_id: int
+    tp: TopicPartition
+    fence_epoch: int
+    end_offset: int
+
+    async def from_offset(self, offset: int) -> tuple[list[SeenBatch], BatchHeader]:
+        """The batches from there on, and the fence."""
+        seen: list[SeenBatch] = []
+        reached, end_offset = offset, self.end_offset
+
+        async def scan_on() -> BatchHeader | None:
+            nonlocal reached, end_offset
+            for header in await scan(self.cluster, self.producer_id, self.tp, reached, end_offset):
+                if not header.is_control:
+                    sequence_count = header.last_offset_delta + 1
+                    seen.append(SeenBatch(header.producer_epoch, header.base_sequence, sequence_count))
+                elif header.producer_epoch >= self.fence_epoch:
+                    return header
+                reached = header.last_offset + 1
+            reached = max(reached, end_offset)
+            ends = await self.cluster.list_offsets({self.tp: LATEST_TIMESTAMP}, "read_uncommitted")
+            end_offset = ends[self.tp].offset
+            return None
+
+        async def wait_for_it() -> BatchHeader:
+            if (fence := await scan_on()) is None:
+                what = f"read {self.tp} up to the fence of epoch {self.fence_epoch}"
+                raise Again(ErrorCode.OFFSET_NOT_AVAILABLE, what)
+            return fence
+
+        fence = await scan_on()  # may have much to read, which is no waiting
+        if fence is None:
+            fence = await self.cluster.retried(wait_for_it)
+        return seen, fence
+
+
+async def _topic_ids(cluster: Cluster, tps: list[TopicPartition]) -> dict[str, str]:
+    topics = {tp.topic for tp in tps}
     if not topics:
         return {}
     found = (await cluster.metadata(topics)).topics
@@ -147,6 +206,7 @@ async def _ask(
     # The ends first: what is below them is covered by the sequences that are asked for next.
     ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
     described = await cluster.describe_producers(tps)
+    starts = await cluster.list_offsets(dict.fromkeys(tps, EARLIEST_TIMESTAMP), "read_uncommitted")
     found = {}
     for tp in tps:
         ours = next((item for item in described[tp] if item.producer_id == producer_id), None)
@@ -154,18 +214,20 @@ async def _ask(
             ends[tp].offset,
             None if ours is None else ours.producer_epoch,
             NO_SEQUENCE if ours is None else ours.last_sequence,
+            starts[tp].offset,
+            ends[tp].leader_epoch,
         )
     return found
 
 
 async def _fence(
     cluster: Cluster, saved: SavedIdentity, grant: ProducerGrant, tps: list[TopicPartition]
-) -> None:
-    """A marker in every partition. InitProducerId alone stops an older copy only at the coordinator."""
+) -> int:
+    """A marker in every partition, and its epoch. InitProducerId alone stops an older copy only at the coordinator."""
     same = grant.producer_id == saved.producer_id
     if cluster.has_transactions and same:
         await _fence_by_transaction(cluster, saved.name, grant, tps)
-        return
+        return grant.producer_epoch
     # A name that the coordinator forgot comes back with another id: only markers reach the old one.
     raised = grant.producer_epoch if same else saved.producer_epoch + 1
     answers = await cluster.write_fence({(saved.producer_id, raised): tps})
@@ -181,6 +243,7 @@ async def _fence(
             )
         if code is not ErrorCode.NONE:
             raise BrokerError(code, f"fence older copies of identity {saved.name!r} in {tp}")
+    return raised
 
 
 async def _fence_by_transaction(
@@ -214,9 +277,12 @@ async def _fence_by_transaction(
 
 async def scan(
     cluster: Cluster, producer_id: int, tp: TopicPartition, from_offset: int, end_offset: int
-) -> list[SeenBatch]:
-    """The producer's batches between two offsets; BrokerError if the log ends before the second one by now."""
-    seen: list[SeenBatch] = []
+) -> list[BatchHeader]:
+    """The producer's batches and markers between two offsets.
+
+    CannotKnow if the log starts behind the first one; BrokerError if it ends before the second one by now.
+    """
+    seen: list[BatchHeader] = []
     offset = from_offset
 
     async def read() -> Fetched:
@@ -248,8 +314,8 @@ async def scan(
             offset = header.last_offset + 1
             if header.base_offset >= end_offset:
                 break
-            if header.producer_id == producer_id and not header.is_control:
-                seen.append(SeenBatch(header.producer_epoch, header.base_sequence, header.record_count))
+            if header.producer_id == producer_id:
+                seen.append(header)
     return seen
 
 

@@ -14,7 +14,7 @@ from semel.client.cluster import Cluster
 from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine, monotonic_ms
 from semel.client.identity import IdentityKeeper
-from semel.client.resuming import begin_topic, resume_identity
+from semel.client.resuming import begin_topic, count_topic, resume_identity
 from semel.client.settings import ProducerSettings
 from semel.client.tables import TABLE_BATCH_BYTES, TableDelivery, chunks_of, encode_rows, partitions_of
 from semel.core.client.batch import estimated_bytes
@@ -23,7 +23,15 @@ from semel.core.client.fate import Stored
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.resume import Position
 from semel.core.log.names import topic_name_error
-from semel.errors import BrokerError, ConfigError, ConnectionLost, InputDiffers, NotStored, SemelError
+from semel.errors import (
+    BrokerError,
+    ConfigError,
+    ConnectionLost,
+    InputDiffers,
+    NotStored,
+    ProducerFenced,
+    SemelError,
+)
 from semel.record.batch import Record, decode_header
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -65,6 +73,9 @@ class Sender:
         store = settings.store()
         self._keeper = None if store is None else IdentityKeeper(self.cluster, store)
         self._learning = asyncio.Lock()
+        self._fenced: ProducerFenced | None = (
+            None  # as a new topic's log said; of a row's answer the pipeline knows
+        )
         self._is_resuming = False
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
@@ -91,6 +102,9 @@ class Sender:
             raise NotStored(f"nothing was sent: {wrong}")
         try:
             await self._learn_topic(topic)
+        except ProducerFenced as error:
+            self._fenced = error
+            raise
         except (BrokerError, ConnectionLost) as error:
             code = error.code if isinstance(error, BrokerError) else None
             raise NotStored(f"nothing was sent to topic {topic!r}: {error}", code) from error
@@ -105,14 +119,18 @@ class Sender:
             return
         assert self._keeper is not None
         async with self._learning:
-            if not progress.knows_topic(topic):
-                topic_id, starts = await begin_topic(self.cluster, progress.saved, topic)
+            if not progress.has_begun(topic):
+                begun, topic_id = await begin_topic(self.cluster, progress.saved, topic)
                 with self.engine.lock:
-                    fresh = progress.add_topic(topic, topic_id, starts)
-                if any(start.stored for start in starts.values()) and not self._is_resuming:
-                    self._must_resume = True
-                self._keeper.start(fresh)
+                    self._keeper.start(progress.note_topic(topic, begun, topic_id))
             await self._keeper.finished()  # also when an interrupted call began the save
+            if not progress.knows_topic(topic):
+                counted = await count_topic(self.cluster, progress.saved, topic)
+                with self.engine.lock:
+                    self._keeper.start(progress.note_topic(topic, counted))
+                if any(item.stored for item in counted.values()) and not self._is_resuming:
+                    self._must_resume = True
+                await self._keeper.finished()
             self._partition_counts[topic] = progress.partition_count(topic)
 
     async def _watch_topics(self) -> None:
@@ -239,14 +257,16 @@ class Sender:
         if self.closed:
             raise NotStored("the producer is closed; nothing was sent")
         self._check_not_stopped()
+        if self._fenced is not None:
+            raise self._fenced
         if self._keeper is not None and self._keeper.failure is not None:
             raise self._keeper.failure
         if self.engine.broken is not None:
             raise RuntimeError("the producer broke, by a fault of its own") from self.engine.broken
         if self._must_resume:
             raise ConfigError(
-                "rows behind the saved position are stored already: send what resume() gives, so that they "
-                "can be told from new ones"
+                "rows behind the saved position are stored already: send what resume() of a new producer gives, "
+                "so that they can be told from new ones"
             )
 
     def _check_not_stopped(self) -> None:
@@ -282,12 +302,20 @@ class Sender:
         """The rows after the saved position, with positions."""
         if self.progress is None:
             raise ConfigError("resume() needs an identity: without a saved one nothing can be resumed")
-        self._is_resuming, self._must_resume = True, False
-        return self._rows_after(rows, self.progress.saved.position)
+        return self._rows_after(rows, self.progress)
 
     def _rows_after(
-        self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]], saved: Position
+        self,
+        rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]],
+        progress: Progress,
     ) -> Iterator[tuple[Position, _Row]]:
+        if progress.has_rows:
+            raise ConfigError(
+                "resume() goes on behind the saved position, and this producer has been given rows since: "
+                "open a new one, and give it what its resume() gives"
+            )
+        self._is_resuming, self._must_resume = True, False
+        saved = progress.saved.position
         if callable(rows):
             yield from rows(saved)
             self._refuse_missing(saved)
@@ -316,10 +344,15 @@ class Sender:
                 f"did not come again: it is not the input of that run"
             )
 
+    @property
+    def _is_shut_out(self) -> bool:
+        """A fenced copy leaves the store to the newer one."""
+        return self._fenced is not None or self.engine.pipeline.fenced is not None
+
     async def save_position(self) -> None:
         """After a flush: the position is where the caller is. Durable on return."""
-        if self.progress is None or self._keeper is None or self.engine.pipeline.fenced is not None:
-            return  # a fenced copy leaves the store to the newer one
+        if self.progress is None or self._keeper is None or self._is_shut_out:
+            return
         with self.engine.lock:
             self.progress.mark(monotonic_ms())
             due = self.progress.to_save()
@@ -332,7 +365,7 @@ class Sender:
             self.progress.stored(tp, fate, record_count)
 
     def _save_if_due(self) -> None:
-        if self.progress is None or self._keeper is None or self._keeper.is_saving:
+        if self.progress is None or self._keeper is None or self._keeper.is_saving or self._is_shut_out:
             return
         with self.engine.lock:
             due = self.progress.to_save()

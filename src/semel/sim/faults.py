@@ -55,6 +55,7 @@ class Fault(StrEnum):
     RESUMER_CRASH = "client: producer with a saved position crashed"
     CRASH_IN_RESUME = "client: crashed while resuming"
     TWIN = "client: older copy of an identity still runs"
+    IDENTITY_RESTORED = "client: older file of an identity put back"
     SINK_DRIVER_KILL = "sink: driver killed"
     SINK_SECOND_DRIVER = "sink: a second driver beside the first"
     SINK_ZOMBIE = "sink: what a driver started outlives it"
@@ -109,6 +110,11 @@ class FaultMix:
     client_pause_interval_ms: int = 0
     clock_interval_ms: int = 0
     cut_interval_ms: int = 0
+
+    @property
+    def restored_identity(self) -> float:
+        """Whoever lets two copies run puts old files back as well; no draw of its own, which would move all others."""
+        return self.twin / 2
 
     @staticmethod
     def draw(random: Random) -> FaultMix:

@@ -18,7 +18,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.progress import Progress
-from semel.core.client.resume import SavedIdentity
+from semel.core.client.resume import LogKnows, SavedIdentity, SavedPartition
 from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
 from semel.core.producer_state import row, snapshot, verdict
@@ -450,6 +450,15 @@ def resume_without_fence(patch: Patches) -> None:
         return None
 
     patch.set(resuming, "_fence", lets_be)
+
+
+@plant("a topic that was trimmed is begun as if no copy had been there", "here", ONCE, RESUMED)
+def begin_trusts_a_trimmed_log(patch: Patches) -> None:
+    def from_what_is_left(saved: SavedIdentity, tp: Any, knows: LogKnows) -> SavedPartition:
+        begun: SavedPartition = original(saved, tp, replace(knows, start_offset=0))
+        return replace(begun, counted_to_offset=max(begun.counted_to_offset, knows.start_offset))
+
+    original = patch.set(resuming, "plan_begin", from_what_is_left)
 
 
 @plant("a resumed copy believes its file and does not ask the log", "SPARK-39195", RESUMED, ONCE, STORED)

@@ -3,16 +3,17 @@
 It hands the rows of a source that can be read again: row ``n`` and its partition are functions of ``n``. What
 it saves, how it resumes and which rows it drops is the client's own code (``client/resuming``,
 ``core/client/progress``); only its disk, a file that is replaced whole or not at all, is simulated. A newer
-copy may start while the older one still runs and still saves.
+copy may start while the older one still runs and still saves, and an older file may be put back.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from semel.client.resuming import begin_topic, resume_identity
+from semel.client.resuming import begin_topic, count_topic, resume_identity
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
@@ -31,6 +32,7 @@ from semel.types import ProducerGrant, TopicPartition
 RESTART_MS: Final = (20, 2_000)
 REQUEST_TIMEOUT_MS: Final = 8_000
 SAVE_INTERVAL_MS: Final = 300
+BACKUPS_MAX: Final = 60
 ROW_GAP_MS_MAX: Final = 100
 
 
@@ -41,6 +43,8 @@ class SavedFile:
 
     def __init__(self) -> None:
         self._content: bytes | None = None
+        self._first: bytes | None = None
+        self._older: deque[bytes] = deque(maxlen=BACKUPS_MAX)
 
     async def load(self) -> SavedIdentity | None:
         return self.read()
@@ -56,7 +60,18 @@ class SavedFile:
         return found
 
     def write(self, saved: SavedIdentity) -> None:
+        if self._content is not None:
+            self._older.append(self._content)
         self._content = encode_identity(saved)
+        self._first = self._first or self._content
+
+    @property
+    def has_backups(self) -> bool:
+        return bool(self._older)
+
+    def put_back(self, random: Random) -> None:
+        """What somebody copied away some time ago, as often as not at the very beginning."""
+        self._content = random.choice((self._first, random.choice(self._older)))
 
 
 class Source:
@@ -159,9 +174,11 @@ class SimulatedResumer:
         file, topic = self.source.file, self.source.tps[0].topic
         saved = await resume_identity(self._cluster, file, self.source.name)  # type: ignore[arg-type]
         progress = Progress(saved, SAVE_INTERVAL_MS)
+        if not progress.has_begun(topic):
+            begun, topic_id = await begin_topic(self._cluster, progress.saved, topic)
+            file.write(progress.note_topic(topic, begun, topic_id))
         if not progress.knows_topic(topic):
-            topic_id, starts = await begin_topic(self._cluster, progress.saved, topic)
-            file.write(progress.add_topic(topic, topic_id, starts))
+            file.write(progress.note_topic(topic, await count_topic(self._cluster, progress.saved, topic)))
         return progress
 
     def _opened(self, progress: Progress | None, error: Exception | None) -> None:

@@ -57,6 +57,7 @@ class Workload:
         self._mix = mix
         self._server = server
         self._tps = server.tps
+        self._backups = self._stream("backups")
         self._stopping = False
         self._grants: list[ProducerGrant] = []
         self.consumers: list[SimulatedConsumer] = []
@@ -260,6 +261,11 @@ class Workload:
     def _start_resumer(self, source: Source, random: Random) -> None:
         if source.is_done:
             return
+        if source.file.has_backups and self._around.counts.bites(
+            Fault.IDENTITY_RESTORED, self._backups, self._mix().restored_identity
+        ):
+            source.file.put_back(self._backups)
+            self._around.trace.note(source.name, "an older file is put back")
         resumer = SimulatedResumer(
             source,
             random,

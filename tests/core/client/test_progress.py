@@ -1,8 +1,8 @@
 """What a strict producer counts as stored, whatever the order of its answers."""
 
 from semel.core.client.fate import Stored
-from semel.core.client.progress import Progress, TopicStart
-from semel.core.client.resume import SavedIdentity
+from semel.core.client.progress import Progress
+from semel.core.client.resume import SavedIdentity, SavedPartition
 from semel.types import ProducerGrant, TopicPartition
 
 TP = TopicPartition("events", 0)
@@ -11,7 +11,7 @@ GRANT = ProducerGrant(7, 0)
 
 def progress_of(rows: int) -> Progress:
     progress = Progress(SavedIdentity("loader", 7, 0), save_interval_ms=0)
-    progress.add_topic("events", None, {0: TopicStart(0)})
+    progress.note_topic("events", {0: SavedPartition(0, 0, 0, 0)})
     for row in range(rows):
         progress.at(row, row)
         assert progress.hand(TP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from semel.core.client import progress as progress_module
 from semel.core.client.fate import Stored
-from semel.core.client.progress import Progress, TopicStart
+from semel.core.client.progress import Progress
 from semel.core.client.resume import (
+    UNCOUNTED,
     LogKnows,
     SavedIdentity,
     SavedPartition,
@@ -24,8 +25,10 @@ from semel.core.client.resume import (
     decode_text,
     encode_identity,
     made_anew,
+    plan_begin,
     plan_scan,
     resumed,
+    still_vouches,
     total_stored,
 )
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
@@ -44,6 +47,9 @@ class ModelPartition:
     end_offset: int = 0
     newest_epoch: int | None = None
     last_sequence: int = NO_SEQUENCE
+    start_offset: int = 0
+    first_offset: int | None = None  # of whatever this identity appended
+    fences: dict[int, int] = field(default_factory=dict)  # by epoch, the offset behind it
 
     def append(self, producer_epoch: int, base_sequence: int, rows: list[int]) -> int | None:
         """The base offset; None when refused."""
@@ -52,18 +58,28 @@ class ModelPartition:
         if producer_epoch != self.newest_epoch:
             self.newest_epoch, self.last_sequence = producer_epoch, NO_SEQUENCE
         assert base_sequence == self.last_sequence + 1
+        self.touch()
         self.batches.append((self.end_offset, producer_epoch, base_sequence, rows))
         self.end_offset += len(rows)
         self.last_sequence += len(rows)
         return self.batches[-1][0]
 
-    def fence(self, producer_epoch: int) -> None:
-        if self.newest_epoch is None or producer_epoch > self.newest_epoch:
+    def fence(self, producer_epoch: int) -> bool:
+        """Whether it was taken."""
+        if self.newest_epoch is not None and producer_epoch < self.newest_epoch:
+            return False
+        if producer_epoch != self.newest_epoch:
             self.newest_epoch, self.last_sequence = producer_epoch, NO_SEQUENCE
+        self.touch()
         self.end_offset += 1
+        self.fences.setdefault(producer_epoch, self.end_offset)
+        return True
+
+    def touch(self) -> None:
+        self.first_offset = self.end_offset if self.first_offset is None else self.first_offset
 
     def knows(self) -> LogKnows:
-        return LogKnows(self.end_offset, self.newest_epoch, self.last_sequence)
+        return LogKnows(self.end_offset, self.newest_epoch, self.last_sequence, self.start_offset)
 
     def seen(self, from_offset: int, end_offset: int) -> list[SeenBatch]:
         return [
@@ -80,10 +96,14 @@ class Crash(Exception):
     pass
 
 
+class CannotKnow(Exception):
+    """Rows were deleted before they were counted."""
+
+
 class History:
     """One identity, its log and its store, through any number of runs."""
 
-    def __init__(self, data: st.DataObject, partition_counts: dict[str, int]) -> None:
+    def __init__(self, data: st.DataObject, partition_counts: dict[str, int], is_trimmed: bool) -> None:
         self.data = data
         self.partition_counts = partition_counts
         self.log = {
@@ -96,6 +116,7 @@ class History:
         self.on_the_wire: list[tuple[TopicPartition, int, int, list[int]]] = []  # of runs that crashed
         self.steps_left = 0  # until the run crashes
         self.is_twin = False
+        self.is_trimmed = is_trimmed
 
     def chance(self, one_in: int) -> bool:
         return self.data.draw(st.integers(0, one_in - 1)) == 0
@@ -104,6 +125,15 @@ class History:
         self.steps_left -= 1
         if may_crash and self.steps_left < 0:
             raise Crash
+
+    def maybe_trim(self) -> None:
+        """Others write too; and a trim takes what lies in front, though not what was said of its writers."""
+        for partition in self.log.values() if self.is_trimmed else ():
+            if self.chance(3):
+                partition.end_offset += self.data.draw(st.integers(0, 3))
+                partition.start_offset = partition.end_offset - self.data.draw(
+                    st.integers(0, partition.end_offset - partition.start_offset)
+                )
 
     def late_arrivals(self) -> None:
         """What a crashed run had sent arrives now, in order, or is lost from some batch on."""
@@ -132,13 +162,21 @@ class History:
             self.late_arrivals()
 
     def resume(self, may_crash: bool) -> Progress:
+        self.maybe_trim()
         # A copy of the store from any time before is as good as the newest.
-        index = self.data.draw(st.integers(0, 2)) if len(self.store) > 2 and may_crash else 0
-        saved = decode_identity(encode_identity(self.store[-1 - index]))
+        saves_ago = [0, 1, 2, len(self.store) - 1] if len(self.store) > 2 else [0]
+        index = -1 - self.data.draw(st.sampled_from(saves_ago))
+        saved = decode_identity(encode_identity(self.store[index]))
         assert isinstance(saved, SavedIdentity)
         knows = {tp: self.log[tp].knows() for tp in saved.partitions}
         if self.chance(4):  # the log forgets who wrote
-            knows = {tp: LogKnows(found.end_offset, None, NO_SEQUENCE) for tp, found in knows.items()}
+            knows = {
+                tp: replace(found, producer_epoch=None, last_sequence=NO_SEQUENCE)
+                if saved.partitions[tp].is_counted
+                else found
+                for tp, found in knows.items()
+            }
+        plans = {tp: self.plan(saved, tp, knows[tp]) for tp in knows}
         self.late_arrivals()
         self.maybe_crash(may_crash)
         if not self.is_twin and self.chance(4):
@@ -147,32 +185,76 @@ class History:
         grant = ProducerGrant(PRODUCER_ID, self.newest_epoch)
         for tp in saved.partitions:
             self.late_arrivals()
-            self.log[tp].fence(grant.producer_epoch)
+            assert self.log[tp].fence(grant.producer_epoch)
             self.maybe_crash(may_crash)
-        totals = {}
-        for tp in saved.partitions:
-            scan = plan_scan(saved, tp, knows[tp])
-            assert isinstance(scan, ScanFrom)
-            end = self.log[tp].end_offset
-            totals[tp] = total_stored(saved, tp, knows[tp], scan, self.log[tp].seen(scan.offset, end))
-        fresh = resumed(saved, grant, totals, {tp: self.log[tp].end_offset for tp in saved.partitions})
+        counted = self.count(saved, plans, grant.producer_epoch, may_crash)
+        fresh = resumed(saved, grant, counted)
         self.maybe_crash(may_crash)
         self.store.append(fresh)
         return Progress(fresh, save_interval_ms=0)
 
-    def begin_topic(self, progress: Progress, topic: str) -> None:
-        starts = {}
-        for partition in range(self.partition_counts[topic]):
-            model = self.log[TopicPartition(topic, partition)]
-            model.fence(self.newest_epoch)
-            starts[partition] = TopicStart(
-                model.end_offset, sum(batch.record_count for batch in model.seen(0, model.end_offset))
-            )
-        self.store.append(progress.add_topic(topic, None, starts))
+    def begin_topic(self, progress: Progress, topic: str, may_crash: bool) -> None:
+        tps = [TopicPartition(topic, partition) for partition in range(self.partition_counts[topic])]
+        begun = {}
+        for tp in tps:
+            knows = self.log[tp].knows()
+            if (knows.producer_epoch or 0) > progress.saved.producer_epoch:
+                raise Crash  # fenced
+            planned = plan_begin(progress.saved, tp, knows)
+            if isinstance(planned, Unprovable):
+                assert knows.producer_epoch is not None and knows.start_offset > 0
+                raise CannotKnow
+            begun[tp.partition] = planned
+        self.maybe_crash(may_crash)
+        self.store.append(progress.note_topic(topic, begun))
+        self.maybe_trim()
+        if not progress.knows_topic(topic):
+            self.store.append(progress.note_topic(topic, self.count_topic(progress.saved, tps, may_crash)))
+
+    def count_topic(
+        self, saved: SavedIdentity, tps: list[TopicPartition], may_crash: bool
+    ) -> dict[int, SavedPartition]:
+        plans = {tp: self.plan(saved, tp, self.log[tp].knows()) for tp in tps}
+        for tp in tps:
+            self.late_arrivals()
+            if not self.log[tp].fence(saved.producer_epoch):
+                raise Crash  # fenced
+            self.maybe_crash(may_crash)
+        counted = self.count(saved, plans, saved.producer_epoch, may_crash)
+        self.maybe_crash(may_crash)
+        return {tp.partition: item for tp, item in counted.items()}
+
+    def plan(self, saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> tuple[LogKnows, ScanFrom]:
+        scan = plan_scan(saved, tp, knows)
+        assert isinstance(scan, ScanFrom)
+        return knows, scan
+
+    def count(
+        self,
+        saved: SavedIdentity,
+        plans: dict[TopicPartition, tuple[LogKnows, ScanFrom]],
+        fence_epoch: int,
+        may_crash: bool,
+    ) -> dict[TopicPartition, SavedPartition]:
+        if may_crash and not self.is_twin and self.chance(6):
+            self.twin_run()  # and it may be fenced before it has counted
+        counted = {}
+        for tp, (knows, scan) in plans.items():
+            partition, end_offset = self.log[tp], self.log[tp].fences[fence_epoch]
+            if scan.offset < partition.start_offset:
+                vouched = knows.producer_epoch == (
+                    saved.producer_epoch if saved.partitions[tp].is_counted else None
+                )
+                assert not vouched or (partition.first_offset or 0) < partition.start_offset
+                raise CannotKnow
+            total = total_stored(saved, tp, knows, scan, partition.seen(scan.offset, end_offset))
+            assert isinstance(total, int)
+            counted[tp] = SavedPartition(0, total, total, end_offset)
+        return counted
 
     def run(self, may_crash: bool) -> None:
         progress = self.resume(may_crash)
-        grant = ProducerGrant(PRODUCER_ID, self.newest_epoch)
+        grant = ProducerGrant(PRODUCER_ID, progress.saved.producer_epoch)
         lines: dict[TopicPartition, deque[int]] = {tp: deque() for tp in self.log}
         sequences = dict.fromkeys(self.log, 0)
         unanswered: list[tuple[TopicPartition, Stored, int]] = []
@@ -187,7 +269,9 @@ class History:
                     sent.append((tp, grant.producer_epoch, sequences[tp], rows))
                     self.maybe_crash(may_crash)  # sent, and perhaps on the wire for long
                     base_offset = self.log[tp].append(*sent.pop()[1:])
-                    assert base_offset is not None
+                    if base_offset is None:
+                        assert may_crash
+                        raise Crash  # fenced
                     told = base_offset if self.chance(2) else None  # "duplicate" says no offset
                     unanswered.append((tp, Stored(grant, sequences[tp], told, -1), count))
                     sequences[tp] += count
@@ -204,7 +288,7 @@ class History:
             for position in range(first, ROWS):
                 topic = "a" if position < ROWS // 2 or "b" not in self.partition_counts else "b"
                 if not progress.knows_topic(topic):
-                    self.begin_topic(progress, topic)
+                    self.begin_topic(progress, topic, may_crash)
                 progress.at(position, now_ms=position)
                 progress.begin()
                 for row in rows_at(position):
@@ -233,20 +317,25 @@ def partition_of(progress: Progress, topic: str, row: int) -> int:
     return progress.turn(topic) if row % 3 == 0 else row * 7 % progress.partition_count(topic)
 
 
-@given(st.data(), st.integers(1, 3), st.sampled_from([0, 1, 2]), st.integers(0, 6))
+@given(st.data(), st.integers(1, 3), st.sampled_from([0, 1, 2]), st.integers(0, 6), st.booleans())
 def test_any_history_of_runs_stores_each_row_once_and_in_order(
-    data: st.DataObject, partitions_of_a: int, partitions_of_b: int, runs: int
+    data: st.DataObject, partitions_of_a: int, partitions_of_b: int, runs: int, is_trimmed: bool
 ) -> None:
+    """And where the log is trimmed under it, rather gives up than to store a row twice."""
     counts = {"a": partitions_of_a} | ({"b": partitions_of_b} if partitions_of_b else {})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress_module, "ROWS_A_TURN", 3)
-        history = History(data, counts)
-        for _ in range(runs):
-            history.crashing_run()
-        history.run(may_crash=False)
+        history = History(data, counts, is_trimmed)
+        gave_up = False
+        try:
+            for _ in range(runs):
+                history.crashing_run()
+            history.run(may_crash=False)
+        except CannotKnow:
+            gave_up = True
     handed = [row for position in range(ROWS) for row in rows_at(position)]
     stored = [row for partition in history.log.values() for row in partition.rows()]
-    assert sorted(stored) == sorted(handed)
+    assert len(stored) == len(set(stored)) if gave_up else sorted(stored) == sorted(handed)
     place = {row: index for index, row in enumerate(handed)}
     for partition in history.log.values():
         places = [place[row] for row in partition.rows()]
@@ -338,3 +427,75 @@ def test_a_log_that_lost_rows_is_refused_though_others_made_it_as_long_again() -
         assert isinstance(lost, Unprovable) and "its log lost them" in lost.why
     for knows in (LogKnows(20, None, NO_SEQUENCE), LogKnows(20, 4, NO_SEQUENCE)):
         assert plan_scan(saved, tp, knows) == ScanFrom(12, by_sequence=False)
+
+
+def test_a_fence_behind_which_nothing_was_written_vouches_for_what_was_counted() -> None:
+    """Others' rows may fill the log and be deleted again meanwhile."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 9, 12)})
+    knows = LogKnows(500, 3, NO_SEQUENCE)
+    scan = plan_scan(saved, tp, knows)
+    assert scan == ScanFrom(500, by_sequence=True)
+    assert total_stored(saved, tp, knows, scan, []) == 9
+
+
+def test_batches_that_were_taken_out_of_a_log_are_missed() -> None:
+    """By compaction, or by a trim in the middle of the scan."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: SavedPartition(9, 9, 7, 12, 6)})
+    scan, knows = ScanFrom(12, by_sequence=False), LogKnows(40, 5, 3)
+    whole = [SeenBatch(3, 5, 4), SeenBatch(4, 0, 2), SeenBatch(5, 0, 4)]
+    assert total_stored(saved, tp, knows, scan, whole) == 7 + 4 + 2 + 4
+    for lacking in (whole[1:], [whole[0], SeenBatch(4, 1, 1)], [SeenBatch(3, 9, 4)]):
+        missed = total_stored(saved, tp, knows, scan, lacking)
+        if lacking == whole[1:]:
+            assert missed == 7 + 2 + 4  # nothing more of epoch 3 was there
+        else:
+            assert isinstance(missed, Unprovable) and "taken out" in missed.why
+
+
+def test_where_a_topic_was_begun_may_be_gone_if_the_log_does_not_know_the_identity() -> None:
+    """What was deleted, or lost, was others'. What is left is read: the log may have forgotten who wrote it."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, None, {"out": 1}, {tp: SavedPartition(0, 0, 0, 12, UNCOUNTED)})
+    for end_offset, start_offset, from_offset in ((900, 13, 900), (10, 0, 10), (900, 12, 12)):
+        knows = LogKnows(end_offset, None, NO_SEQUENCE, start_offset)
+        assert plan_scan(saved, tp, knows) == ScanFrom(from_offset, by_sequence=False)
+
+
+def test_sequences_that_may_have_wrapped_are_not_compared() -> None:
+    tp = TopicPartition("out", 0)
+    for last_sequence in (8, NO_SEQUENCE):
+        partition = SavedPartition(9, 9, 9, 12, last_sequence)
+        saved = SavedIdentity("loader", 7, 3, 9, {"out": 1}, {tp: partition})
+        assert plan_scan(saved, tp, LogKnows(12 + 2**31, 3, 7)) == ScanFrom(12, by_sequence=False)
+
+
+def test_a_leader_vouches_for_sequences_only_if_it_stored_the_fence_too() -> None:
+    """Another one may have taken over without the last of them."""
+    knows = LogKnows(14, 3, 10, leader_epoch=5)
+    assert still_vouches(knows, 5)
+    assert not still_vouches(knows, 6)
+    assert not still_vouches(replace(knows, leader_epoch=-1), -1)
+
+
+def test_a_topic_that_was_begun_is_read_though_the_log_knows_a_sequence_of_the_saved_epoch() -> None:
+    """What that epoch stored once it had counted does not tell how many rows it had found."""
+    tp = TopicPartition("out", 0)
+    saved = SavedIdentity("loader", 7, 3, None, {"out": 1}, {tp: SavedPartition(0, 0, 0, 12, UNCOUNTED)})
+    knows = LogKnows(40, 3, 9)
+    scan = plan_scan(saved, tp, knows)
+    assert scan == ScanFrom(12, by_sequence=False)
+    assert total_stored(saved, tp, knows, scan, [SeenBatch(2, 0, 5), SeenBatch(3, 0, 10)]) == 15
+
+
+def test_a_topic_that_is_not_saved_is_counted_from_where_an_older_copy_may_have_begun() -> None:
+    tp = TopicPartition("out", 0)
+    first, later = SavedIdentity("loader", 7, 0), SavedIdentity("loader", 7, 2)
+    assert plan_begin(first, tp, LogKnows(12, None, NO_SEQUENCE)) == SavedPartition(0, 0, 0, 12)
+    unknown = LogKnows(12, None, NO_SEQUENCE, start_offset=5)
+    assert plan_begin(later, tp, unknown) == SavedPartition(0, 0, 0, 12, UNCOUNTED)
+    assert plan_begin(later, tp, LogKnows(12, 1, 3)) == SavedPartition(0, 0, 0, 0, UNCOUNTED)
+    for last_sequence in (3, NO_SEQUENCE):  # a fence may hide the rows of an older epoch
+        trimmed = plan_begin(later, tp, LogKnows(12, 1, last_sequence, start_offset=5))
+        assert isinstance(trimmed, Unprovable) and "trimmed to offset 5" in trimmed.why

@@ -8,7 +8,8 @@ interrupted send nobody knows whether the caller had more rows for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from semel.core.client.fate import PartFate, Stored
@@ -31,12 +32,10 @@ class _Line:
     last_sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicStart:
-    """One partition of a topic that is new to the identity: its end, and the rows of it that it holds."""
-
-    end_offset: int
-    stored: int = 0
+def _line_of(item: SavedPartition) -> _Line:
+    return _Line(
+        item.handed, item.stored, item.counted, item.counted_to_offset, item.stored, item.last_sequence
+    )
 
 
 @dataclass(slots=True)
@@ -53,55 +52,51 @@ class Progress:
         self.position: Position = saved.position
         self.rows_dropped = 0
         self.has_position = False  # whether this run's caller named any
+        self.has_rows = False  # whether this run's caller handed any
         self._row_is_open = False
         self._grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
         self._interval_ms = save_interval_ms
         self._partition_counts = dict(saved.partition_counts)
+        self._uncounted: set[str] = set()
         self._topic_ids = dict(saved.topic_ids)
-        self._lines = {
-            tp: _Line(
-                item.handed,
-                item.stored,
-                item.counted,
-                item.counted_to_offset,
-                item.stored,
-                item.last_sequence,
-            )
-            for tp, item in saved.partitions.items()
-        }
+        self._lines = {tp: _line_of(item) for tp, item in saved.partitions.items()}
         self._handed_to_topic = dict.fromkeys(self._partition_counts, 0)
         for tp, line in self._lines.items():
             self._handed_to_topic[tp.topic] += line.handed
         self._mark: _Mark | None = None
         self._marked_ms = 0
 
-    def knows_topic(self, topic: str) -> bool:
+    def has_begun(self, topic: str) -> bool:
+        """Whether the topic was noted; it may still have to be counted."""
         return topic in self._partition_counts
+
+    def knows_topic(self, topic: str) -> bool:
+        """Whether rows can go to it. What was saved uncounted is counted by whoever resumes from it."""
+        return self.has_begun(topic) and topic not in self._uncounted
 
     def partition_count(self, topic: str) -> int:
         """The count that the topic had when this identity first wrote to it: it decides where rows go."""
         return self._partition_counts[topic]
 
-    def add_topic(self, topic: str, topic_id: str | None, starts: dict[int, TopicStart]) -> SavedIdentity:
-        """Begin with a topic; save the answer before the first row goes to it."""
-        self._partition_counts[topic] = len(starts)
+    def note_topic(
+        self, topic: str, partitions: Mapping[int, SavedPartition], topic_id: str | None = None
+    ) -> SavedIdentity:
+        """Where a topic that is new to the identity stands; save the answer before anything else is done with it."""
+        self._partition_counts[topic] = len(partitions)
         self._handed_to_topic[topic] = 0
         if topic_id is not None:
             self._topic_ids[topic] = topic_id
-        fresh = {}
-        for partition, start in starts.items():
-            tp, end_offset = TopicPartition(topic, partition), start.end_offset
-            self._lines[tp] = _Line(0, start.stored, start.stored, end_offset, start.stored, -1)
-            fresh[tp] = SavedPartition(0, start.stored, start.stored, end_offset)
-        before = self.saved
-        self.saved = SavedIdentity(
-            before.name,
-            before.producer_id,
-            before.producer_epoch,
-            before.position,
-            {**before.partition_counts, topic: len(starts)},
-            {**before.partitions, **fresh},
-            dict(self._topic_ids),
+        if all(item.is_counted for item in partitions.values()):
+            self._uncounted.discard(topic)
+        else:
+            self._uncounted.add(topic)
+        noted = {TopicPartition(topic, number): item for number, item in partitions.items()}
+        self._lines |= {tp: _line_of(item) for tp, item in noted.items()}
+        self.saved = replace(
+            self.saved,
+            partition_counts={**self.saved.partition_counts, topic: len(partitions)},
+            partitions={**self.saved.partitions, **noted},
+            topic_ids=dict(self._topic_ids),
         )
         return self.saved
 
@@ -131,6 +126,7 @@ class Progress:
 
     def hand(self, tp: TopicPartition) -> bool:
         """Count one row; False if the log holds it already, so that it must be dropped."""
+        self.has_rows = True
         line = self._lines[tp]
         line.handed += 1
         self._handed_to_topic[tp.topic] += 1
@@ -149,6 +145,7 @@ class Progress:
 
     def hand_many(self, tp: TopicPartition, row_count: int) -> int:
         """Count rows; how many of them, from the first on, the log holds already."""
+        self.has_rows = True
         line = self._lines[tp]
         dropped = min(row_count, max(0, line.resumed_stored - line.handed))
         line.handed += row_count

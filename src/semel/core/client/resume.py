@@ -29,8 +29,12 @@ A twin that resumed between steps 1 and 2 wrote under an epoch between ours: its
 same order, and count. If the log no longer reaches back that far, ends before it, or is another topic of the
 same name, the answer is a refusal, never a guess.
 
-A topic that is new to the identity begins with steps 1 to 4 as well (``counted_to_offset`` is then the log's
-start), unless the name was never granted before: an older copy may have got there first.
+A topic that is new to the identity is begun: where counting starts is saved with nothing counted (``UNCOUNTED``),
+and steps 1 to 4 follow under the epoch that there is. The save comes first, for a fence that a crash leaves behind
+says nothing of the rows before it. The first grant of a name need not count: no older copy can have been there.
+
+What compaction takes out is missed where batches of the same epoch are left behind it, and else not: the topics
+are no compacted ones.
 """
 
 from __future__ import annotations
@@ -40,13 +44,22 @@ import binascii
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from semel.sequence import distance, last_of
-from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerGrant, TopicPartition
+from semel.sequence import COMPARABLE_MAX, advance, distance, last_of
+from semel.types import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    ProducerGrant,
+    TopicPartition,
+)
 
 Position = Any  # anything that JSON can hold; None before the first row
+
+UNCOUNTED: Final = NO_SEQUENCE - 1  # in place of a last sequence: a topic that is begun and not counted yet
 
 _MAGIC: Final = b"semel-identity"
 _FORMAT_VERSION: Final = 1
@@ -61,7 +74,12 @@ class SavedPartition:
     stored: int
     counted: int
     counted_to_offset: int
-    last_sequence: int = NO_SEQUENCE  # of the saved epoch; none before its first acknowledged batch
+    # Of the saved epoch: none before its first acknowledged batch, UNCOUNTED until the epoch has counted.
+    last_sequence: int = NO_SEQUENCE
+
+    @property
+    def is_counted(self) -> bool:
+        return self.last_sequence != UNCOUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +195,8 @@ class LogKnows:
     end_offset: int  # asked before the rest: what is below it is covered by the rest
     producer_epoch: int | None
     last_sequence: int
+    start_offset: int = 0
+    leader_epoch: int = NO_LEADER_EPOCH  # asked with the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +211,7 @@ class ScanFrom:
 class SeenBatch:
     producer_epoch: int
     base_sequence: int
-    record_count: int
+    sequence_count: int  # as it was written; a batch that was compacted holds fewer records
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,71 +233,130 @@ def made_anew(saved: SavedIdentity, topic_ids: Mapping[str, str]) -> Unprovable 
     return None
 
 
+def plan_begin(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> SavedPartition | Unprovable:
+    """What to save of a partition that is not in ``saved`` before anything else is done with it.
+
+    A log that does not know the identity holds none of its rows (or has forgotten it, which cannot be seen). If it
+    does, some copy of which nothing is saved has written or fenced there: its rows are counted from the log's
+    beginning on, if that is left.
+    """
+    if saved.producer_epoch == 0:
+        return SavedPartition(0, 0, 0, knows.end_offset)
+    if knows.producer_epoch is None:
+        return SavedPartition(0, 0, 0, knows.end_offset, UNCOUNTED)
+    if knows.start_offset > 0:
+        return Unprovable(
+            f"{tp} was trimmed to offset {knows.start_offset}, and knows epoch {knows.producer_epoch} of this "
+            f"identity from a copy of which nothing is saved"
+        )
+    return SavedPartition(0, 0, 0, 0, UNCOUNTED)
+
+
 def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> ScanFrom | Unprovable:
     """Where to read from: from the end if the log vouches for the saved epoch, else from what was counted."""
     before = saved.partitions[tp]
+    if (
+        not before.is_counted
+        and knows.producer_epoch is None
+        and not _reaches(knows, before.counted_to_offset)
+    ):
+        return ScanFrom(knows.end_offset, by_sequence=False)  # what was deleted, or lost, was others'
     if knows.end_offset < before.counted_to_offset:
         return Unprovable(
-            f"{tp} ends at offset {knows.end_offset}, though rows up to {before.counted_to_offset} were "
-            f"acknowledged: its log lost them"
+            f"{tp} ends at offset {knows.end_offset}, and reached up to {before.counted_to_offset} when rows were "
+            f"counted last: its log lost them"
         )
-    if _is_behind(knows, saved.producer_epoch, before.last_sequence):
+    if _is_behind(knows, saved.producer_epoch, before):
         return Unprovable(
             f"{tp} ends at sequence {knows.last_sequence} of epoch {knows.producer_epoch}, though those up to "
             f"{before.last_sequence} of epoch {saved.producer_epoch} were acknowledged: its log lost them"
         )
-    covers = (
-        knows.producer_epoch is not None
-        and knows.producer_epoch == saved.producer_epoch
-        and knows.last_sequence >= 0
-    )
-    if covers:
+    if before.is_counted and knows.producer_epoch == saved.producer_epoch and _can_compare(knows, before):
         return ScanFrom(max(knows.end_offset, before.counted_to_offset), by_sequence=True)
+    return scan_from_counted(before)
+
+
+def scan_from_counted(before: SavedPartition) -> ScanFrom:
+    """Whatever a leader said of its sequences."""
     return ScanFrom(before.counted_to_offset, by_sequence=False)
 
 
-def _is_behind(knows: LogKnows, producer_epoch: int, acknowledged: int) -> bool:
+def still_vouches(knows: LogKnows, fence_leader_epoch: int) -> bool:
+    """Whether the leader that told of sequences is the one that stored the fence.
+
+    Then all that it told of is stored for good once the fence is. Another one may never have had the last of it.
+    """
+    return knows.leader_epoch == fence_leader_epoch != NO_LEADER_EPOCH
+
+
+def _reaches(knows: LogKnows, offset: int) -> bool:
+    return knows.start_offset <= offset <= knows.end_offset
+
+
+def _can_compare(knows: LogKnows, before: SavedPartition) -> bool:
+    """Whether sequences tell which is the newer one: each row since took an offset."""
+    return knows.end_offset - before.counted_to_offset < COMPARABLE_MAX
+
+
+def _is_behind(knows: LogKnows, saved_epoch: int, before: SavedPartition) -> bool:
     """Whether the log was cut below what it had acknowledged, though others have made it as long again."""
-    if acknowledged == NO_SEQUENCE or knows.producer_epoch is None:
+    acknowledged = before.last_sequence
+    if acknowledged < 0 or knows.producer_epoch is None:
         return False
-    if knows.producer_epoch == producer_epoch:
-        return knows.last_sequence == NO_SEQUENCE or distance(knows.last_sequence, acknowledged) < 0
-    return knows.producer_epoch < producer_epoch
+    if knows.producer_epoch != saved_epoch:
+        return knows.producer_epoch < saved_epoch
+    if knows.last_sequence == NO_SEQUENCE:
+        return True
+    return _can_compare(knows, before) and distance(knows.last_sequence, acknowledged) < 0
 
 
 def total_stored(
     saved: SavedIdentity, tp: TopicPartition, knows: LogKnows, scan: ScanFrom, seen: list[SeenBatch]
-) -> int:
-    """How many rows of this identity the partition holds, over all epochs."""
+) -> int | Unprovable:
+    """How many rows of this identity the partition holds, over all epochs.
+
+    ``seen``: its batches from the scan's beginning to the fence. Each epoch's sequences start at 0 and have no
+    gap, unless somebody took batches out of the log.
+    """
     before = saved.partitions[tp]
-    if not scan.by_sequence:
-        return before.counted + sum(batch.record_count for batch in seen)
-    last = knows.last_sequence
+    producer_epoch = saved.producer_epoch
+    if scan.by_sequence:
+        last, told = knows.last_sequence, before.last_sequence
+        total = before.stored + (last + 1 if told == NO_SEQUENCE else distance(last, told))
+    else:
+        last = _sequence_counted_to(before)
+        total = before.counted
     for batch in seen:
+        if batch.producer_epoch != producer_epoch:
+            producer_epoch, last = batch.producer_epoch, NO_SEQUENCE
         ahead = distance(batch.base_sequence, last)
-        if batch.producer_epoch == saved.producer_epoch and ahead > 0:
-            last = last_of(batch.base_sequence, batch.record_count)
-    of_twins = sum(batch.record_count for batch in seen if batch.producer_epoch > saved.producer_epoch)
-    fresh = last + 1 if before.last_sequence == NO_SEQUENCE else distance(last, before.last_sequence)
-    return before.stored + fresh + of_twins
+        if ahead <= 0 and scan.by_sequence and producer_epoch == saved.producer_epoch:
+            continue  # came in between the two questions
+        if ahead != 1:
+            return Unprovable(
+                f"{tp} goes on at sequence {batch.base_sequence} of epoch {batch.producer_epoch} behind {last}: "
+                f"batches were taken out of its log"
+            )
+        last = last_of(batch.base_sequence, batch.sequence_count)
+        total += batch.sequence_count
+    return total
+
+
+def _sequence_counted_to(before: SavedPartition) -> int:
+    """The last one of the saved epoch below ``counted_to_offset``."""
+    if before.last_sequence < 0:
+        return NO_SEQUENCE
+    behind = before.stored - before.counted
+    return advance(before.last_sequence, -behind)
 
 
 def resumed(
-    saved: SavedIdentity,
-    grant: ProducerGrant,
-    totals: Mapping[TopicPartition, int],
-    fenced_to: Mapping[TopicPartition, int],
+    saved: SavedIdentity, grant: ProducerGrant, counted: Mapping[TopicPartition, SavedPartition]
 ) -> SavedIdentity:
     """What to save before the new epoch appends: everything counted up to the fence, no sequence yet."""
-    return SavedIdentity(
-        saved.name,
-        grant.producer_id,
-        grant.producer_epoch,
-        saved.position,
-        saved.partition_counts,
-        {
-            tp: SavedPartition(item.handed, totals[tp], totals[tp], fenced_to[tp])
-            for tp, item in saved.partitions.items()
-        },
-        saved.topic_ids,
+    return replace(
+        saved,
+        producer_id=grant.producer_id,
+        producer_epoch=grant.producer_epoch,
+        partitions={tp: replace(counted[tp], handed=item.handed) for tp, item in saved.partitions.items()},
     )
