@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from semel.client.consumer import Consumer
     from semel.client.identity import CommittedIdentity
     from semel.client.producer import Producer
-    from semel.core.client.resume import SavedIdentity
+    from semel.core.client.saved import SavedIdentity
     from semel.local import LocalLog
     from semel.types import TopicPartition
 
@@ -38,7 +38,7 @@ _HOMES = {
     "Producer": "semel.client.producer",
     "LocalLog": "semel.local",
     "TopicPartition": "semel.types",
-    "SavedIdentity": "semel.core.client.resume",
+    "SavedIdentity": "semel.core.client.saved",
     "aio": "",
     "errors": "",
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from semel.client.cluster import Cluster
-from semel.core.client.resume import SavedIdentity, Unreadable, decode_identity, decode_text, encode_identity
+from semel.core.client.saved import SavedIdentity, Unreadable, decode_identity, decode_text, encode_identity
 from semel.errors import ConfigError, SemelError, StorageError
 from semel.types import TopicPartition
 

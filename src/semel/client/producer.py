@@ -15,7 +15,7 @@ from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
 from semel.client.settings import ProducerChoices, ProducerSettings
 from semel.client.tables import StoredRange, TableDelivery
-from semel.core.client.resume import Position, SavedIdentity
+from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import NotStored
 
 if TYPE_CHECKING:

@@ -20,8 +20,6 @@ from semel.client.model import Fetched
 from semel.client.routing import Again
 from semel.core.client.resume import (
     LogKnows,
-    SavedIdentity,
-    SavedPartition,
     ScanFrom,
     SeenBatch,
     Unprovable,
@@ -33,6 +31,7 @@ from semel.core.client.resume import (
     still_vouches,
     total_stored,
 )
+from semel.core.client.saved import SavedIdentity, SavedPartition
 from semel.errors import BrokerError, CannotKnow, ErrorCode, ProducerFenced, StorageError
 from semel.record.batch import BatchHeader, scan_batches
 from semel.types import (

@@ -21,7 +21,7 @@ from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
 from semel.core.client.progress import ROWS_A_TURN, Progress
-from semel.core.client.resume import Position
+from semel.core.client.saved import Position
 from semel.core.log.names import topic_name_error
 from semel.errors import (
     BrokerError,

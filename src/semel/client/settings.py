@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Self, TypedDict
 
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
-from semel.core.client.resume import SavedIdentity
+from semel.core.client.saved import SavedIdentity
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ConfigError
 from semel.record.compression import Compression

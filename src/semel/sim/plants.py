@@ -18,7 +18,8 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.progress import Progress
-from semel.core.client.resume import LogKnows, SavedIdentity, SavedPartition
+from semel.core.client.resume import LogKnows
+from semel.core.client.saved import SavedIdentity, SavedPartition
 from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
 from semel.core.producer_state import row, snapshot, verdict

@@ -18,7 +18,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.progress import Progress
-from semel.core.client.resume import SavedIdentity, decode_identity, encode_identity
+from semel.core.client.saved import SavedIdentity, decode_identity, encode_identity
 from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
 from semel.sim.cluster import SimulatedCluster, drive

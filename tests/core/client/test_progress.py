@@ -2,7 +2,7 @@
 
 from semel.core.client.fate import Stored
 from semel.core.client.progress import Progress
-from semel.core.client.resume import SavedIdentity, SavedPartition
+from semel.core.client.saved import SavedIdentity, SavedPartition
 from semel.types import ProducerGrant, TopicPartition
 
 TP = TopicPartition("events", 0)

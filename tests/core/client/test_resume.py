@@ -1,4 +1,4 @@
-"""Any history of runs stores each row once, in order; and what is saved comes back as it was."""
+"""Any history of runs stores each row once, in order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,10 @@ from semel.core.client import progress as progress_module
 from semel.core.client.fate import Stored
 from semel.core.client.progress import Progress
 from semel.core.client.resume import (
-    UNCOUNTED,
     LogKnows,
-    SavedIdentity,
-    SavedPartition,
     ScanFrom,
     SeenBatch,
     Unprovable,
-    Unreadable,
-    decode_identity,
-    decode_text,
-    encode_identity,
     made_anew,
     plan_begin,
     plan_scan,
@@ -31,6 +24,7 @@ from semel.core.client.resume import (
     still_vouches,
     total_stored,
 )
+from semel.core.client.saved import UNCOUNTED, SavedIdentity, SavedPartition, decode_identity, encode_identity
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
 PRODUCER_ID = 7
@@ -340,60 +334,6 @@ def test_any_history_of_runs_stores_each_row_once_and_in_order(
     for partition in history.log.values():
         places = [place[row] for row in partition.rows()]
         assert places == sorted(places)
-
-
-# -- what is saved ---------------------------------------------------------------------------------------
-
-names = st.text(max_size=20)
-counts = st.integers(0, 2**40)
-saved_partitions = st.builds(SavedPartition, counts, counts, counts, counts, st.integers(-1, 2**31 - 1))
-identities = st.builds(
-    SavedIdentity,
-    names,
-    st.integers(-1, 2**40),
-    st.integers(-1, 2**15 - 1),
-    st.none() | st.integers() | names | st.lists(st.integers(), max_size=3),
-    st.dictionaries(names, st.integers(1, 1000), max_size=3),
-    st.dictionaries(st.builds(TopicPartition, names, st.integers(0, 999)), saved_partitions, max_size=5),
-    st.dictionaries(names, names, max_size=3),
-)
-
-
-@given(identities)
-def test_an_identity_comes_back_as_it_was(saved: SavedIdentity) -> None:
-    assert decode_identity(encode_identity(saved)) == saved
-    assert SavedIdentity.from_text(saved.to_text()) == saved
-
-
-@given(identities, st.data())
-def test_a_torn_or_damaged_identity_is_told_from_a_whole_one(
-    saved: SavedIdentity, data: st.DataObject
-) -> None:
-    stored = encode_identity(saved)
-    cut = data.draw(st.integers(0, len(stored) - 2))  # without its last line break it is still whole
-    assert isinstance(decode_identity(stored[:cut]), Unreadable)
-    at = data.draw(st.integers(0, len(stored) - 2))
-    other = data.draw(st.integers(1, 255))
-    damaged = bytearray(stored)
-    damaged[at] ^= other
-    assert isinstance(decode_identity(bytes(damaged)), Unreadable)
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_an_identity_or_unreadable(stored: bytes) -> None:
-    assert isinstance(decode_identity(stored), Unreadable)
-    assert isinstance(decode_text("semel-identity:" + stored.decode("latin-1")), Unreadable)
-
-
-def test_an_identity_too_large_for_a_commit_says_how_large() -> None:
-    partitions = {
-        TopicPartition(f"topic-{number}", number): SavedPartition(
-            number**3, number**4, number**5, number**6, number
-        )
-        for number in range(2_000)
-    }
-    with pytest.raises(ValueError, match=r"2000 partitions .* above 4096: keep it in a file"):
-        SavedIdentity("loader", 1, 0, 5, {}, partitions).to_text()
 
 
 def test_what_arrives_between_the_question_and_the_fence_is_counted() -> None:

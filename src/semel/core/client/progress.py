@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from semel.core.client.fate import PartFate, Stored
-from semel.core.client.resume import Position, SavedIdentity, SavedPartition
+from semel.core.client.saved import Position, SavedIdentity, SavedPartition
 from semel.sequence import advance, distance
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
