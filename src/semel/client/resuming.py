@@ -131,7 +131,7 @@ async def _fence_and_count(
     ends = await cluster.list_offsets(dict.fromkeys(plans, LATEST_TIMESTAMP), "read_uncommitted")
     counted = {}
     for tp, (knows, planned) in plans.items():
-        to_fence = _ScanToFence(cluster, saved.producer_id, tp, fence_epoch, ends[tp].offset)
+        to_fence = ScanToFence(cluster, saved.producer_id, tp, fence_epoch, ends[tp].offset)
         seen, fence = await to_fence.from_offset(planned.offset)
         if planned.by_sequence and not still_vouches(knows, fence.partition_leader_epoch):
             planned = scan_from_counted(saved.partitions[tp])
@@ -144,7 +144,7 @@ async def _fence_and_count(
 
 
 @dataclass(frozen=True, slots=True)
-class _ScanToFence:
+class ScanToFence:
     """What lies in front of a fence that stands already, though perhaps not for readers yet.
 
     Its leader knows of it before other replicas do; ``end_offset`` is what could be read when it was asked.

@@ -113,8 +113,8 @@ class FaultMix:
 
     @property
     def restored_identity(self) -> float:
-        """Whoever lets two copies run puts old files back as well; no draw of its own, which would move all others."""
-        return self.twin / 2
+        """Whoever lets two copies run puts old files back as well."""
+        return self.twin
 
     @staticmethod
     def draw(random: Random) -> FaultMix:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from semel.client import resuming
@@ -18,7 +19,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.progress import Progress
-from semel.core.client.resume import LogKnows
+from semel.core.client.resume import LogKnows, SeenBatch
 from semel.core.client.saved import SavedIdentity, SavedPartition
 from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
@@ -447,10 +448,22 @@ def failed_batches_change_places(patch: Patches) -> None:
     "refused_is_not_stored",
 )
 def resume_without_fence(patch: Patches) -> None:
-    async def lets_be(*_: Any) -> None:
-        return None
+    async def lets_be(*_: Any) -> int:
+        return 0
+
+    async def to_the_end(to_fence: Any, offset: int) -> tuple[list[SeenBatch], Any]:
+        end_offset = to_fence.end_offset
+        headers = await resuming.scan(to_fence.cluster, to_fence.producer_id, to_fence.tp, offset, end_offset)
+        seen = [
+            SeenBatch(header.producer_epoch, header.base_sequence, header.record_count)
+            for header in headers
+            if not header.is_control
+        ]
+        return seen, SimpleNamespace(last_offset=end_offset - 1, partition_leader_epoch=0)
 
     patch.set(resuming, "_fence", lets_be)
+    patch.set(resuming.ScanToFence, "from_offset", to_the_end)
+    patch.set(resuming, "still_vouches", lambda *_: True)
 
 
 @plant("a topic that was trimmed is begun as if no copy had been there", "here", ONCE, RESUMED)

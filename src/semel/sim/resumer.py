@@ -70,8 +70,8 @@ class SavedFile:
         return bool(self._older)
 
     def put_back(self, random: Random) -> None:
-        """What somebody copied away some time ago, as often as not at the very beginning."""
-        self._content = random.choice((self._first, random.choice(self._older)))
+        """What somebody copied away some time ago, mostly at the very beginning."""
+        self._content = random.choice((self._first, self._first, random.choice(self._older)))
 
 
 class Source:
