@@ -50,7 +50,8 @@ class Producer:
 
     With ``identity_store="file"`` the producer survives its process: run again after any crash, it fences the
     crashed copy, and :meth:`resume` continues behind the last row that is stored (the contract is in
-    :mod:`semel.core.client.resume`). Then a batch that fails for good stops the producer.
+    :mod:`semel.core.client.resume`). Then a batch that fails for good stops the producer. Rows are counted in the
+    log: topics with ``cleanup.policy=compact`` are not for this.
 
     With ``lease=True`` it writes under producer ids that are leased from semel, so that what became of a row is
     definite as long as a leader answers. Apache Kafka has no leases: there every row is NotStored, and says so.
@@ -156,7 +157,8 @@ class Producer:
         ``rows`` is an iterable that gives the same rows in the same order on every run (positions are then row
         numbers), or a function of the saved position that gives ``(position, row)`` from there on. Rows that
         are stored already may come again; sending them sends nothing. Raises InputDiffers at its end when the
-        input lacks rows that are stored; what the rows say is not compared.
+        input lacks rows that are stored; what the rows say is not compared. ConfigError when this producer was
+        given rows before: they are behind the saved position too.
         """
         return self._sender.rows_after(rows)
 
