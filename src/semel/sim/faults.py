@@ -111,11 +111,6 @@ class FaultMix:
     clock_interval_ms: int = 0
     cut_interval_ms: int = 0
 
-    @property
-    def restored_identity(self) -> float:
-        """Whoever lets two copies run puts old files back as well."""
-        return self.twin
-
     @staticmethod
     def draw(random: Random) -> FaultMix:
         """Each kind is on in about half of the seeds."""

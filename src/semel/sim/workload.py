@@ -261,9 +261,9 @@ class Workload:
     def _start_resumer(self, source: Source, random: Random) -> None:
         if source.is_done:
             return
-        if source.file.has_backups and self._around.counts.bites(
-            Fault.IDENTITY_RESTORED, self._backups, self._mix().restored_identity
-        ):
+        # Whoever lets two copies run puts old files back as well.
+        chance = self._mix().twin if source.file.has_backups else 0.0
+        if self._around.counts.bites(Fault.IDENTITY_RESTORED, self._backups, chance):
             source.file.put_back(self._backups)
             self._around.trace.note(source.name, "an older file is put back")
         resumer = SimulatedResumer(
