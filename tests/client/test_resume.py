@@ -313,3 +313,15 @@ def test_rows_sent_without_resume_are_refused_when_some_are_stored_behind_the_po
 @pytest.mark.slow
 def test_the_same_holds_on_apache_kafka(apache_kafka: ApacheKafka, tmp_path: Path) -> None:
     killed_and_resumed(apache_kafka.bootstrap, tmp_path / "identity", seed=3)
+
+
+@pytest.mark.kafka
+def test_what_the_leader_of_apache_kafka_told_is_not_read_again_while_it_leads(
+    apache_kafka: ApacheKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(resuming, "scan_from_counted")
+    for rows in (["0"], ["0", "1"], ["0", "1", "2"]):
+        with semel.Producer(apache_kafka.bootstrap, identity_store=tmp_path / "identity") as producer:
+            for position, row in producer.resume(rows):
+                producer.send("told", row, position=position)
+    assert [record.value for record in read_all(apache_kafka.bootstrap, "told", 1)] == [b"0", b"1", b"2"]
