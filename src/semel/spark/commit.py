@@ -20,7 +20,7 @@ from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of, partitions_of
 from semel.spark.stored_rows import stored_rows
-from semel.spark.takeover import fence_writers, no_loss_if_fenced
+from semel.spark.takeover import fence_goes_first, fence_writers
 from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, ProducerGrant, TopicPartition
 
 
@@ -38,7 +38,7 @@ def decide_batch(
     log = SinkLog(options.connection, ticket.sink_id)
     history = history_of(log, options.connection)
     written = allow(to_settle(ticket, history, attempted))
-    with no_loss_if_fenced(log, history, ticket.sink_epoch):
+    with fence_goes_first(log, history, ticket.sink_epoch):
         reports = [
             _settle_twins(log, ticket, history, report) if twin and report.producer_id >= 0 else report
             for report, twin in written

@@ -15,7 +15,7 @@ from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import OutputTopic, Stored
 from semel.core.sink.run import Ticket
-from semel.errors import BrokerError, ErrorCode, ReplayUnprovable, SinkFenced
+from semel.errors import BrokerError, ErrorCode, NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
@@ -49,7 +49,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
     starts = run.scan_starts(history, ends)
     compacted = {topic for topic in found if "compact" in cleanup_policy(log.cluster, topic)}
-    with no_loss_if_fenced(log, history, sink_epoch):
+    with fence_goes_first(log, history, sink_epoch):
         log_starts = listed(log.cluster, partitions, EARLIEST_TIMESTAMP)
         refusal = run.check_provable(history, found, starts, log_starts, compacted)
         if refusal is not None:
@@ -111,11 +111,14 @@ def fence_writers(
 
 
 @contextmanager
-def no_loss_if_fenced(log: SinkLog, history: SinkHistory, sink_epoch: int) -> Iterator[None]:
-    """What a newer driver has decided may be trimmed: an older one that misses it is told that it is shut out."""
+def fence_goes_first(log: SinkLog, history: SinkHistory, sink_epoch: int) -> Iterator[None]:
+    """Whoever is shut out is told that, and not what an output then seems to lack or to have too much.
+
+    What a newer driver has decided may be trimmed, and it goes on to write rows of the same writers.
+    """
     try:
         yield
-    except ReplayUnprovable:
+    except (ReplayUnprovable, NonDeterministicReplay):
         log.read(history)
         _stop_if_fenced(history, sink_epoch)
         raise

@@ -224,7 +224,7 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
     """``make_world(sources=…)``; every step of the protocol can be held in it."""
     worlds: list[World] = []
     append, take_over, send = SinkLog.append, SinkLog.take_over, Flight.send
-    scan, stored_rows = takeover.scan, commit.stored_rows
+    scan, stored_rows, fence_writers = takeover.scan, commit.stored_rows, commit.fence_writers
 
     def appends(log, record, *rest, **more):
         worlds[-1].arrive(STEPS.get(type(record), ""))
@@ -242,11 +242,16 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
         worlds[-1].arrive("scan")
         return scan(*of)
 
+    def fences(*of):
+        fence_writers(*of)
+        worlds[-1].arrive("twins are fenced")
+
     def reads_back(*of):
         worlds[-1].arrive("read back")
         return stored_rows(*of)
 
     monkeypatch.setattr(takeover, "scan", scans)
+    monkeypatch.setattr(commit, "fence_writers", fences)
     monkeypatch.setattr(commit, "stored_rows", reads_back)
     monkeypatch.setattr(SinkLog, "append", appends)
     monkeypatch.setattr(SinkLog, "take_over", takes_over)

@@ -466,6 +466,23 @@ def test_such_a_trim_before_the_older_drivers_commit_reads_is_told_as_its_fence_
     assert type(world.ended[older]).__name__ == "SinkFenced"
 
 
+def test_rows_that_a_newer_driver_adds_before_the_older_reads_back_are_told_as_its_fence(make_world):
+    """Found by seed 1801: the query was said to give other rows when it runs again."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    fenced = world.hold(0, "commit", "twins are fenced")
+    older = world.driver(checkpoint, mix=DOUBLED)
+    world.until_held(fenced)
+    world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    world.story.rows[0] = 16
+    world.until_committed(checkpoint, 2)
+    fenced.let_go()
+    world.until(lambda: older in world.ended)
+    world.check()
+    assert type(world.ended[older]).__name__ == "SinkFenced"
+
+
 def test_a_trim_before_the_twins_are_read_back_is_told_so_too(make_world):
     world = make_world()
     checkpoint = world.checkpoint()
