@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
@@ -18,7 +19,6 @@ import semel
 from semel.client import resuming
 from semel.client.cluster import Cluster
 from semel.client.consumer import ConsumerRecord
-from semel.core.client.resume import SeenBatch
 from semel.errors import CannotKnow, ConfigError, ConnectionLost, NotStored, ProducerFenced, StorageError
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 
@@ -254,7 +254,7 @@ def test_a_crash_between_fence_and_count_leaves_a_trimmed_topic_usable(
     with semel.Producer(semel_server.bootstrap, identity_store=identity):
         pass
 
-    async def gets_no_answer(*_: object) -> list[SeenBatch]:
+    async def gets_no_answer(*_: object) -> NoReturn:
         raise ConnectionLost("no answer")
 
     with (

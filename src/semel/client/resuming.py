@@ -61,8 +61,7 @@ async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | 
         await keeper.save(saved)  # the name first: a grant without a saved name could never be fenced
     if name is not None and name != saved.name:
         raise StorageError(f"the identity in {keeper.store} is named {saved.name!r}, not {name!r}")
-    tps = list(saved.partitions)
-    plans = await _plan(cluster, saved, tps)
+    plans = await _plan(cluster, saved, list(saved.partitions))
     grant = await cluster.init_producer_id(saved.name)
     fresh = resumed(saved, grant, await _fence_and_count(cluster, saved, grant, plans))
     await keeper.save(fresh)
@@ -165,8 +164,7 @@ class ScanToFence:
             nonlocal reached, end_offset
             for header in await scan(self.cluster, self.producer_id, self.tp, reached, end_offset):
                 if not header.is_control:
-                    sequence_count = header.last_offset_delta + 1
-                    seen.append(SeenBatch(header.producer_epoch, header.base_sequence, sequence_count))
+                    seen.append(SeenBatch.of(header))
                 elif header.producer_epoch >= self.fence_epoch:
                     return header
                 reached = header.last_offset + 1

@@ -73,9 +73,8 @@ class Sender:
         store = settings.store()
         self._keeper = None if store is None else IdentityKeeper(self.cluster, store)
         self._learning = asyncio.Lock()
-        self._fenced: ProducerFenced | None = (
-            None  # as a new topic's log said; of a row's answer the pipeline knows
-        )
+        # As the log of a new topic said; what the answer to a row said, the pipeline knows.
+        self._fenced: ProducerFenced | None = None
         self._is_resuming = False
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
@@ -265,8 +264,8 @@ class Sender:
             raise RuntimeError("the producer broke, by a fault of its own") from self.engine.broken
         if self._must_resume:
             raise ConfigError(
-                "rows behind the saved position are stored already: send what resume() of a new producer gives, "
-                "so that they can be told from new ones"
+                "rows behind the saved position are stored already: send what resume() gives, so that they "
+                "can be told from new ones"
             )
 
     def _check_not_stopped(self) -> None:

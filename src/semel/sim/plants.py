@@ -454,11 +454,7 @@ def resume_without_fence(patch: Patches) -> None:
     async def to_the_end(to_fence: Any, offset: int) -> tuple[list[SeenBatch], Any]:
         end_offset = to_fence.end_offset
         headers = await resuming.scan(to_fence.cluster, to_fence.producer_id, to_fence.tp, offset, end_offset)
-        seen = [
-            SeenBatch(header.producer_epoch, header.base_sequence, header.record_count)
-            for header in headers
-            if not header.is_control
-        ]
+        seen = [SeenBatch.of(header) for header in headers if not header.is_control]
         return seen, SimpleNamespace(last_offset=end_offset - 1, partition_leader_epoch=0)
 
     patch.set(resuming, "_fence", lets_be)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.core.client.saved import (
+    UNCOUNTED,
     SavedIdentity,
     SavedPartition,
     Unreadable,
@@ -18,7 +19,9 @@ from semel.types import TopicPartition
 
 names = st.text(max_size=20)
 counts = st.integers(0, 2**40)
-saved_partitions = st.builds(SavedPartition, counts, counts, counts, counts, st.integers(-1, 2**31 - 1))
+saved_partitions = st.builds(
+    SavedPartition, counts, counts, counts, counts, st.integers(UNCOUNTED, 2**31 - 1)
+)
 identities = st.builds(
     SavedIdentity,
     names,

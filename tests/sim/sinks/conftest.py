@@ -151,6 +151,12 @@ class World:
     def until_committed(self, checkpoint: Checkpoint, batches: int) -> None:
         self.until(lambda: checkpoint.commits >= batches)
 
+    def end_of(self, driver: SimulatedDriver) -> SemelError | None:
+        """The error that ends this driver, when every invariant holds over the logs as they lie then."""
+        self.until(lambda: driver in self.ended)
+        self.check()
+        return self.ended[driver]
+
     def finish(self, *drivers: SimulatedDriver) -> None:
         """No row comes any more; these drivers come to their end, and whatever else is left ends too."""
         self.story.is_finished = True

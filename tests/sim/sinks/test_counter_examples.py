@@ -263,9 +263,7 @@ def test_s6_another_split_over_undecided_rows_differs(make_world):
     checkpoint = world.checkpoint()
     world.die_before_the_decision(checkpoint)
     split = world.driver(checkpoint, splits=2, tampered=True)
-    world.until(lambda: split in world.ended)
-    world.check()
-    assert type(world.ended[split]).__name__ == "ReplayDiffers"
+    assert type(world.end_of(split)).__name__ == "ReplayDiffers"
     back = world.driver(checkpoint, tampered=True)
     world.until_committed(checkpoint, 1)
     world.finish(back)
@@ -285,9 +283,7 @@ def test_splits_of_another_range_differ(make_world):
     world.until(lambda: second_half.is_reached or recut in world.ended)
     world.wait(1_000)
     second_half.let_go()
-    world.until(lambda: recut in world.ended)
-    world.check()
-    assert type(world.ended[recut]).__name__ == "ReplayDiffers"
+    assert type(world.end_of(recut)).__name__ == "ReplayDiffers"
     back = world.driver(checkpoint, splits=2, tampered=True)
     world.until_committed(checkpoint, 1)
     world.until(lambda: checkpoint.commits == 2)
@@ -343,9 +339,7 @@ def test_a_twin_that_says_so_behind_the_commits_look_is_met_by_the_next_micro_ba
     decides.let_go()
     world.until_committed(checkpoint, 1)
     world.story.rows[0] = 16
-    world.until(lambda: driver in world.ended)
-    world.check()
-    assert type(world.ended[driver]).__name__ == "NonDeterministicReplay"
+    assert type(world.end_of(driver)).__name__ == "NonDeterministicReplay"
 
 
 @without("sink_prefixes_not_compared")
@@ -429,9 +423,7 @@ def test_a_trim_amid_the_scan_is_told_as_the_sinks_own_loss(make_world):
     world.until_held(scans)
     world.trim(4)
     scans.let_go()
-    world.until(lambda: new in world.ended)
-    world.check()
-    assert type(world.ended[new]).__name__ == "ReplayUnprovable"
+    assert type(world.end_of(new)).__name__ == "ReplayUnprovable"
 
 
 def test_a_trim_of_what_a_newer_driver_has_decided_is_told_as_its_fence(make_world):
@@ -446,9 +438,7 @@ def test_a_trim_of_what_a_newer_driver_has_decided_is_told_as_its_fence(make_wor
     world.until_committed(checkpoint, 1)
     world.trim(8)
     scans.let_go()
-    world.until(lambda: older in world.ended)
-    world.check()
-    assert type(world.ended[older]).__name__ == "SinkFenced"
+    assert type(world.end_of(older)).__name__ == "SinkFenced"
 
 
 def test_such_a_trim_before_the_older_drivers_commit_reads_is_told_as_its_fence_too(make_world):
@@ -461,9 +451,7 @@ def test_such_a_trim_before_the_older_drivers_commit_reads_is_told_as_its_fence_
     world.until_committed(checkpoint, 1)
     world.trim(8)
     reads_back.let_go()
-    world.until(lambda: older in world.ended)
-    world.check()
-    assert type(world.ended[older]).__name__ == "SinkFenced"
+    assert type(world.end_of(older)).__name__ == "SinkFenced"
 
 
 def test_rows_that_a_newer_driver_adds_before_the_older_reads_back_are_told_as_its_fence(make_world):
@@ -478,9 +466,7 @@ def test_rows_that_a_newer_driver_adds_before_the_older_reads_back_are_told_as_i
     world.story.rows[0] = 16
     world.until_committed(checkpoint, 2)
     fenced.let_go()
-    world.until(lambda: older in world.ended)
-    world.check()
-    assert type(world.ended[older]).__name__ == "SinkFenced"
+    assert type(world.end_of(older)).__name__ == "SinkFenced"
 
 
 def test_a_trim_before_the_twins_are_read_back_is_told_so_too(make_world):
@@ -491,9 +477,7 @@ def test_a_trim_before_the_twins_are_read_back_is_told_so_too(make_world):
     world.until_held(reads_back)
     world.trim(4)
     reads_back.let_go()
-    world.until(lambda: driver in world.ended)
-    world.check()
-    assert type(world.ended[driver]).__name__ == "ReplayUnprovable"
+    assert type(world.end_of(driver)).__name__ == "ReplayUnprovable"
 
 
 def test_a_driver_whose_clock_is_hours_ahead_takes_its_sink_over(make_world):

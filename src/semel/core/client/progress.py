@@ -57,7 +57,6 @@ class Progress:
         self._grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
         self._interval_ms = save_interval_ms
         self._partition_counts = dict(saved.partition_counts)
-        self._uncounted: set[str] = set()
         self._topic_ids = dict(saved.topic_ids)
         self._lines = {tp: _line_of(item) for tp, item in saved.partitions.items()}
         self._handed_to_topic = dict.fromkeys(self._partition_counts, 0)
@@ -72,7 +71,8 @@ class Progress:
 
     def knows_topic(self, topic: str) -> bool:
         """Whether rows can go to it. What was saved uncounted is counted by whoever resumes from it."""
-        return self.has_begun(topic) and topic not in self._uncounted
+        noted = [item for tp, item in self.saved.partitions.items() if tp.topic == topic]
+        return self.has_begun(topic) and all(item.is_counted for item in noted)
 
     def partition_count(self, topic: str) -> int:
         """The count that the topic had when this identity first wrote to it: it decides where rows go."""
@@ -86,10 +86,6 @@ class Progress:
         self._handed_to_topic[topic] = 0
         if topic_id is not None:
             self._topic_ids[topic] = topic_id
-        if all(item.is_counted for item in partitions.values()):
-            self._uncounted.discard(topic)
-        else:
-            self._uncounted.add(topic)
         noted = {TopicPartition(topic, number): item for number, item in partitions.items()}
         self._lines |= {tp: _line_of(item) for tp, item in noted.items()}
         self.saved = replace(

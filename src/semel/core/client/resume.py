@@ -44,6 +44,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from semel.core.client.saved import UNCOUNTED, SavedIdentity, SavedPartition
+from semel.record.batch import BatchHeader
 from semel.sequence import COMPARABLE_MAX, advance, distance, last_of
 from semel.types import NO_LEADER_EPOCH, NO_SEQUENCE, ProducerGrant, TopicPartition
 
@@ -71,7 +72,12 @@ class ScanFrom:
 class SeenBatch:
     producer_epoch: int
     base_sequence: int
-    sequence_count: int  # as it was written; a batch that was compacted holds fewer records
+    sequence_count: int
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> SeenBatch:
+        """As it was written; a batch that was compacted holds fewer records."""
+        return cls(header.producer_epoch, header.base_sequence, header.last_offset_delta + 1)
 
 
 @dataclass(frozen=True, slots=True)
