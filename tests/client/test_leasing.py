@@ -72,12 +72,17 @@ def test_a_lease_for_more_than_the_server_can_ever_remember_is_refused_for_good(
         cluster.create_topics({"t": PARTITIONS})
         with pytest.raises(BrokerError, match=r"max\.producers"):
             cluster.lease_producer_id([TopicPartition("t", number) for number in range(PARTITIONS)])
-    with semel.Producer(log.bootstrap, lease=True) as producer:
-        told = [producer.send("t", b"row", partition=number) for number in range(PARTITIONS)]
-        for delivery in told:
-            with pytest.raises(NotStored, match=r"max\.producers") as refused:
-                delivery.result(timeout=30)
-            assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+    async def both_are_refused() -> None:
+        async with semel.aio.Producer(log.bootstrap, lease=True) as producer:
+            # On one loop, so that the producer does not ask for a lease before it has both rows.
+            told = [await producer.send("t", b"row", partition=number) for number in range(PARTITIONS)]
+            for delivery in told:
+                with pytest.raises(NotStored, match=r"max\.producers") as refused:
+                    await delivery
+                assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+    asyncio.run(both_are_refused())
     assert not stored(log.bootstrap)
 
 
