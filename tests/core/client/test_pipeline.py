@@ -202,14 +202,27 @@ def test_45_from_a_log_that_has_a_newer_epoch_is_a_fence() -> None:
 
 
 def test_sequences_behind_a_batch_that_failed_for_good_are_adjusted() -> None:
-    bench = Bench()
+    """What was never sent takes its sequence."""
+    bench = Bench(known=False)
     batches = bench.append(*(long(letter) for letter in "abc"))
-    first, second, third = bench.take_sends()
+    (first,) = bench.take_sends()  # alone, for the log does not know the producer yet
     bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)  # one row: it cannot be split
+    assert isinstance(bench.fates[batches[0]], Refused)
+    (second,) = bench.take_sends()
+    assert (second.batches[0].grant, second.batches[0].base_sequence) == (GRANT, 0)
+
+
+def test_the_epoch_is_raised_when_something_behind_a_failed_batch_was_sent() -> None:
+    """Also if all of it was answered: a request may come a second time, and would be the next one in line."""
+    bench = Bench()
+    bench.append(*(long(letter) for letter in "abc"))
+    first, second, third = bench.take_sends()
+    bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)
     bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     bench.answer(third, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    assert isinstance(bench.fates[batches[0]], Refused)
-    assert sequences(bench.take_sends()) == [0, 1]
+    (again,) = bench.take_sends()
+    assert (again.batches[0].grant, again.batches[0].base_sequence) == (RAISED, 0)
+    assert len(bench.fates) == 1
 
 
 def test_the_epoch_is_raised_when_the_sequences_behind_a_failed_batch_cannot_be_adjusted() -> None:
@@ -445,13 +458,14 @@ def test_the_refusal_of_a_batch_behind_is_not_the_front_ones() -> None:
 def test_a_gap_is_not_closed_with_sequences_that_are_stored() -> None:
     """Two leaders answered, the old one late: the batch that got such a sequence would pass for a duplicate."""
     bench = Bench()
-    bench.append(*(long(letter) for letter in "abcd"))
-    first, second, third, fourth = bench.take_sends()
-    bench.answer(third, ErrorCode.MESSAGE_TOO_LARGE)
-    bench.answer(fourth, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    bench.answer(second, ErrorCode.NONE, 1)
+    bench.append(*(long(letter) for letter in "abc"))
+    first, second, third = bench.take_sends()
+    bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.append(long("d"))
+    assert not bench.take_sends(), "it would only be told of the gap"
+    bench.answer(third, ErrorCode.NONE, 2)
     bench.answer(first, ErrorCode.NONE, 0)
-    assert sequences(bench.take_sends()) == [2]
+    assert sequences(bench.take_sends()) == [3]
 
 
 def test_a_fence_reaches_what_was_in_flight_too() -> None:

@@ -8,8 +8,8 @@ Invariants:
   said what became of it, or when the log was trimmed before it could be read (:mod:`semel.core.client.outliving`).
 
 The rest hangs on ``strict``. A producer with a saved identity is strict: the partition stops, since "the first n
-rows are stored" must stay true for a resume. One without goes on: with the sequences closed up when that is safe,
-else under another grant (:mod:`semel.core.client.grants`).
+rows are stored" must stay true for a resume. One without goes on: from the sequence of what failed if nothing behind
+it was sent, else under another grant (:mod:`semel.core.client.grants`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Aftermath:
     # -- a partition ------------------------------------------------------------------------------------
 
     def close_gap_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
-        """Close up the sequences behind what was given up, once nothing of the partition is under way."""
+        """Go on behind what was given up, once nothing of the partition is under way."""
         if pipe.gap_at is None or pipe.in_flight or pipe.asking is not None:
             return
         if not pipe.close_gap(pipe.gap_at):

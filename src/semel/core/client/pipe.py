@@ -145,6 +145,7 @@ class PartitionPipe:
         if (
             self.stopped is not None
             or self.asking is not None
+            or self.gap_at is not None
             or not self.waiting
             or len(self.in_flight) >= in_flight_max
             or self.is_over(now_ms)
@@ -205,18 +206,12 @@ class PartitionPipe:
             sequence = advance(sequence, part.record_count)
 
     def close_gap(self, from_sequence: int) -> bool:
-        """Give the waiting batches the sequences from ``from_sequence`` on: one in front failed for good.
+        """Go on with the sequences from ``from_sequence`` on: a batch that had them failed for good.
 
-        Only safe, and only done, when none of them can be in the log or still under way: a delayed copy with
-        an old sequence would otherwise be taken for the batch that has this sequence now.
+        Only safe, and only done, when nothing behind it was ever sent. A copy of a request may come late even if
+        the request was answered, and would be taken for the batch that has its sequence now.
         """
-        if self.in_flight or self.grant is None or any(batch.maybe_stored for batch in self.waiting):
+        if self.grant is None or self.begun:
             return False
-        sequence = from_sequence
-        for batch in self.waiting:
-            if batch.grant != self.grant:
-                break
-            batch.assign(self.grant, sequence)
-            sequence = advance(sequence, batch.record_count)
-        self.next_sequence = sequence
+        self.next_sequence = from_sequence
         return True
