@@ -18,7 +18,7 @@ from semel.sim.trace import Trace
 
 LATENCY_MS_MAX: Final = 12
 SLOW_DELIVERY_MS: Final = (1_500, 12_000)
-REPLAY_MS: Final = (1, 20_000)
+REPLAY_MS_MAX: Final = (100, 1_000, 20_000)  # soon, what was sent beside it is under way still
 
 
 class Endpoint(Protocol):
@@ -63,10 +63,17 @@ class Network:
     """Carries frames between the clients and whoever listens."""
 
     def __init__(
-        self, scheduler: Scheduler, random: Random, trace: Trace, counts: Counts, mix: Callable[[], FaultMix]
+        self,
+        scheduler: Scheduler,
+        random: Random,
+        random_of_replays: Random,
+        trace: Trace,
+        counts: Counts,
+        mix: Callable[[], FaultMix],
     ) -> None:
         self._scheduler = scheduler
         self._random = random
+        self._random_of_replays = random_of_replays
         self._trace = trace
         self.counts: Final = counts
         self._cut_from_clients = False
@@ -182,7 +189,8 @@ class Network:
                 self._trace.note(far.name, f"replay of {len(frame)} bytes")
                 self.listener.bytes_arrived(far, frame)
 
-        self._scheduler.after(self._random.randint(*REPLAY_MS), arrive)
+        random = self._random_of_replays
+        self._scheduler.after(random.randint(1, random.choice(REPLAY_MS_MAX)), arrive)
 
 
 class _Nobody:

@@ -39,7 +39,7 @@ from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
-from semel.sim import bound_plants, lease_plants  # noqa: F401 - those are among PLANTS too
+from semel.sim import bound_plants, lease_plants, refusal_plants  # noqa: F401 - those are among PLANTS too
 from semel.sim.disk import SimulatedFile
 from semel.sim.planting import (
     DEFINITE,

@@ -67,6 +67,7 @@ class SimulatedProducer:
         *,
         pace: int,
         row_gap_ms_max: int,
+        next_key: Callable[[], bytes | None],
         on_granted: Callable[[ProducerGrant], None],
         on_fenced: Callable[[], None],
     ) -> None:
@@ -81,6 +82,7 @@ class SimulatedProducer:
         self._life = life
         self._transactional_id = transactional_id
         self._row_gap_ms_max = row_gap_ms_max
+        self._next_key = next_key
         self._on_granted, self._on_fenced = on_granted, on_fenced
         self._record_age_ms = random.choice((0, 0, 0, 2 * DAY_MS))  # who loads old rows
         self._tps = tps
@@ -155,7 +157,7 @@ class SimulatedProducer:
             self._numbers[tp] += 1
             value = f"{self._lineage}/{tp.partition}:{number}".encode()
             self._around.counts.operations += 1
-            self._shell.append(self._around.history.sent(value, tp))
+            self._shell.append(self._around.history.sent(value, tp), self._next_key())
             self.rows_left -= 1
         self._shell.handle(Tick())
         self.process.after(self._random.randint(1, self._row_gap_ms_max), self._send_row)
@@ -169,6 +171,10 @@ class SimulatedProducer:
         }[type(fate)]
         if isinstance(fate, Fenced) and not fate.maybe_stored:
             promise = Promise.REFUSED
+        if isinstance(fate, Stored) and batch.whole is not None:
+            self._around.counts.verdict("producer: part of a batch stored, which was too large")
+        if isinstance(fate, Refused) and fate.code is ErrorCode.MESSAGE_TOO_LARGE:
+            self._around.counts.verdict("producer: row refused, which is too large")
         base_offset = fate.base_offset if isinstance(fate, Stored) else None
         self._around.trace.note(
             self.name, f"{rows[0].value.decode()}+{len(rows)} {type(fate).__name__} at {base_offset}"

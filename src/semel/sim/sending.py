@@ -78,8 +78,8 @@ class PipelineShell:
         self._cluster = SimulatedCluster(process, session, LEASE_TIMEOUT_MS)
         self._tick: Planned | None = None
 
-    def append(self, record: SentRecord) -> None:
-        row = Record(0, self._process.time_of_day_ms - self._record_age_ms, None, record.value)
+    def append(self, record: SentRecord, key: bytes | None = None) -> None:
+        row = Record(0, self._process.time_of_day_ms - self._record_age_ms, key, record.value)
         batch, _, _ = self.pipeline.backlog.append(record.tp, row, self._process.now_ms)
         self.open.setdefault(batch, []).append(record)
 

@@ -21,6 +21,7 @@ from semel.server.broker import Broker
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
+from semel.sim.batch_limit import BatchLimit
 from semel.sim.disk import Disk, Killed, Mount, PowerCut, ProcessEnd
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.history import History, Promise
@@ -85,12 +86,14 @@ class SimulatedServer:
         durable: bool,
         lease_ms: int,
         producers_max: ProducersMax,
+        batch_limit: BatchLimit,
         sink_topics: Sequence[tuple[str, int, Mapping[str, str]]] = (),
     ) -> None:
         self._disk = disk
         self._sink_topics = sink_topics
         self._settings = StorageSettings(durable=durable, default_config=config, producer_lease_ms=lease_ms)
         self._producers_max = producers_max
+        self.batch_limit: Final = batch_limit
         self._random = random
         self._scheduler = scheduler
         self._network = network
@@ -139,8 +142,8 @@ class SimulatedServer:
     def prepare(self) -> None:
         """Before the faults begin: the data folder, and the topic with all its partitions."""
         storage = self._open_storage(self._disk.mount())
-        at_once(storage.create_topic(self.tps[0].topic, len(self.tps), now_ms=self.clock.now_ms()))
-        for topic, partition_count, config in self._sink_topics:
+        events = (self.tps[0].topic, len(self.tps), self.batch_limit.topic_config)
+        for topic, partition_count, config in (events, *self._sink_topics):
             at_once(storage.create_topic(topic, partition_count, config, now_ms=self.clock.now_ms()))
         storage.close(now_ms=self.clock.now_ms())
         for tp in self.tps:

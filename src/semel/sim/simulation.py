@@ -15,6 +15,7 @@ from random import Random
 from typing import Final
 
 from semel.core.log.config import LogConfig
+from semel.sim.batch_limit import BatchLimit
 from semel.sim.checkers import all_checkers
 from semel.sim.coda import live_coda
 from semel.sim.disk import Disk
@@ -99,7 +100,12 @@ class Simulation:
         self.history = History(is_replayed=self._mix_of_faults.replay > 0)
         self.checkers = all_checkers()
         self.network = Network(
-            self.scheduler, self._stream("network"), self.trace, self.counts, self._current_mix
+            self.scheduler,
+            self._stream("network"),
+            self._stream("replays"),
+            self.trace,
+            self.counts,
+            self._current_mix,
         )
         self.around: Final = Surroundings(
             self.scheduler, self.network, self.trace, self.counts, self.history, self.checkers
@@ -143,6 +149,7 @@ class Simulation:
             durable=self._mix_of_faults.durable,
             lease_ms=self._stream("leases").choice(LEASE_MS),
             producers_max=self._producers_max,
+            batch_limit=BatchLimit(self._stream("batch limit")),
             sink_topics=sink_topics(self.history.sinks),
         )
         self.workload = Workload(seed, self._stream("workload"), self.around, self._current_mix, self.server)

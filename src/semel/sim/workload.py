@@ -8,6 +8,7 @@ what one of them does leaves the others as they were.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -202,6 +203,9 @@ class Workload:
             self._around,
             pace=self._pace_of_clock(kind, f"p{number}.{life}"),
             row_gap_ms_max=self._row_gap_ms_max,
+            next_key=partial(
+                self._server.batch_limit.key_of_next_row, self._stream(f"p{number}.{life} keys")
+            ),
             on_granted=self._remember_grant,
             on_fenced=lambda: self._go_on(number, kind, life, producer),
         )

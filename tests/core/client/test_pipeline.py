@@ -26,6 +26,8 @@ from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.pipe import KNOWN_FOR_MS
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
+from semel.core.producer_state.state import ProducerState
+from semel.core.producer_state.verdict import Append, error_code
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records
 from semel.types import PRODUCER_EPOCH_MAX, ProducerGrant, TopicPartition
@@ -543,3 +545,56 @@ def judge(log: list[int], batch: ProducerBatch, takes_any_first: bool) -> ErrorC
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     log += [int(row.value or b"") for row in decode_records(batch.encoded)]
     return ErrorCode.NONE
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    st.sets(st.integers(0, 20)),
+    st.lists(st.integers(0, 6), max_size=60),
+)
+@example([1, 2, 1], {1}, [0, 0, 0, 2])
+def test_rows_behind_a_refused_one_are_stored_once_whatever_comes_again(
+    bursts: list[int], too_large: set[int], copies: list[int]
+) -> None:
+    """After each request the network may deliver an earlier one again, which nobody waits for: so many before it.
+
+    The example: row 2 is behind row 1, and told of a gap. Sent again under the same epoch with the sequence of row 1,
+    it was stored; so was a copy of its first request, for that was the next in line; and row 3, which had the
+    sequence of that copy, was told that it is stored.
+    """
+    bench = Bench(PipelineSettings(batch_bytes=90, linger_ms=0, delivery_timeout_ms=10**9))
+    log: list[int] = []
+    producers, requests, rows = ProducerState(), list[bytes](), 0
+    script = iter(copies)
+
+    def deliver(batch: bytes) -> ErrorCode:
+        header, found = decode_header(batch), [int(row.value or b"") for row in decode_records(batch)]
+        if too_large.intersection(found):
+            return ErrorCode.MESSAGE_TOO_LARGE
+        verdict = producers.judge(header)
+        if isinstance(verdict, Append):
+            producers.apply(header, producers.end_offset, 0)
+            log.extend(found)
+        return error_code(verdict)
+
+    for burst in bursts:
+        bench.append(*(f"{row:060d}" for row in range(rows, rows + burst)))
+        rows += burst
+        for _ in range(100):
+            bench.tick(after_ms=100)
+            for send in bench.take_sends():
+                requests.append(bytes(send.batches[0].encoded or b""))
+                bench.answer(send, deliver(requests[-1]))
+                if 0 < (back := next(script, 0)) <= len(requests):
+                    deliver(requests[-back])
+            for _ in bench.asked_log:
+                known = producers.get(GRANT.producer_id)
+                told = (None, None) if known is None else (known.producer_epoch, known.last_sequence)
+                bench.feed(LogAnswered(TP, *told, bench.asked_log[-1]))
+            bench.asked_log.clear()
+            if not bench.pipeline.backlog.unsettled_batches:
+                break
+    assert log == [row for row in range(rows) if row not in too_large]
+    fates = list(map(type, bench.fates.values()))
+    assert fates.count(Refused) == len(too_large.intersection(range(rows)))
+    assert fates.count(Stored) == len(log)
