@@ -18,7 +18,7 @@ from semel.sim.checkers import Checker
 from semel.sim.faults import Counts
 from semel.sim.rooms import RoomLedger
 from semel.sim.verdicts import GRANTED_AGAIN, NO_ROOM, NO_ROOM_FOR_SINK, WROTE_AT_THE_BOUND
-from semel.types import Lease, TopicPartition
+from semel.types import LEASED_IDS_FROM, Lease, TopicPartition, is_leased
 
 Judged = tuple[BatchHeader, AppendOutcome]
 
@@ -34,6 +34,7 @@ class BoundWitness:
         self._sink_tps = sink_tps  # where sinks write, and nobody else
         self._rooms = RoomLedger()
         self._storage: Storage
+        self._expired_below = LEASED_IDS_FROM
         self._was_short = False  # the last who asked for a lease was refused for want of room
 
     # -- a server's life --------------------------------------------------------------------------------
@@ -45,6 +46,7 @@ class BoundWitness:
     def over(self, expired_below: int) -> None:
         """The leases below are over."""
         self._rooms.over(expired_below)
+        self._expired_below = expired_below
 
     def came_up(self, storage: Storage) -> None:
         """It has opened its partitions, and serves nobody yet."""
@@ -74,7 +76,7 @@ class BoundWitness:
             self._counts.verdict(NO_ROOM)
             self._was_short = True
             for checker in self._checkers:
-                checker.lease_refused_for_room(max(1, lacks), self._free)
+                checker.lease_refused_for_room(max(1, lacks), self._free_of_the_living)
 
     def judged(self, tp: TopicPartition, batches: Iterable[Judged]) -> None:
         """Batches were appended or refused, with one write as far as possible."""
@@ -93,7 +95,10 @@ class BoundWitness:
         for producer_id in refused:
             for checker in self._checkers:
                 checker.append_refused_for_room(
-                    tp, producer_id, self._rooms.left(producer_id), self._free if could_write else 0
+                    tp,
+                    producer_id,
+                    self._rooms.left(producer_id),
+                    self._free_of_the_living if could_write else 0,
                 )
 
     def _appended(self, tp: TopicPartition, producer_id: int) -> None:
@@ -110,6 +115,16 @@ class BoundWitness:
     @property
     def _free(self) -> int:
         return self._storage.settings.producers_max - self._known - self._rooms.kept
+
+    @property
+    def _free_of_the_living(self) -> int:
+        """What is free, or taken by leases that are over: nobody is refused because of these."""
+        over = sum(
+            is_leased(producer_id) and producer_id < self._expired_below
+            for partition in self._storage
+            for producer_id, _ in partition.producers()
+        )
+        return self._free + over
 
     def _show_remembered(self, *, is_start: bool = False) -> None:
         known, kept = self._known, self._rooms.kept

@@ -306,6 +306,62 @@ def test_room_that_was_not_used_is_free_once_the_lease_is_over(tmp_path: Path) -
     assert isinstance(leasing.ask(()), Lease)
 
 
+def test_room_that_was_used_is_there_at_once_when_the_lease_is_over(tmp_path: Path, send: Send) -> None:
+    """Nobody lives: whoever comes must not wait for the next upkeep."""
+    leasing = Leasing(tmp_path / "data", producers_max=2)
+    for _ in range(3):
+        lease = leasing.lease(TPS)
+        assert [send(leasing[number], lease, 0).verdict for number in (0, 1)] == [APPEND, APPEND]
+        assert isinstance(leasing.ask(()), Refused)
+        assert leasing.storage.producer_count == 2
+        leasing.clock_ms += LEASE_MS
+        leasing.expire()
+    stock = ProducerGrant(1, 0)
+    assert send(leasing[0], stock, 0).verdict is APPEND
+    assert isinstance(leasing.ask(TPS), Refused), "who lives is never forgotten"
+    assert isinstance(leasing.ask(TPS[:1]), Lease)
+
+
+@pytest.mark.parametrize("first", ["a lease", "a batch", "a fence"])
+def test_whoever_wants_room_finds_what_leases_that_are_over_have_used(
+    tmp_path: Path, send: Send, first: str
+) -> None:
+    """Also in the first moment after their end, and after a restart that found their rows in the logs."""
+    leasing = Leasing(tmp_path / "data", producers_max=4)
+    ended = [leasing.lease(TPS) for _ in range(2)]
+    for lease in reversed(ended):
+        for number in (0, 1):
+            assert send(leasing[number], lease, 0).verdict is APPEND
+    leasing.clock_ms += LEASE_MS
+    to_sync = leasing.storage.producer_ids.expire_leases(NOW_MS)
+    assert to_sync is not None
+    assert isinstance(leasing.ask(()), Refused), "not durable, so not over"
+    to_sync.partition.sync()
+    leasing.restart()
+    assert leasing.storage.producer_count == 4
+    if first == "a lease":
+        assert isinstance(leasing.ask(TPS), Lease)
+    elif first == "a batch":
+        assert send(leasing[0], ProducerGrant(1, 0), 0).verdict is APPEND
+    else:
+        marker = encode_abort_marker(1, 1, 0, NOW_MS)
+        assert leasing[0].append_marker(marker, decode_header(marker), NOW_MS).error_code is ErrorCode.NONE
+    bound = leasing.storage.producer_ids._bound
+    known = [producer_id for partition in leasing.storage for producer_id, _ in partition.producers()]
+    assert bound.known == len(known) < 4
+    for lease in ended:
+        assert isinstance(send(leasing[0], lease, 1).verdict, LeaseExpired)
+
+
+def test_the_clock_of_leases_gives_their_memory_back(leasing: Leasing, send: Send) -> None:
+    lease = leasing.lease(TPS)
+    assert send(leasing[0], lease, 0).verdict is APPEND
+    leasing.clock_ms += LEASE_MS
+    leasing.expire()
+    leasing.expire()
+    assert leasing.storage.producer_count == 0
+
+
 def test_a_fence_of_a_lease_that_is_over_has_nothing_to_do(leasing: Leasing) -> None:
     lease = leasing.lease()
     leasing.clock_ms += LEASE_MS

@@ -153,11 +153,15 @@ class SlabMap:
         _, at, slot = place
         self._own(slot >> SLAB_SHIFT)[at : at + ROW_BYTES] = row
 
-    def remove(self, producer_id: int) -> None:
-        """Forget an id, if it is known."""
+    def remove(self, producer_id: int) -> bool:
+        """Forget an id, if it is known; whether a slab had to be copied for it."""
         place = self.find(producer_id)
-        if place is not None:
-            self._remove(producer_id, place[2])
+        if place is None:
+            return False
+        slot = place[2]
+        copies = self._is_shared[slot >> SLAB_SHIFT] or self._is_shared[-1]
+        self._remove(producer_id, slot)
+        return bool(copies)
 
     def leased_ids(self) -> Iterator[int]:
         """A look at each row's first byte tells: leased ids are those from 2^62 on."""

@@ -2,7 +2,7 @@
 
 Invariants:
 - The state is a function of the batches below ``end_offset``: a snapshot with the tail replayed equals a
-  replay of everything. Only :meth:`expire` takes from it.
+  replay of everything. Only :meth:`expire` and :meth:`forget` take from it.
 - A leased id goes only once its lease is over; nothing is judged by it any more then.
 - Any other id expires by the SERVER's time of its last append, which is no part of a snapshot: after a restart
   every id lives for the full span again. Kafka goes by the records' timestamps, and so forgets at once
@@ -31,6 +31,7 @@ from semel.record.batch import BatchHeader
 from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID
 
 _SWEPT_AT_ONCE: Final = 1024  # slots, between which other work goes on
+_STEPS_OF_A_COPY: Final = 64
 
 
 class FrozenProducers:
@@ -153,6 +154,10 @@ class ProducerState:
     def leased_ids(self) -> Iterator[int]:
         """Those of its ids that are leased."""
         return self._rows.leased_ids()
+
+    def forget(self, producer_id: int) -> int:
+        """Forget an id, if it is known; how long that took, in steps of about one row."""
+        return _STEPS_OF_A_COPY if self._rows.remove(producer_id) else 1
 
     def expire(self, before_ms: int, leases_expired_below: int = LEASED_IDS_FROM) -> Iterator[int]:
         """Forget the leases that are over, and every other id whose last append is older than ``before_ms``.

@@ -32,6 +32,7 @@ from semel.core.log.names import folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.leased_ids import LeasedIds
 from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.core.producer_state.verdict import (
@@ -145,7 +146,8 @@ class Partition:
         self._producers: ProducerState = opened.producers
         self._share = BoundShare(producer_bound)
         self._share.update(len(self._producers))
-        self._share.use(self._producers.leased_ids())
+        self._leased = LeasedIds(self._producers.leased_ids())
+        self._share.use(self._leased)
         base_offset = opened.segments[0].base_offset if opened.segments else log_start_offset
         self.log_start_offset = max(log_start_offset, base_offset)
         self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
@@ -341,7 +343,7 @@ class Partition:
                 outcomes[slot] = self._storage_error(str(error))
             return
         if group.new_leases:
-            self._share.use(group.new_leases)
+            self._note_leases(group.new_leases)
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
         for header in group.headers:
             self._note(header, self.log_end_offset, append_time_ms)
@@ -373,7 +375,7 @@ class Partition:
         self._note(header, base_offset)
         self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
         if known is None and is_leased(header.producer_id):
-            self._share.use([header.producer_id])
+            self._note_leases([header.producer_id])
         self._share.update(len(self._producers))
         return self._outcome(ErrorCode.NONE, base_offset=base_offset, sync_offset=self.log_end_offset)
 
@@ -470,6 +472,7 @@ class Partition:
         """The partition is deleted: it answers nothing any more, and :meth:`let_go` may follow."""
         self._go_offline(reason)
         self._producers = ProducerState(end_offset=self.log_end_offset)  # for upkeep that is under way
+        self._leased = LeasedIds()
         self._share.update(0)
 
     def let_go(self) -> None:
@@ -557,6 +560,15 @@ class Partition:
         for expired in self._producers.expire(before_ms, self._leases.expired_below):
             self._share.update(len(self._producers))
             yield expired
+
+    def forget_leases(self, expired_below: int, steps_max: int) -> int:
+        """Forget leases that are over, the oldest first; how many steps that took, few more than were allowed."""
+        leased, steps = self._leased, 0
+        while steps < steps_max and (first := leased.first()) is not None and first < expired_below:
+            steps += self._producers.forget(leased.pop())
+        if steps:
+            self._share.update(len(self._producers))
+        return steps
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty. ``OSError``: nothing changed."""
@@ -656,9 +668,18 @@ class Partition:
         if self._offline_reason is None:
             self._offline_reason = reason
 
+    def _note_leases(self, leased_ids: Sequence[int]) -> None:
+        """These leases have written here for the first time."""
+        self._share.use(leased_ids)
+        for producer_id in leased_ids:
+            self._leased.add(producer_id)
+
     def _is_one_too_many(self, producer_id: int) -> bool:
         known = self._producers
-        return producer_id not in known and not self._share.has_room(len(known), producer_id)
+        if producer_id in known or self._share.has_room(len(known), producer_id):
+            return False
+        self._share.make_room(len(known))
+        return not self._share.has_room(len(known), producer_id)
 
     def _one_too_many(self) -> AppendOutcome:
         return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)

@@ -7,6 +7,9 @@ A lease has room kept for as many pairs as it asked for partitions: where it the
 beyond that it takes what room there is, like everybody else. A lease that is resumed has the room it had, and what
 it lacks of it where it now names partitions; or it is not resumed for now.
 
+What a lease that is over has written still counts while it takes memory; it goes before anybody is refused for it
+(:mod:`semel.server.storage.over_leases`).
+
 A start may find more in the logs than the bound, for what was forgotten is forgotten in memory only: then none is
 added before there is room. The simulator holds this to ``bound_holds``, ``lease_room_is_kept`` and
 ``refused_only_at_the_bound``.
@@ -16,10 +19,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from semel.types import is_leased
+
+_TRIES: Final = 3  # for one who wants room, some milliseconds each: the others wait as long
 
 
 @dataclass(slots=True)
@@ -29,12 +35,19 @@ class ProducerBound:
     known_max: int
     known: int = 0
     reserved: int = 0  # for leases, and not used yet
+    forget_some: Callable[[], bool] = lambda: False  # of leases that are over; whether there may be more
     _kept: dict[int, int] = field(default_factory=dict)  # for which lease, how much: never 0
     _leases: array[int] = field(default_factory=lambda: array("q"))  # all that live, with rising ids
 
     @property
     def free(self) -> int:
         return max(0, self.known_max - self.known - self.reserved)
+
+    def make_room(self, room: int) -> None:
+        """Have so much of it free, as far as leases that are over are in the way."""
+        for _ in range(_TRIES):
+            if self.free >= room or not self.forget_some():
+                return
 
     def reserve(self, producer_id: int, room: int) -> None:
         """Keep room for a new lease, or more of it for one that lives."""
@@ -87,6 +100,11 @@ class BoundShare:
         if known != self._known:  # a new partition, opened by another thread, leaves the sum alone
             self._bound.known += known - self._known
             self._known = known
+
+    def make_room(self, known: int) -> None:
+        """Have room for one more, if nobody but leases that are over is in the way."""
+        self.update(known)
+        self._bound.make_room(1)
 
     def use(self, leased_ids: Iterable[int]) -> None:
         """These leases have written here for the first time."""

@@ -105,7 +105,11 @@ class ProducerIds:
         return _widened(self._log.submit(self.identities.decide(request, now_ms), now_ms))
 
     def expire_leases(self, now_ms: int) -> StateLog | None:
-        """Log which leases are over by now; give the log if it must be synced before :meth:`judge_by_log`."""
+        """Log which leases are over by now; give the log if it must be synced before :meth:`judge_by_log`.
+
+        And let a little of what those that are over have left go: it takes memory, also where nobody wants room.
+        """
+        self._bound.forget_some()
         self.judge_by_log()
         decision = self.leases.decide_expiry(self._monotonic_ms())
         if decision.records and not self._is_pending:  # else a slow disk would always be one expiry behind
@@ -146,6 +150,7 @@ class ProducerIds:
         now_ms: int,
     ) -> Submitted[Response]:
         monotonic_ms = self._monotonic_ms()
+        self._bound.make_room(max(1, len(partitions)))
         had_room = self.leases.room_of(producer_id)
         is_short = had_room > 0 and len(partitions) > self._bound.kept_for(producer_id)
         request = LeaseRequest(

@@ -49,6 +49,7 @@ from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
+from semel.server.storage.over_leases import OverLeases
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import ProducerBound
 from semel.server.storage.producer_ids import ProducerIds
@@ -111,6 +112,9 @@ class Storage:
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
         self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
         self.producer_ids.begin(self._metadata)
+        self._producer_bound.forget_some = OverLeases(
+            self._partitions, self.producer_ids.live_leases
+        ).forget_some
         self._remove_orphans()
         for topic in self.topics:
             for number in range(topic.partition_count):

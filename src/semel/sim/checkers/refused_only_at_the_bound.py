@@ -1,4 +1,7 @@
-"""``refused_only_at_the_bound``: nobody is refused for want of room as long as there is some."""
+"""``refused_only_at_the_bound``: nobody is refused for want of room as long as the living leave some.
+
+What is remembered of leases that are over is in nobody's way.
+"""
 
 from __future__ import annotations
 
