@@ -75,6 +75,11 @@ class Stage:
                 return self._past or self._cluster.init_producer_id()
             case Whose.NEVER_LEASED:
                 return NEVER_LEASED
+            case Whose.PASSED_OVER:
+                stock = self._cluster.init_producer_id()
+                lease = self._cluster.lease_producer_id([self._tp])
+                assert stock.producer_id < lease.producer_id - LEASED_IDS_FROM
+                return ProducerGrant(LEASED_IDS_FROM + stock.producer_id, 3)
             case _:
                 self._lease_ends_s = time.monotonic() + LEASE_MS / 1_000
                 lease = self._cluster.lease_producer_id([self._tp])

@@ -12,6 +12,7 @@ from semel.core.producer_state.verdict import (
     Append,
     Duplicate,
     LeaseExpired,
+    UnknownProducer,
     Verdict,
     error_code,
     judge_lease,
@@ -35,6 +36,7 @@ _GRANTS = {
     Whose.LEASED: ProducerGrant(LEASED_IDS_FROM + 3, 40),
     Whose.LEASE_OVER: ProducerGrant(LEASED_IDS_FROM + 3, 40),
     Whose.NEVER_LEASED: ProducerGrant(LEASED_IDS_FROM + 9, 40),
+    Whose.PASSED_OVER: ProducerGrant(LEASED_IDS_FROM + 2, 40),
 }
 
 
@@ -58,21 +60,27 @@ class LogInMemory:
         self.leases = leases or LiveLeases()
         self.taken: list[Taken] = []
         self.start_offset = 0
+        self.passed_over: set[int] = set()  # leased ids that nobody was granted
 
     # -- what it says
 
     def judge(self, header: BatchHeader) -> Verdict:
         refused = None
         if is_leased(header.producer_id):
-            refused = judge_lease(header.producer_id, header.base_sequence, self.leases)
+            refused = self._judge_lease(header)
         return refused or self.state.judge(header)
 
     def judge_marker(self, header: BatchHeader) -> Verdict:
         if is_leased(header.producer_id):
-            refused = judge_lease(header.producer_id, header.base_sequence, self.leases)
+            refused = self._judge_lease(header)
             if refused is not None:
                 return Duplicate(None) if isinstance(refused, LeaseExpired) else refused
         return judge_marker(self.state.get(header.producer_id), header.producer_epoch)
+
+    def _judge_lease(self, header: BatchHeader) -> LeaseExpired | UnknownProducer | None:
+        if header.producer_id in self.passed_over:
+            return UnknownProducer(header.producer_id, header.base_sequence)
+        return judge_lease(header.producer_id, header.base_sequence, self.leases)
 
     def describe(
         self, tp: TopicPartition, grant: ProducerGrant, remaining_ms: int | None = None, asked_ms: int = 0
@@ -191,6 +199,8 @@ class LogOfRow(LogInMemory):
     def __init__(self, row: Row) -> None:
         super().__init__(LiveLeases(LEASED_IDS_FROM, LEASED_IDS_FROM + 5))
         self.grant = _GRANTS[row.whose]
+        if row.whose is Whose.PASSED_OVER:
+            self.passed_over.add(self.grant.producer_id)
         for sent in row.before:
             self.append(self.encoded(sent))
         if row.whose is Whose.LEASE_OVER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from semel.server.storage.over_leases import OverLeases
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.producer_ids import ProducerIds
@@ -14,7 +15,11 @@ from semel.types import is_leased
 
 @plant("a lease is granted, and no room is kept for it", "here", ROOM, BOUND)
 def no_room_is_kept(patch: Patches) -> None:
-    patch.set(ProducerBound, "reserve", lambda bound, producer_id, room: None)
+    def reserves(bound: ProducerBound, producer_id: int, room: int) -> None:
+        original(bound, producer_id, room)
+        bound.reserved -= bound._kept.pop(producer_id)
+
+    original = patch.set(ProducerBound, "reserve", reserves)
 
 
 @plant("a restart keeps no room for the leases that it finds", "here", ROOM, BOUND)
@@ -96,3 +101,8 @@ def used_room_stays_kept(patch: Patches) -> None:
         """Nothing is taken from what is kept."""
 
     patch.set(BoundShare, "use", uses)
+
+
+@plant("what leases that are over have written waits for the next upkeep", "here", REFUSALS)
+def over_leases_stay_in_the_way(patch: Patches) -> None:
+    patch.set(OverLeases, "forget_some", lambda over: False)

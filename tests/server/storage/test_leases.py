@@ -147,6 +147,35 @@ def test_an_id_that_nobody_was_leased_is_refused_at_0_too(leasing: Leasing, send
     assert send(leasing[0], forged, 0).error_code is ErrorCode.UNKNOWN_PRODUCER_ID
 
 
+def test_an_id_that_nobody_was_leased_is_refused_below_later_leases_too(leasing: Leasing, send: Send) -> None:
+    """Stock ids, and what is left of a block after a crash, leave gaps among the leased ids."""
+    stock = leasing.storage.init_producer(now_ms=NOW_MS).response
+    assert isinstance(stock, ProducerGrant)
+    lease = leasing.lease()
+    forged = ProducerGrant(LEASED_IDS_FROM + stock.producer_id, 0)
+    assert forged.producer_id < lease.producer_id
+
+    def all_refused() -> None:
+        for sequence in (0, 1):
+            outcome = send(leasing[0], forged, sequence)
+            assert outcome.verdict == UnknownProducer(forged.producer_id, sequence)
+            assert "was never leased" in outcome.error_message
+        marker = encode_abort_marker(forged.producer_id, 1, 0, NOW_MS)
+        fenced = leasing[0].append_marker(marker, decode_header(marker), NOW_MS)
+        assert fenced.verdict == UnknownProducer(forged.producer_id, -1)
+
+    all_refused()
+    leasing.restart()
+    all_refused()
+    assert leasing[0].log_end_offset == 0
+    assert send(leasing[0], lease, 0).verdict is APPEND
+
+
+def test_a_lease_beyond_its_room_is_no_forgery(leasing: Leasing, send: Send) -> None:
+    lease = leasing.lease(TPS[:1])
+    assert [send(leasing[number], lease, 0).verdict for number in (0, 1)] == [APPEND, APPEND]
+
+
 def test_stock_ids_are_no_leases(leasing: Leasing, send: Send) -> None:
     stock = leasing.storage.init_producer(now_ms=NOW_MS).response
     assert isinstance(stock, ProducerGrant)

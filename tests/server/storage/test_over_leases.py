@@ -11,6 +11,7 @@ from semel.server.storage import over_leases
 from semel.server.storage.aside import at_once
 from semel.server.storage.over_leases import OverLeases
 from semel.server.storage.partition import Partition
+from semel.server.storage.storage import Storage
 from semel.types import LEASED_IDS_FROM, TopicPartition
 
 NOW_MS = 1_000_000
@@ -64,7 +65,10 @@ def test_an_end_amid_a_round_is_not_missed() -> None:
     assert len(rows[TopicPartition("t", 0)].ids) == 20
 
 
-def write(partition: Partition, make_batch: Any, ids: range) -> None:
+def write(storage: Storage, partition: Partition, make_batch: Any, ids: range) -> None:
+    storage.producer_ids.live_leases.granted_below = LEASED_IDS_FROM + ids.stop
+    for producer_id in ids:
+        storage._producer_bound.reserve(LEASED_IDS_FROM + producer_id, 2)
     for producer_id in ids:
         partition.append(*make_batch(0, producer_id=LEASED_IDS_FROM + producer_id, epoch=0), NOW_MS)
 
@@ -73,11 +77,10 @@ def test_a_partition_deleted_amid_a_round_takes_its_rows_with_it(open_storage: A
     storage = open_storage()
     at_once(storage.create_topic("t", 2, now_ms=NOW_MS))
     live = storage.producer_ids.live_leases
-    live.granted_below = LEASED_IDS_FROM + 60
     for number in (0, 1):
         partition = storage.partition("t", number)
         assert partition is not None
-        write(partition, make_batch, range(30))
+        write(storage, partition, make_batch, range(30))
     assert storage.producer_count == 60
     live.expired_below = LEASED_IDS_FROM + 30
     bound = storage._producer_bound
@@ -93,10 +96,9 @@ def test_a_row_in_a_slab_that_a_snapshot_holds_counts_as_many_steps(
 ) -> None:
     storage = open_storage()
     at_once(storage.create_topic("t", now_ms=NOW_MS))
-    storage.producer_ids.live_leases.granted_below = LEASED_IDS_FROM + 60
     partition = storage.partition("t", 0)
     assert partition is not None
-    write(partition, make_batch, range(30))
+    write(storage, partition, make_batch, range(30))
     frozen = partition.freeze_producers()
     before = list(frozen)
     assert partition.forget_leases(LEASED_IDS_FROM + 30, 1) > 30, "it is copied first"

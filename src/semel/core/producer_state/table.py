@@ -28,6 +28,7 @@ class Whose(Enum):
     LEASED = "a leased id"
     LEASE_OVER = "a leased id whose lease is over when the batch comes"
     NEVER_LEASED = "an id above all that were leased"
+    PASSED_OVER = "an id that nobody was leased, below one that somebody was"
 
 
 class Told(Enum):
@@ -281,11 +282,19 @@ TABLE: Final = (
     ),
     Row(
         "never_leased",
-        "of a leased id that was never granted, starts anywhere",
+        "of a leased id above all that were granted, starts anywhere",
         (),
         Batch(0, 5),
         NEVER_LEASED,
         Whose.NEVER_LEASED,
+    ),
+    Row(
+        "passed_over",
+        "of a leased id that was never granted, below one that was",
+        (),
+        Batch(0, 5),
+        NEVER_LEASED,
+        Whose.PASSED_OVER,
     ),
     Row("marker_of_an_unknown_id", "is a fence, of an unknown id", (), Marker(1), RAISED),
     Row("marker_of_a_higher_epoch", "is a fence of a higher epoch", _TEN, Marker(1), RAISED),
@@ -307,10 +316,18 @@ TABLE: Final = (
     ),
     Row(
         "marker_of_a_lease_never_granted",
-        "is a fence of a leased id that was never granted",
+        "is a fence of a leased id above all that were granted",
         (),
         Marker(1),
         NOTHING_TO_FENCE,
         Whose.NEVER_LEASED,
+    ),
+    Row(
+        "marker_of_a_lease_passed_over",
+        "is a fence of a leased id that was never granted, below one that was",
+        (),
+        Marker(1),
+        NOTHING_TO_FENCE,
+        Whose.PASSED_OVER,
     ),
 )

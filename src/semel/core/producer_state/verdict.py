@@ -115,7 +115,12 @@ def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
 def judge_lease(
     producer_id: int, base_sequence: int, leases: LiveLeases
 ) -> LeaseExpired | UnknownProducer | None:
-    """What is wrong with a leased id itself, before its batch is looked at; ``None`` while its lease lives."""
+    """What is wrong with a leased id by its number, before its batch is looked at; ``None`` while its lease lives.
+
+    The numbers between those that are over and those to come are not all of leases that live: stock ids are taken
+    from the same sequence, and what is left of a block is wasted by a crash. Only a forger has such an id, and it
+    is refused as never leased where it would become known, not at each batch (``Partition._is_one_too_many``).
+    """
     if producer_id < leases.expired_below:
         return LeaseExpired(producer_id, leases.expired_below)
     if producer_id >= leases.granted_below:

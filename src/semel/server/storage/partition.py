@@ -299,7 +299,7 @@ class Partition:
                 begins = header.base_sequence == 0 and producer_id != NO_PRODUCER_ID
                 if begins and self._is_one_too_many(producer_id):
                     group.take_back(batches_before, producers)
-                    return self._one_too_many()
+                    return self._refuse_unknown(header)
                 before = producers.apply(header, group.end_offset, now_ms)
             batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
             batch_offset = group.end_offset
@@ -360,7 +360,7 @@ class Partition:
             sync_offset = self.log_end_offset if code is ErrorCode.NONE else 0
             return self._outcome(code, error_message=message, verdict=verdict, sync_offset=sync_offset)
         if self._is_one_too_many(header.producer_id):
-            return self._one_too_many()
+            return self._refuse_unknown(header)
         decoded = decode_marker(marker)
         assert decoded is not None, "a control batch that is no marker"
         base_offset = self.log_end_offset
@@ -675,13 +675,19 @@ class Partition:
             self._leased.add(producer_id)
 
     def _is_one_too_many(self, producer_id: int) -> bool:
+        """Whether a producer would be new here, and cannot be."""
         known = self._producers
         if producer_id in known or self._share.has_room(len(known), producer_id):
             return False
+        if self._share.is_forged(producer_id):
+            return True
         self._share.make_room(len(known))
         return not self._share.has_room(len(known), producer_id)
 
-    def _one_too_many(self) -> AppendOutcome:
+    def _refuse_unknown(self, header: BatchHeader) -> AppendOutcome:
+        """Leased ids share their sequence with all others: between any two there are some that nobody was leased."""
+        if self._share.is_forged(header.producer_id):
+            return self._refuse(UnknownProducer(header.producer_id, header.base_sequence), 0)
         return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)
 
     def _storage_error(self, reason: str) -> AppendOutcome:

@@ -60,6 +60,11 @@ class ProducerBound:
         """How much of a lease's room is left."""
         return self._kept.get(producer_id, 0)
 
+    def is_lease(self, producer_id: int) -> bool:
+        """Whether a lease that lives has this id."""
+        at = bisect_left(self._leases, producer_id)
+        return at < len(self._leases) and self._leases[at] == producer_id
+
     def use(self, producer_id: int) -> None:
         """A lease has written to one more partition."""
         kept = self._kept.get(producer_id)
@@ -89,10 +94,16 @@ class BoundShare:
         self._known = 0
 
     def has_room(self, known: int, producer_id: int) -> bool:
-        """Whether this partition, which knows ``known`` producers by now, may come to know this one too."""
+        """Whether this partition, which knows ``known`` producers by now, may come to know this one too.
+
+        There is none for an id that looks leased and :meth:`is_forged`.
+        """
         bound = self._bound
-        if is_leased(producer_id) and bound.kept_for(producer_id):
-            return True
+        if is_leased(producer_id):
+            if bound.kept_for(producer_id):
+                return True
+            if not bound.is_lease(producer_id):
+                return False
         return bound.known - self._known + known + bound.reserved < bound.known_max
 
     def update(self, known: int) -> None:
@@ -100,6 +111,10 @@ class BoundShare:
         if known != self._known:  # a new partition, opened by another thread, leaves the sum alone
             self._bound.known += known - self._known
             self._known = known
+
+    def is_forged(self, producer_id: int) -> bool:
+        """Whether it is a leased id that nobody has; of one that is no lease's any more somebody else must know."""
+        return is_leased(producer_id) and not self._bound.is_lease(producer_id)
 
     def make_room(self, known: int) -> None:
         """Have room for one more, if nobody but leases that are over is in the way."""
