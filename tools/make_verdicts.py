@@ -32,7 +32,8 @@ is one that ends at a time ([Under a lease](#under-a-lease))."""
 _LOG: Final = """\
 ## What the log says
 *Stored* is whether the batch is in the log when it has been answered. Where semel and Apache Kafka differ, Kafka's
-answer is in bold. It has no leases; what it makes of markers holds for whoever may write them."""
+answer is in bold. It has no leases; what it makes of markers holds for whoever may write them. The server counts each
+in `semel_verdicts_total`, by what was judged, verdict and code (`--metrics`)."""
 
 _CLIENT: Final = """\
 ## What semel's producer makes of it

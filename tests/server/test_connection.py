@@ -230,7 +230,7 @@ def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReade
         'kafka_topic_partition_under_replicated_partition{partition="0",topic="t"} 0.0',
         'kafka_consumergroup_current_offset{consumergroup="readers",partition="0",topic="t"} 0.0',
         'kafka_consumergroup_lag{consumergroup="readers",partition="0",topic="t"} 1.0',
-        'semel_verdicts_total{verdict="Append"} 1.0',
+        'semel_verdicts_total{error="NONE",of="batch",verdict="Append"} 1.0',
         "semel_leases 0.0",
         "semel_leases_expired_below 0.0",
         "semel_leases_refused_total 0.0",

@@ -190,11 +190,11 @@ def test_duplicates_gaps_and_unknown_producers(broker: Broker) -> None:
     assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     stranger = produced(ask_produce(broker, producer_id=6, epoch=0, sequence=2))
     assert stranger.error_code == ErrorCode.UNKNOWN_PRODUCER_ID
-    assert broker.counters.verdicts == {
-        "Append": 1,
-        "Duplicate": 1,
-        "OutOfOrderSequence": 1,
-        "UnknownProducer": 1,
+    assert +broker.counters.verdicts == {
+        "batch/Append/NONE": 1,
+        "batch/Duplicate/NONE": 1,
+        "batch/OutOfOrderSequence/OUT_OF_ORDER_SEQUENCE_NUMBER": 1,
+        "batch/UnknownProducer/UNKNOWN_PRODUCER_ID": 1,
     }
 
 

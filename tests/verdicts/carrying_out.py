@@ -54,7 +54,8 @@ class Stage:
             if self._lease is not None and self._row.whose is Whose.LEASE_OVER:
                 self._until_over(self._lease)
             answered = self._send(grant, self._row.sent)
-            if self._row.whose is not Whose.LEASED or time.monotonic() < self._lease_ends_s:
+            needs_lease = self._row.whose in {Whose.LEASED, Whose.PASSED_OVER}
+            if not needs_lease or time.monotonic() < self._lease_ends_s:
                 return answered  # else a busy machine was too slow for the lease
 
     def _taken_before(self) -> ProducerGrant | None:
@@ -76,6 +77,7 @@ class Stage:
             case Whose.NEVER_LEASED:
                 return NEVER_LEASED
             case Whose.PASSED_OVER:
+                self._lease_ends_s = time.monotonic() + LEASE_MS / 1_000
                 stock = self._cluster.init_producer_id()
                 lease = self._cluster.lease_producer_id([self._tp])
                 assert stock.producer_id < lease.producer_id - LEASED_IDS_FROM

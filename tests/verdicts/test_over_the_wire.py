@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
-from tests.verdicts.carrying_out import LEASE_MS, Stage, encoded
+from tests.peers.metrics import metrics_of
+from tests.verdicts.carrying_out import LEASE_MS, Answered, Stage, encoded
 
 from semel.client.blocking import Cluster
 from semel.core.log.names import LOG_SUFFIX
-from semel.core.producer_state.table import TABLE, Batch, Row
+from semel.core.producer_state.table import TABLE, Batch, Marker, Row, Sent
+from semel.demo.verdicts import free_address
 from semel.errors import ErrorCode
 from semel.local import LocalLog
 from semel.record.batch import assign_offsets
@@ -34,9 +36,15 @@ def write_past(data_dir: Path, row: Row) -> None:
 
 
 @pytest.fixture(scope="module")
-def semel_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def metrics_address() -> str:
+    return free_address()
+
+
+@pytest.fixture(scope="module")
+def semel_cluster(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[Cluster]:
     """Of a server with a topic a row, whose leases are soon over."""
-    with LocalLog(tmp_path_factory.mktemp("verdicts") / "data", **{"producer.lease.ms": LEASE_MS}) as log:
+    data_dir = tmp_path_factory.mktemp("verdicts") / "data"
+    with LocalLog(data_dir, metrics=metrics_address, **{"producer.lease.ms": LEASE_MS}) as log:
         with Cluster(log.bootstrap) as cluster:
             cluster.create_topics(dict.fromkeys((row.scenario for row in TABLE), 1))
         log.stop()
@@ -55,16 +63,57 @@ def kafka_cluster(apache_kafka: ApacheKafka) -> Iterator[Cluster]:
         yield cluster
 
 
+class Metered(Stage):
+    """Notes what each batch or marker moved in the server's metrics, of which the row's own is the last."""
+
+    def __init__(self, metrics_address: str, cluster: Cluster, row: Row, past: ProducerGrant | None) -> None:
+        super().__init__(cluster, row, tp_of(row), past)
+        self._address = metrics_address
+        self.moved: dict[str, float] = {}
+
+    def _attempt(self, grant: ProducerGrant | None, sent: Sent) -> Answered:
+        before = verdict_series(self._address)
+        answered = super()._attempt(grant, sent)
+        after = verdict_series(self._address)
+        self.moved = {
+            series: after[series] - count for series, count in before.items() if after[series] != count
+        }
+        assert after.keys() == before.keys()
+        return answered
+
+
+def verdict_series(address: str) -> dict[str, float]:
+    return {
+        series: count
+        for series, count in metrics_of(address).items()
+        if series.startswith("semel_verdicts_total")
+    }
+
+
+def series_of(row: Row) -> str:
+    of = "marker" if isinstance(row.sent, Marker) else "batch"
+    name, error = row.outcome.verdict.__name__, row.outcome.code.name
+    return f'semel_verdicts_total{{error="{error}",of="{of}",verdict="{name}"}}'
+
+
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.scenario)
-def test_semel_answers(row: Row, semel_cluster: Cluster) -> None:
+def test_semel_answers_and_counts(row: Row, semel_cluster: Cluster, metrics_address: str) -> None:
     past = PAST if row.begins_in_the_past else None
-    answered = Stage(semel_cluster, row, tp_of(row), past).play()
+    stage = Metered(metrics_address, semel_cluster, row, past)
+    answered = stage.play()
     assert answered.code is row.outcome.code, answered
     assert (answered.message is None) == (answered.code is ErrorCode.NONE or not isinstance(row.sent, Batch))
     if row.base_offset is not None:
         assert answered.base_offset == row.base_offset
     elif answered.code is not ErrorCode.NONE:
         assert answered.base_offset == -1
+    assert stage.moved == {series_of(row): 1}
+
+
+def test_the_metrics_have_every_verdict_from_the_start() -> None:
+    address = free_address()
+    with LocalLog(metrics=address):
+        assert verdict_series(address) == dict.fromkeys(map(series_of, TABLE), 0)
 
 
 @pytest.mark.kafka

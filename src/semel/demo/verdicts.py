@@ -10,7 +10,9 @@ from typing import Final
 
 from semel.errors import SemelError
 
-_VERDICT: Final = re.compile(r'^semel_verdicts_total\{verdict="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
+_VERDICT: Final = re.compile(
+    r'^semel_verdicts_total\{error="[^"]*",of="batch",verdict="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE
+)
 _TIMEOUT_S: Final = 10.0
 
 
@@ -38,7 +40,9 @@ class VerdictCounts:
             raise SemelError(f"the server's metrics on {self._address} cannot be read: {error}") from error
         finally:
             connection.close()
-        self._this_life = Counter({verdict: int(float(count)) for verdict, count in _VERDICT.findall(page)})
+        self._this_life = Counter()
+        for verdict, count in _VERDICT.findall(page):
+            self._this_life[verdict] += int(float(count))
 
     def life_is_over(self) -> None:
         """The server was killed: the next one counts from 0."""

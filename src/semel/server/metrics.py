@@ -22,6 +22,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from semel.config import Address
+from semel.core.producer_state.slot_index import PLACE_BYTES
 from semel.server.counters import SYNC_SECONDS_BOUNDS
 from semel.server.listener import Listener
 from semel.server.storage.partition import Partition
@@ -118,10 +119,14 @@ class BrokerCollector:
 
     def _work(self) -> Iterator[Metric]:
         listener, counters = self._listener, self._listener.broker.counters
-        verdicts = CounterMetricFamily("semel_verdicts", "Verdicts on record batches", labels=["verdict"])
-        for verdict, count in counters.verdicts.items():
-            verdicts.add_metric([verdict], count)
-        errors = CounterMetricFamily("semel_append_errors", "Batches refused", labels=["error"])
+        verdicts = CounterMetricFamily(
+            "semel_verdicts",
+            "Verdicts on record batches and on markers, each of docs/verdicts.md",
+            labels=["of", "verdict", "error"],
+        )
+        for labels, count in counters.verdict_series():
+            verdicts.add_metric(labels, count)
+        errors = CounterMetricFamily("semel_append_errors", "Batches and markers refused", labels=["error"])
         for error, count in counters.errors.items():
             errors.add_metric([error], count)
         requests = CounterMetricFamily("semel_requests", "Requests handled", labels=["api", "version"])
@@ -133,6 +138,7 @@ class BrokerCollector:
             "Producers of partitions remembered",
             listener.broker.storage.producer_count,
         )
+        yield from self._slabs()
         ids = listener.broker.storage.producer_ids
         yield GaugeMetricFamily("semel_leases", "Leases of producer ids that live", len(ids.leases))
         yield GaugeMetricFamily(
@@ -144,6 +150,11 @@ class BrokerCollector:
             "semel_producers_reserved",
             "Producers of partitions that leases have room kept for and have not used",
             ids.reserved,
+        )
+        yield GaugeMetricFamily(
+            "semel_producers_free",
+            "Producers of partitions for which there is room yet, of max.producers",
+            ids.free,
         )
         yield CounterMetricFamily(
             "semel_leases_refused", "Leases refused for want of room", ids.leases_refused
@@ -164,6 +175,21 @@ class BrokerCollector:
             buckets=list(zip(names, totals, strict=True)),
             sum_value=counters.sync_seconds_sum,
         )
+
+    def _slabs(self) -> Iterator[Metric]:
+        """The memory of what is remembered, all partitions together: of the bytes, and in rows of one producer."""
+        all_bytes = [partition.slab_bytes for partition in self._listener.broker.storage]
+        used, free = sum(one.used for one in all_bytes), sum(one.free for one in all_bytes)
+        slab_bytes = GaugeMetricFamily(
+            "semel_slab_bytes", "Memory of the rows of producers, used or there for more", labels=["state"]
+        )
+        slab_rows = GaugeMetricFamily(
+            "semel_slab_rows", "Rows of producers that are used, or fit in besides", labels=["state"]
+        )
+        for state, size in (("used", used), ("free", free)):
+            slab_bytes.add_metric([state], size)
+            slab_rows.add_metric([state], size // PLACE_BYTES)
+        yield from (slab_bytes, slab_rows)
 
 
 async def start_metrics(address: Address, listener: Listener) -> asyncio.Server:

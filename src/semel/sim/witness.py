@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from semel.core.log.names import folder_of
-from semel.core.producer_state.verdict import APPEND
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import (
     HEADER_BYTES,
@@ -228,8 +227,7 @@ class Witness:
 
         def append_marker_observed(marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
             outcome = append_marker(marker, header, now_ms)
-            appended = outcome.verdict is None and outcome.error_code is ErrorCode.NONE
-            self._judged(tp, header, outcome._replace(verdict=APPEND) if appended else outcome)
+            self._judged(tp, header, outcome)
             self._bound.judged(tp, [(header, outcome)])
             return outcome
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from semel.core.producer_state.entry import WINDOW_BATCHES_MAX
 from semel.core.producer_state.row import (
@@ -53,6 +53,13 @@ _mark_at = MARK.unpack_from
 _put_changing_and_time = _CHANGING_AND_TIME.pack_into
 
 
+class SlabBytes(NamedTuple):
+    """Memory of slabs: what rows take, and what is there for the next ones."""
+
+    used: int
+    free: int
+
+
 class SlabMap:
     """Rows by producer id, each with the time of its last append."""
 
@@ -80,6 +87,12 @@ class SlabMap:
     def __iter__(self) -> Iterator[Row]:
         """Every row, in the order of slots."""
         return rows_in(self._slabs)
+
+    @property
+    def slab_bytes(self) -> SlabBytes:
+        """Without what snapshots hold on to."""
+        used = len(self) * PLACE_BYTES
+        return SlabBytes(used, sum(slab.__alloc__() for slab in self._slabs) - used)
 
     def find(self, producer_id: int) -> Place | None:
         """Where the id's row lies, to be read before anything else is done with the map."""

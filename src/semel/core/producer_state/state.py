@@ -25,7 +25,7 @@ from semel.core.producer_state.row import (
     put_marker,
 )
 from semel.core.producer_state.rows import put_in_order, room_for
-from semel.core.producer_state.slab import SlabMap, count_rows, rows_in
+from semel.core.producer_state.slab import SlabBytes, SlabMap, count_rows, rows_in
 from semel.core.producer_state.verdict import APPEND, Verdict, judge
 from semel.record.batch import BatchHeader
 from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID
@@ -154,6 +154,11 @@ class ProducerState:
     def leased_ids(self) -> Iterator[int]:
         """Those of its ids that are leased."""
         return self._rows.leased_ids()
+
+    @property
+    def slab_bytes(self) -> SlabBytes:
+        """The memory of its rows."""
+        return self._rows.slab_bytes
 
     def forget(self, producer_id: int) -> int:
         """Forget an id, if it is known; how long that took, in steps of about one row."""

@@ -33,6 +33,7 @@ from semel.core.log.policy import count_below, count_expired, is_expired, room_i
 from semel.core.log.recovery import Cut, Damaged
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.leased_ids import LeasedIds
+from semel.core.producer_state.slab import SlabBytes
 from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.core.producer_state.verdict import (
@@ -234,6 +235,11 @@ class Partition:
     def producer_count(self) -> int:
         return len(self._producers)
 
+    @property
+    def slab_bytes(self) -> SlabBytes:
+        """The memory of the rows of its producers."""
+        return self._producers.slab_bytes
+
     def knows(self, producer_id: int) -> bool:
         """Whether a producer has written here, and is remembered."""
         return producer_id in self._producers
@@ -377,7 +383,9 @@ class Partition:
         if known is None and is_leased(header.producer_id):
             self._note_leases([header.producer_id])
         self._share.update(len(self._producers))
-        return self._outcome(ErrorCode.NONE, base_offset=base_offset, sync_offset=self.log_end_offset)
+        return self._outcome(
+            ErrorCode.NONE, base_offset=base_offset, verdict=verdict, sync_offset=self.log_end_offset
+        )
 
     def _judge_marker(self, known: ProducerEntry | None, header: BatchHeader) -> Verdict:
         """A lease that is over needs no fence: it is shut out as a whole."""

@@ -126,6 +126,11 @@ class ProducerIds:
         return self.live_leases.expired_below < self.leases.expired_below
 
     @property
+    def free(self) -> int:
+        """(Producer, partition) pairs that can be remembered besides, and for which no lease has room kept."""
+        return self._bound.free
+
+    @property
     def reserved(self) -> int:
         """(Producer, partition) pairs that leases have room kept for, and have not used."""
         return self._bound.reserved

@@ -1,0 +1,87 @@
+"""What ``/metrics`` says of the producers that a server remembers, and of their memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.peers.metrics import metrics_of
+
+from semel.client.blocking import Cluster
+from semel.core.producer_state.slot_index import PLACE_BYTES
+from semel.demo.verdicts import free_address
+from semel.errors import ErrorCode
+from semel.record.batch import Record, encode_batch
+from semel.types import Lease, ProducerGrant, TopicPartition
+
+TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+PRODUCERS_MAX = 5
+
+
+class Metered:
+    """A server that remembers few producers, for leases of a second."""
+
+    def __init__(self, start_server: Callable[..., Any]) -> None:
+        self.address = free_address()
+        server = start_server(
+            f"--metrics={self.address}",
+            "-X",
+            f"max.producers={PRODUCERS_MAX}",
+            "-X",
+            "producer.lease.ms=1000",
+        )
+        self.cluster = Cluster(server.bootstrap)
+        self.cluster.create_topics({"t": 2})
+
+    def send(self, grant: ProducerGrant, tp: TopicPartition) -> ErrorCode:
+        batch = encode_batch(
+            [Record(0, time.time_ns() // 1_000_000, None, b"row")],
+            producer_id=grant.producer_id,
+            producer_epoch=grant.producer_epoch,
+            base_sequence=0,
+        )
+        return self.cluster.produce({tp: batch})[tp].error_code
+
+    def rooms(self) -> tuple[float, float, float]:
+        """Known, kept for leases, free."""
+        now = metrics_of(self.address)
+        known = now["semel_known_producers"]
+        assert now['semel_slab_rows{state="used"}'] == known
+        assert now['semel_slab_bytes{state="used"}'] == known * PLACE_BYTES
+        assert now['semel_slab_bytes{state="free"}'] // PLACE_BYTES == now['semel_slab_rows{state="free"}']
+        return known, now["semel_producers_reserved"], now["semel_producers_free"]
+
+
+@pytest.fixture
+def metered(start_server: Callable[..., Any]) -> Iterator[Metered]:
+    metered = Metered(start_server)
+    with metered.cluster:
+        yield metered
+
+
+def test_producers_that_are_known_are_those_that_are_remembered(metered: Metered) -> None:
+    assert metered.rooms() == (0, 0, PRODUCERS_MAX)
+    stock = metered.cluster.init_producer_id()
+    assert metered.send(stock, TPS[0]) is ErrorCode.NONE
+    assert metered.rooms() == (1, 0, PRODUCERS_MAX - 1)
+    assert metered.send(stock, TPS[0]) is ErrorCode.NONE, "a duplicate"
+    assert metered.rooms() == (1, 0, PRODUCERS_MAX - 1)
+    assert metered.send(stock, TPS[1]) is ErrorCode.NONE
+    assert metered.rooms() == (2, 0, PRODUCERS_MAX - 2)
+    metered.cluster.delete_topics(["t"])
+    assert metered.rooms() == (0, 0, PRODUCERS_MAX)
+
+
+def test_leases_that_are_over_are_soon_not_remembered(metered: Metered) -> None:
+    lease = metered.cluster.lease_producer_id(TPS)
+    assert isinstance(lease, Lease)
+    sent = metered.send(lease.grant, TPS[0])
+    rooms = metered.rooms()
+    if sent is ErrorCode.NONE and metered.send(lease.grant, TPS[1]) is ErrorCode.NONE:
+        assert rooms == (1, 1, PRODUCERS_MAX - 2)  # else a busy machine was too slow for the lease
+    until_s = time.monotonic() + 30
+    while metered.rooms() != (0, 0, PRODUCERS_MAX):
+        assert time.monotonic() < until_s, "long before the next upkeep"
+        time.sleep(0.05)
