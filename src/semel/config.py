@@ -180,7 +180,8 @@ class ServerSettings:
         "producer.lease.ms",
         24 * 3600 * 1000,
         _integer(1),
-        "how long a leased producer id lives; kept with the cluster, another value must wait until no lease lives",
+        "how long a leased producer id lives; kept with the cluster, another value must wait until no lease lives; "
+        "the same for all servers of one ZooKeeper",
     )
     producers_max: int = _setting(
         "max.producers",

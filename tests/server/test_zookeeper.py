@@ -10,36 +10,39 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 from tests.peers.cable import Cable
 from tests.peers.zookeeper import TICK_MS, ZooKeeper
 
 from semel.client.blocking import Cluster
 from semel.core.identity import BLOCK_IDS, IdBlock
 from semel.core.log.names import CLEAN_SHUTDOWN
-from semel.errors import ErrorCode, SemelError
+from semel.errors import ErrorCode, SemelError, StorageError
 from semel.local import LocalLog
-from semel.server.zookeeper.id_blocks import ZooKeeperIdBlocks
+from semel.server.zookeeper.id_blocks import LENGTH_PATH, ZooKeeperIdBlocks
 from semel.types import LEASED_IDS_FROM, Lease, TopicPartition
 
 pytestmark = pytest.mark.zookeeper
 
 SESSION_MS = 4 * TICK_MS
+LEASE_MS = 3_600_000
 CHROOT = "/some/cluster"
 _DEADLINE_S = 60.0
 
-Start = Callable[[str], LocalLog]
+Start = Callable[..., LocalLog]
 
 
 @pytest.fixture
 def start(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[Start]:
-    """``start(name)``: a server with a data folder of that name, on the test's ZooKeeper."""
+    """``start(name, …)``: a server with a data folder of that name, on the test's ZooKeeper."""
     started: list[LocalLog] = []
 
-    def begin(name: str) -> LocalLog:
+    def begin(name: str, **settings: int) -> LocalLog:
         log = LocalLog(
             tmp_path / name,
             zookeeper_connect=zookeeper.connect + CHROOT,
             zookeeper_session_timeout_ms=SESSION_MS,
+            **settings,
         )
         started.append(log)
         return log
@@ -173,7 +176,7 @@ def wait_for_block(blocks: ZooKeeperIdBlocks, floor_id: int) -> IdBlock:
 def test_a_write_whose_answer_is_lost_is_read_back(zookeeper: ZooKeeper) -> None:
     """Every answer to a write is lost, the node's making included; no block is wasted and none given twice."""
     with contextlib.closing(Cable(zookeeper.connect)) as cable:
-        blocks = ZooKeeperIdBlocks(cable.address + CHROOT, SESSION_MS)
+        blocks = ZooKeeperIdBlocks(cable.address + CHROOT, SESSION_MS, LEASE_MS)
         end_id = 0
         for cuts in range(4):
             cable.cut_after(b'"written_by"')
@@ -184,20 +187,99 @@ def test_a_write_whose_answer_is_lost_is_read_back(zookeeper: ZooKeeper) -> None
         blocks.close()
 
 
-def test_a_node_that_is_no_counter_gives_none_until_it_is_mended(zookeeper: ZooKeeper) -> None:
-    from kazoo.client import KazooClient
-
+@contextlib.contextmanager
+def talking(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
     client = KazooClient(zookeeper.connect)
     client.start()
-    client.create("/semel/producer_ids", b"what?", makepath=True)
-    blocks = ZooKeeperIdBlocks(zookeeper.connect, SESSION_MS)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_servers_that_share_ids_have_leases_of_one_length(start: Start, zookeeper: ZooKeeper) -> None:
+    """The first one's, also after it was stopped; and another one only once nobody says this one any more."""
+    one = start("one", producer_lease_ms=LEASE_MS)
+    same = start("same", producer_lease_ms=LEASE_MS)
+    for log in (one, same):
+        with Cluster(log.bootstrap) as cluster:
+            lease = cluster.lease_producer_id([])
+            assert isinstance(lease, Lease)
+            assert lease.length_ms == LEASE_MS
+    with pytest.raises(StorageError, match=f"producer.lease.ms is 1000 here and {LEASE_MS} for the servers"):
+        start("other", producer_lease_ms=1_000)
+    one.stop()
+    same.stop()
+    with pytest.raises(StorageError, match=f"start with producer.lease.ms={LEASE_MS}"):
+        start("other", producer_lease_ms=1_000)
+    with talking(zookeeper) as client:
+        client.delete(CHROOT + LENGTH_PATH)
+    assert take(start("other", producer_lease_ms=1_000), 1)
+    with pytest.raises(StorageError, match=f"producer.lease.ms is {LEASE_MS} here and 1000 for the servers"):
+        same.start()
+
+
+def test_of_two_first_servers_one_says_the_length(zookeeper: ZooKeeper) -> None:
+    lengths = [LEASE_MS + n for n in range(6)]
+    servers = [ZooKeeperIdBlocks(zookeeper.connect, SESSION_MS, length) for length in lengths]
+    with ThreadPoolExecutor(len(servers)) as pool:
+        refusals = list(pool.map(lambda server: server.refusal(), servers))
+    assert refusals.count(None) == 1
+    agreed_ms = lengths[refusals.index(None)]
+    for length, refusal in zip(lengths, refusals, strict=True):
+        assert refusal is None or f"{length} here and {agreed_ms} for the servers" in refusal
+    for server in servers:
+        server.claim_ahead(0)
+    assert wait_for_block(servers[refusals.index(None)], 0) == IdBlock(0, BLOCK_IDS), "the others claim none"
+    for server in servers:
+        server.close()
+
+
+def test_a_length_whose_answer_is_lost_is_read_back(zookeeper: ZooKeeper) -> None:
+    with contextlib.closing(Cable(zookeeper.connect)) as cable:
+        cable.cut_after(b'"lease_ms"')
+        blocks = ZooKeeperIdBlocks(cable.address, SESSION_MS, LEASE_MS)
+        assert wait_for_block(blocks, 0) == IdBlock(0, BLOCK_IDS)
+        assert cable.answers_swallowed == 1
+        assert blocks.refusal() is None
+        blocks.close()
+
+
+def test_a_length_that_is_another_is_found_later_if_zookeeper_was_away(zookeeper: ZooKeeper) -> None:
+    """Nothing else waits for it, so the server is up by then; it gives no ids."""
+    first = ZooKeeperIdBlocks(zookeeper.connect, SESSION_MS, LEASE_MS)
+    assert first.refusal() is None
+    first.close()
+    zookeeper.kill()
+    late = ZooKeeperIdBlocks(zookeeper.connect, SESSION_MS, 1_000)
+    late.claim_ahead(0)
+    assert late.refusal() is None, "it may start"
+    zookeeper.start()
+    until_s = time.monotonic() + _DEADLINE_S
+    while late.refusal() is None:
+        assert time.monotonic() < until_s
+    assert late.take(0) is None
+    late.close()
+
+
+def test_a_node_that_is_no_length_is_a_refusal(start: Start, zookeeper: ZooKeeper) -> None:
+    with talking(zookeeper) as client:
+        client.create(CHROOT + LENGTH_PATH, b"a day", makepath=True)
+    with pytest.raises(StorageError, match="/some/cluster/semel/producer_lease is no length of leases"):
+        start("one")
+
+
+def test_a_node_that_is_no_counter_gives_none_until_it_is_mended(zookeeper: ZooKeeper) -> None:
+    with talking(zookeeper) as client:
+        client.create("/semel/producer_ids", b"what?", makepath=True)
+    blocks = ZooKeeperIdBlocks(zookeeper.connect, SESSION_MS, LEASE_MS)
     blocks.claim_ahead(0)
     assert blocks.take(0) is None
-    client.set("/semel/producer_ids", b'{"version":1,"next":4200,"written_by":"an operator"}')
+    with talking(zookeeper) as client:
+        client.set("/semel/producer_ids", b'{"version":1,"next":4200,"written_by":"an operator"}')
     assert wait_for_block(blocks, 0) == IdBlock(4200, 4300)
     blocks.close()
-    client.stop()
-    client.close()
 
 
 def test_a_server_that_never_reached_zookeeper_stops_cleanly(tmp_path: Path, zookeeper: ZooKeeper) -> None:

@@ -85,6 +85,10 @@ def run(settings: ServerSettings) -> int:
 async def _serve(settings: ServerSettings, open_files_max: int) -> int:
     shared_ids = _shared_ids(settings)
     try:
+        refusal = None if shared_ids is None else shared_ids.refusal()
+        if refusal is not None:
+            log.error("cannot share producer ids: %s", refusal)
+            return 1
         return await _serve_until_stopped(settings, open_files_max, shared_ids)
     finally:
         if shared_ids is not None:
@@ -139,7 +143,9 @@ def _shared_ids(settings: ServerSettings) -> ZooKeeperIdBlocks | None:
         return None
     from semel.server.zookeeper.id_blocks import ZooKeeperIdBlocks
 
-    return ZooKeeperIdBlocks(settings.zookeeper_connect, settings.zookeeper_session_timeout_ms)
+    return ZooKeeperIdBlocks(
+        settings.zookeeper_connect, settings.zookeeper_session_timeout_ms, settings.producer_lease_ms
+    )
 
 
 def open_storage(

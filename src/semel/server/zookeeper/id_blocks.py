@@ -5,6 +5,8 @@ Invariants:
 - No answer within ``_ANSWER_S``, a connection or session that is lost: in all of these the write may have landed,
   or may land yet. Each is the same *unknown* to :class:`~semel.core.id_counter.Claim`, which reads back. kazoo's
   own retries are not used: a write that it repeats by itself answers for the wrong one of the two.
+- No block is claimed before ZooKeeper has said that the servers' leases have one length: the first server writes
+  its own beside the counter, and the others must have the same.
 - Nothing here belongs to a ZooKeeper session (no ephemeral node, no lock, no watch). So a session that is over
   costs a new one, and no more.
 """
@@ -31,13 +33,16 @@ from kazoo.retry import KazooRetry
 
 from semel.core.id_counter import Claim, NoBlock, Seen, Step, Write
 from semel.core.identity import IdBlock
+from semel.core.shared_length import disagreement, encode_length
 
 log = logging.getLogger("semel.zookeeper")
 
 COUNTER_PATH: Final = "/semel/producer_ids"
+LENGTH_PATH: Final = "/semel/producer_lease"
 _ANSWER_S: Final = 10.0
 _AGAIN_S: Final = 1.0  # after a claim that came to nothing
 _LOOK_AGAIN_S: Final = 0.05
+_AGREED_S: Final = 3.0  # a start waits no longer for a ZooKeeper that is away
 _STOP_S: Final = 2.0
 # ConnectionClosedError is a SessionExpiredError.
 _UNANSWERED: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
@@ -46,7 +51,7 @@ _UNANSWERED: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError
 class ZooKeeperIdBlocks:
     """One server's hold on the counter. Servers share ids if they name the same ZooKeeper and chroot."""
 
-    def __init__(self, connect: str, session_timeout_ms: int) -> None:
+    def __init__(self, connect: str, session_timeout_ms: int, lease_ms: int) -> None:
         """Connects in the background, for as long as it takes."""
         self._name = uuid4().hex  # of this run of this server: its writes are told apart by it
         self._claims = 0
@@ -54,8 +59,12 @@ class ZooKeeperIdBlocks:
         self._floor_id: int | None = None  # set: a block is wanted
         self._ready: IdBlock | None = None
         self._stopping = False
+        self._lease_ms = lease_ms
+        self._has_asked = False  # for the length of leases
+        self._refusal: str | None = None
         hosts, slash, chroot = connect.partition("/")
         self._path = slash + chroot + COUNTER_PATH  # kazoo's own chroot cannot be made through kazoo
+        self._length_path = slash + chroot + LENGTH_PATH
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
@@ -66,6 +75,12 @@ class ZooKeeperIdBlocks:
         self._client.start_async()
         self._thread = threading.Thread(target=self._run, name="semel-ids", daemon=True)
         self._thread.start()
+
+    def refusal(self) -> str | None:
+        """Why this server must not start. It may start without an answer: then it gives no ids before there is one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_asked, _AGREED_S)
+            return self._refusal
 
     def claim_ahead(self, floor_id: int) -> None:
         with self._changed:
@@ -89,6 +104,43 @@ class ZooKeeperIdBlocks:
     # -- the thread
 
     def _run(self) -> None:
+        refusal = self._agree()
+        with self._changed:
+            self._has_asked, self._refusal = True, refusal
+            self._changed.notify_all()
+            if refusal is not None:
+                log.error("no producer ids from ZooKeeper: %s", refusal)
+                self._changed.wait_for(lambda: self._stopping)
+        self._claim_what_is_wanted()
+        self._client.stop()
+        self._client.close()
+
+    def _agree(self) -> str | None:
+        """Why this server's leases and the others' are not of one length, if so; however long the answer takes."""
+        while self._is_connected():
+            try:
+                return self._disagreement()
+            except _UNANSWERED:
+                continue
+            except (NodeExistsError, NoNodeError):
+                continue  # another server made it, or somebody deleted it
+            except KazooException as error:
+                reason = f"{type(error).__name__} {error}".rstrip()
+                log.warning("ZooKeeper does not say how long leases are: %s; asking again", reason)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, _AGAIN_S)
+        return None
+
+    def _disagreement(self) -> str | None:
+        path = self._length_path
+        self._client.sync_async(path).get(timeout=_ANSWER_S)
+        if self._client.exists_async(path).get(timeout=_ANSWER_S) is None:
+            self._client.ensure_path_async(path.rpartition("/")[0]).get(timeout=_ANSWER_S)
+            self._client.create_async(path, encode_length(self._lease_ms)).get(timeout=_ANSWER_S)
+        content, _ = self._client.get_async(path).get(timeout=_ANSWER_S)
+        return disagreement(content, self._lease_ms, path)
+
+    def _claim_what_is_wanted(self) -> None:
         while (floor_id := self._wanted()) is not None:
             outcome = self._claim(floor_id)
             with self._changed:
@@ -97,8 +149,6 @@ class ZooKeeperIdBlocks:
                     continue
                 log.warning("no producer ids from ZooKeeper: %s; asking again", outcome.reason)
                 self._changed.wait_for(lambda: self._stopping, _AGAIN_S)
-        self._client.stop()
-        self._client.close()
 
     def _wanted(self) -> int | None:
         """Waits for a claim to be wanted and ZooKeeper to be there; None when this is to end."""
