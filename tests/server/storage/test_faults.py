@@ -16,6 +16,7 @@ from semel.record.control import encode_abort_marker
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFile, OsFileSystem
 from semel.server.storage.outcome import Incoming
+from semel.types import LEASED_IDS_FROM
 
 NOW_MS = 1_000_000
 
@@ -206,6 +207,32 @@ def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_bat
     assert outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
     disk.room_bytes = None
     assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.NONE
+
+
+def test_room_made_amid_a_write_that_fails_is_counted_right(storage, disk, make_batch) -> None:
+    """Two leases are over; one batch takes what is free, and the next one has them forgotten."""
+    partition, live, bound = (
+        storage.partition("t", 0),
+        storage.producer_ids.live_leases,
+        storage._producer_bound,
+    )
+    live.granted_below = LEASED_IDS_FROM + 2
+    for leased_id in (LEASED_IDS_FROM, LEASED_IDS_FROM + 1):
+        bound.reserve(leased_id, 1)
+        partition.append(*make_batch(0, producer_id=leased_id, epoch=0), NOW_MS)
+    live.expired_below = LEASED_IDS_FROM + 2
+    bound.release_below(live.expired_below)
+    bound.known_max = 3
+    disk.room_bytes = 0
+    group = [Incoming(*make_batch(0, producer_id=n, epoch=0)) for n in (1, 2)]
+    codes = [outcome.error_code for outcome in partition.append_all(group, NOW_MS)]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert bound.known == partition.producer_count == 0
+    disk.room_bytes = None
+    group = [Incoming(*make_batch(0, producer_id=n, epoch=0)) for n in (1, 2, 3, 4)]
+    codes = [outcome.error_code for outcome in partition.append_all(group, NOW_MS)]
+    assert codes == [ErrorCode.NONE] * 3 + [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert bound.known == partition.producer_count == 3
 
 
 def test_a_topic_that_cannot_be_made_is_not_there(storage, disk, open_storage, crashed) -> None:
