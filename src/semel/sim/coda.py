@@ -18,16 +18,15 @@ from semel.record.batch import HEADER_BYTES
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
 from semel.sim.faults import Fault
-from semel.sim.history import LoggedBatch, Violation
 from semel.sim.server import DATA_DIR
 from semel.sim.witness import whole_log
-from semel.types import TopicPartition
 
 if TYPE_CHECKING:
     from semel.sim.simulation import Simulation
 
 ROT_CHANCE: Final = 0.4
 READ_MS: Final = 6_000
+START_WITHIN_MS: Final = 60_000
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 
@@ -53,22 +52,17 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
         partition = world.server.storage.partition(tp.topic, tp.partition)
         assert partition is not None
         found = whole_log(partition)
-        _check_prefix(tp, was, found)
+        for checker in world.checkers:
+            checker.left_by_power_cut(tp, was, found)
         if len(found) < len(was):
             world.counts.verdict("page cache: records lost at a power cut")
 
 
-def _check_prefix(tp: TopicPartition, was: list[LoggedBatch], found: list[LoggedBatch]) -> None:
-    before = {batch.header.base_offset: batch.values for batch in was}
-    for batch in found:
-        if before.get(batch.header.base_offset) != batch.values:
-            raise Violation("what_is_left_is_a_prefix", f"{tp}: {batch} was never there")
-
-
 def _wait_until_up(world: Simulation) -> None:
-    up = world.scheduler.run(lambda: world.server.storage is not None, world.scheduler.now_ms + 60_000)
-    if not up:
-        raise Violation("healed_world_finishes", "the server did not come back")
+    deadline_ms = world.scheduler.now_ms + START_WITHIN_MS
+    up = world.scheduler.run(lambda: world.server.storage is not None, deadline_ms)
+    for checker in world.checkers:
+        checker.healed(START_WITHIN_MS, None if up else "the server to come back")
 
 
 def _rot(world: Simulation) -> None:
@@ -98,10 +92,8 @@ def _rot(world: Simulation) -> None:
     assert world.server.storage is not None
     partition = world.server.storage.partition(tp.topic, tp.partition)
     assert partition is not None
-    if partition.is_online and partition.log_end_offset < end_offset:
-        raise Violation(
-            "damage_is_not_cut", f"{tp} ended at {end_offset}, synced, and now at {partition.log_end_offset}"
-        )
+    for checker in world.checkers:
+        checker.opened_damaged(tp, end_offset, partition.log_end_offset if partition.is_online else None)
     world.counts.verdict(f"rot: partition {'online' if partition.is_online else 'refused'} after a restart")
     _read_all(world, "rereader")
 

@@ -10,9 +10,12 @@ from semel.sim.checkers.acknowledged_is_stored import AcknowledgedIsStored
 from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
 from semel.sim.checkers.base import Checker, who_watch
 from semel.sim.checkers.bound_holds import BoundHolds
+from semel.sim.checkers.committed_offset_holds import CommittedOffsetHolds
+from semel.sim.checkers.damage_is_not_cut import DamageIsNotCut
 from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.fence_holds import FenceHolds
 from semel.sim.checkers.granted_once import GrantedOnce
+from semel.sim.checkers.healed_world_finishes import HealedWorldFinishes
 from semel.sim.checkers.high_watermark_rises import HighWatermarkRises
 from semel.sim.checkers.in_doubt_only_in_silence import InDoubtOnlyInSilence
 from semel.sim.checkers.lease_lives_its_length import LeaseLivesItsLength
@@ -34,6 +37,7 @@ from semel.sim.checkers.sink_stops_are_right import SinkStopsAreRight
 from semel.sim.checkers.sink_twins_shut_out import SinkTwinsShutOut
 from semel.sim.checkers.sink_zombies_shut_out import SinkZombiesShutOut
 from semel.sim.checkers.sound_disk_opens import SoundDiskOpens
+from semel.sim.checkers.what_is_left_is_a_prefix import WhatIsLeftIsAPrefix
 
 __all__ = ["Checker", "all_checkers", "who_watch"]
 
@@ -61,6 +65,10 @@ def all_checkers() -> list[Checker]:
         RefusedOnlyAtTheBound(),
         InDoubtOnlyInSilence(),
         SoundDiskOpens(),
+        CommittedOffsetHolds(),
+        HealedWorldFinishes(),
+        WhatIsLeftIsAPrefix(),
+        DamageIsNotCut(),
         SinkRowsOnce(),
         SinkDecidedIsStored(),
         SinkOrder(),

@@ -105,6 +105,24 @@ class Checker:
     def logs(self, history: History, logs: Logs) -> None:
         """All logs as they lie there now: after each recovery, and at the end."""
 
+    def committed_is(
+        self, tp: TopicPartition, known: int, sent: Sequence[int], *, was_acknowledged: bool
+    ) -> None:
+        """A group was told its committed offset; it had ``sent`` these, and knows of one whether it was taken."""
+
+    def healed(self, waited_ms: int, what_is_open: str | None) -> None:
+        """A world without faults has had its time; ``None``: nothing is open."""
+
+    # -- what a coda damages ----------------------------------------------------------------------------
+
+    def left_by_power_cut(
+        self, tp: TopicPartition, was: Sequence[LoggedBatch], found: Sequence[LoggedBatch]
+    ) -> None:
+        """Power was cut where the page cache was trusted: a whole log, before and after."""
+
+    def opened_damaged(self, tp: TopicPartition, synced_to: int, log_end_offset: int | None) -> None:
+        """A server came up with a partition of which synced bytes have changed; no end: it is refused."""
+
     # -- sinks ------------------------------------------------------------------------------------------
 
     def sink_planned(self, ticket: Ticket) -> None:
