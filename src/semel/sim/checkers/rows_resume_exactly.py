@@ -28,7 +28,7 @@ class RowsResumeExactly(Checker):
                         if lineage == f"{source.name}/{tp.partition}":
                             found.append(row)
                 expected = source.rows_of(tp)
-                first = expected.index(found[0]) if found else 0
+                first = expected.index(found[0]) if found and found[0] in expected else 0
                 if first and not history.log_starts.get(tp, 0):
                     raise self.violated(f"the first row of {source.name} in {tp} is {found[0]}")
                 if found != expected[first : first + len(found)]:

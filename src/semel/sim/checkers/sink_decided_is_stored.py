@@ -30,7 +30,7 @@ class SinkDecidedIsStored(Checker):
                     ends[tp] = end
             if not view.is_whole:
                 continue
-            there = {(stored.row.source_partition, stored.row.number) for stored in view.rows}
+            there = {(one.row.source_partition, one.row.number) for one in view.rows if not one.row.is_extra}
             for tp, end in ends.items():
                 missing = [number for number in range(end) if (tp.partition, number) not in there]
                 if missing:

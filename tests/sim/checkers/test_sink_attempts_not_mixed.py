@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+from tests.sim.checkers.conftest import Breaks, claim, decision, rows, story, view
+
+from semel.sim.checkers.sink_attempts_not_mixed import SinkAttemptsNotMixed
+
+
+def judge(*names: str, rows_differ: bool = True) -> None:
+    """Of rows 0 and 1, decided together."""
+    seen = view(story(rows_differ=rows_differ), [rows(0, *names)], claim(), decision(2))
+    SinkAttemptsNotMixed().sink_logs([seen])
+
+
+@pytest.mark.parametrize("names", [("0", "1"), ("0~2", "1~2"), ("0~3", "1~3", "1x~3")])
+def test_one_attempt_whole(names: tuple[str, ...]) -> None:
+    judge(*names)
+
+
+@pytest.mark.parametrize("names", [("0~1", "1~2"), ("0~2",), ("0~3", "1~3"), ("0~2", "1~2", "1x~3")])
+def test_of_two_attempts_or_not_whole(breaks: Breaks, names: tuple[str, ...]) -> None:
+    with breaks():
+        judge(*names)
+
+
+def test_rows_behind_the_decision_are_the_next_ones() -> None:
+    seen = view(
+        story(rows_differ=True), [rows(0, "0", "1"), rows(2, "2~1")], claim(), decision(2, output_end=2)
+    )
+    SinkAttemptsNotMixed().sink_logs([seen])
