@@ -27,8 +27,8 @@ def simulator(bench: Bench) -> Section:
         bench.tell(f"{seeds_a_minute[-1]:.0f} seeds a minute")
     return Section(
         "The simulator",
-        f"`semel sim --workers {WORKERS}`: histories of many clients, servers, disks and sinks in one process, with "
-        f"the processes' start. Each of the {seeds * len(reports)} had at least "
+        f"`semel sim --workers {WORKERS}`: histories of one server with its disk, many clients and sinks in one "
+        f"process, with the processes' start. Each of the {seeds * len(reports)} had at least "
         f"{min(report.fewest_operations for report in reports):,} operations of clients and "
         f"{min(report.fewest_faults for report in reports)} faults, and held every invariant.",
         (Row("seeds", "a minute", {_WORKERS_NAME: seeds_a_minute}),),
