@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from semel.sim.checkers import all_checkers
+from semel.sim.planting import Plant
 from semel.sim.plants import PLANTS
 from semel.sim.proof import SEEDS_MAX, Finding, find, prove, row_without_finding
 from semel.sim.swarm import run_watched
@@ -33,6 +35,12 @@ def test_planted_bug_is_found(name: str, findings: dict[str, Finding]) -> None:
     finding = findings[name]
     assert finding.seed is not None, f"{name} was not found in {SEEDS_MAX} seeds"
     assert finding.is_as_expected, finding
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_a_plant_is_to_be_found_by_checkers(plant: Plant) -> None:
+    assert plant.found_by
+    assert set(plant.found_by) <= {checker.name for checker in all_checkers()}
 
 
 def test_there_are_enough_of_them() -> None:

@@ -34,7 +34,7 @@ def restart_keeps_no_room(patch: Patches) -> None:
 
 @plant(
     "at the bound the oldest lease makes room, though it lives",
-    "rp16724",
+    "rp7057",
     DEFINITE,
     REPLAYED,
     ONCE,
@@ -79,6 +79,15 @@ def lease_needs_no_room(patch: Patches) -> None:
         return is_leased(producer_id) or bool(original(share, known, producer_id))
 
     original = patch.set(BoundShare, "has_room", has_room)
+
+
+@plant("a lease finds no more room than others do", "here", ROOM)
+def kept_room_is_not_given(patch: Patches) -> None:
+    def has_room(share: BoundShare, known: int, producer_id: int) -> bool:
+        bound = share._bound
+        return bound.known - share._known + known + bound.reserved < bound.known_max
+
+    patch.set(BoundShare, "has_room", has_room)
 
 
 @plant("an id without a lease takes the room that is kept", "here", ROOM, BOUND)

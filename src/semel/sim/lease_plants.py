@@ -93,7 +93,7 @@ def restart_shortens_lives(patch: Patches) -> None:
     original = patch.set(ProducerIds, "begin", begins)
 
 
-@plant("a restart takes resumed leases back to their first grants", "rp6018, for leases", GRANTED)
+@plant("a restart takes resumed leases back to their first grants", "here", GRANTED)
 def restart_undoes_resumes(patch: Patches) -> None:
     first: dict[int, tuple[int, int]] = {}
 

@@ -37,7 +37,7 @@ class Plant:
     name: str
     broken: str
     resembles: str
-    found_by: tuple[str, ...]  # empty: it ends in whatever meets the garbage first
+    found_by: tuple[str, ...]
     switch_on: Callable[[Patches], None]
 
     @contextmanager

@@ -19,6 +19,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.progress import Progress
+from semel.core.client.requests import Requests
 from semel.core.client.resume import LogKnows, SeenBatch
 from semel.core.client.saved import SavedIdentity, SavedPartition
 from semel.core.identity import BLOCK_IDS, IdBlock, Identity
@@ -29,7 +30,8 @@ from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
-from semel.server.handlers import offsets, producers
+from semel.server import broker
+from semel.server.handlers import fetch, offsets, producers
 from semel.server.storage import log_starts, opening, partition, snapshots
 from semel.server.storage.filesystem import write_file
 from semel.server.storage.log_starts import LogStarts
@@ -61,8 +63,8 @@ from semel.sim.planting import (
     Patches,
     plant,
 )
-from semel.sim.sinks import plants as sink_plants  # noqa: F401 - those of the sinks are among PLANTS too
-from semel.types import NO_LEADER_EPOCH
+from semel.sim.sinks.plants import STOPS, ZOMBIES  # and those of the sinks are among PLANTS too
+from semel.types import LEASED_IDS_FROM, NO_LEADER_EPOCH, ProducerGrant
 
 __all__ = ["PLANTS"]
 
@@ -70,7 +72,7 @@ __all__ = ["PLANTS"]
 # -- durability -----------------------------------------------------------------------------------------
 
 
-@plant("acks=all is answered before the sync", "rp6018", STORED, ONE_VALUE, MARKS, OVER)
+@plant("acks=all is answered before the sync", "here", STORED, ONE_VALUE, MARKS, OVER)
 def ack_before_sync(patch: Patches) -> None:
     patch.set(Partition, "high_watermark", property(lambda log: log.log_end_offset))
 
@@ -101,7 +103,7 @@ def failed_sync_is_tried_again(patch: Patches) -> None:
 
 @plant(
     "a sync is taken to cover what was written while it ran",
-    "KAFKA-10101",
+    "here",
     OPENS,
     STORED,
     MARKS,
@@ -135,13 +137,13 @@ def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
 
 
 @plant(
-    "what recovery has read is believed to be on disk", "Rebello ATC20", OPENS, STORED, MARKS, ONE_VALUE, OVER
+    "what recovery has read is believed to be on disk", "KAFKA-10101", OPENS, STORED, MARKS, ONE_VALUE, OVER
 )
 def recovery_believes_clean_pages(patch: Patches) -> None:
     patch.set(opening._Opening, "_write_again", lambda *_: None)
 
 
-@plant("recovery checks the headers of the tail, not the CRCs", "Ganesan FAST17")
+@plant("recovery checks the headers of the tail, not the CRCs", "Ganesan FAST17", OPENS)
 def recovery_trusts_a_torn_tail(patch: Patches) -> None:
     patch.set(recovery, "validate_batch", decode_header)
 
@@ -188,6 +190,28 @@ def reads_above_the_watermark(patch: Patches) -> None:
         return original(log, from_offset, max_bytes, up_to_offset or log.log_end_offset, **options)
 
     original = patch.set(Partition, "read", reads)
+
+
+@plant("a reader is shown the log's end for its high watermark", "here", ONE_VALUE)
+def readers_see_what_is_not_synced(patch: Patches) -> None:
+    is_read = [False]
+
+    def reading(handle: Any) -> Any:
+        def reads(*asked: Any, **wanted: Any) -> Any:
+            is_read[0] = True
+            try:
+                return handle(*asked, **wanted)
+            finally:
+                is_read[0] = False
+
+        return reads
+
+    def as_shown(log: Partition) -> int:
+        return log.log_end_offset if is_read[0] else int(original.fget(log))
+
+    original = patch.set(Partition, "high_watermark", property(as_shown))
+    patch.set(fetch, "_look_at", reading(fetch._look_at))
+    patch.set(broker, "handle_plain_fetch", reading(vars(broker)["handle_plain_fetch"]))
 
 
 # -- what the log knows of its producers ----------------------------------------------------------------
@@ -246,7 +270,7 @@ def _let_in(patch: Patches, refusal: type) -> None:
     original = patch.set(ProducerState, "judge", lenient)
 
 
-@plant("a gap in the sequences is let in", "KAFKA-14884", DEFINITE)
+@plant("a gap in the sequences is let in", "here", DEFINITE)
 def append_on_gap(patch: Patches) -> None:
     _let_in(patch, verdict.OutOfOrderSequence)
 
@@ -256,7 +280,7 @@ def unknown_producer_appends(patch: Patches) -> None:
     _let_in(patch, verdict.UnknownProducer)
 
 
-@plant("a batch that straddles the mark is let in whole", "KAFKA-17754", DEFINITE)
+@plant("a batch that straddles the mark is let in whole", "here", DEFINITE)
 def straddling_batch_appends(patch: Patches) -> None:
     _let_in(patch, verdict.Straddling)
 
@@ -294,7 +318,7 @@ def expiry_by_record_time(patch: Patches) -> None:
     patch.set(ProducerState, "expire", expires)
 
 
-@plant("a write that failed stays in the producer state", "KAFKA-10778")
+@plant("a write that failed stays in the producer state", "KAFKA-10778", DEFINITE, REPLAYED)
 def failed_write_is_remembered(patch: Patches) -> None:
     patch.set(ProducerState, "restore", lambda *_: None)
 
@@ -315,7 +339,16 @@ def fence_in_memory(patch: Patches) -> None:
     patch.set(Partition, "append_marker", forgets)
 
 
-@plant("a marker of an older epoch is taken", "KAFKA-9777", DEFINITE, ORDER)
+@plant("a fence is acknowledged before the disk has it, or has refused it", "KAFKA-17507", FENCED, FINISHES)
+def fence_before_disk(patch: Patches) -> None:
+    def fences(*asked: Any) -> tuple[None, ErrorCode, int]:
+        _, code, _ = original(*asked)
+        return None, ErrorCode.NONE if code is ErrorCode.KAFKA_STORAGE_ERROR else code, 0
+
+    original = patch.set(producers, "_fence", fences)
+
+
+@plant("a marker of an older epoch is taken", "here", DEFINITE, ORDER)
 def late_marker_is_taken(patch: Patches) -> None:
     def lenient(entry: ProducerEntry | None, producer_epoch: int) -> Any:
         found = original(entry, producer_epoch)
@@ -325,7 +358,7 @@ def late_marker_is_taken(patch: Patches) -> None:
     patch.set(partition, "judge_marker", lenient)
 
 
-@plant("a raised epoch goes on with the old sequences", "KAFKA-19367", DEFINITE, REPLAYED)
+@plant("a raised epoch goes on with the old sequences", "here", DEFINITE, REPLAYED)
 def marker_keeps_the_window(patch: Patches) -> None:
     def keeps(
         slab: bytearray, at: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
@@ -344,7 +377,8 @@ def marker_keeps_the_window(patch: Patches) -> None:
     "a restart goes on with a block of producer ids that was in use",
     "KAFKA-15552",
     GRANTED,
-    "raised AssertionError",  # the core's own, if it is a lease that comes out of order
+    ZOMBIES,
+    STOPS,
 )
 def id_block_twice(patch: Patches) -> None:
     def begins(ids: ProducerIds, log: StateLog) -> None:
@@ -352,10 +386,15 @@ def id_block_twice(patch: Patches) -> None:
         end_id = ids.identities.next_id
         ids._free_ids = IdBlock(max(0, end_id - BLOCK_IDS), end_id)
 
+    def leases(ids: ProducerIds, fresh_id: int, *asked: Any) -> Any:
+        """Of a lease's id that comes twice the core's own assertion tells; those go on as they should."""
+        return original_lease(ids, max(fresh_id, ids.leases.granted_below - LEASED_IDS_FROM), *asked)
+
     original = patch.set(ProducerIds, "begin", begins)
+    original_lease = patch.set(ProducerIds, "_lease", leases)
 
 
-@plant("a named identity is granted again with the same epoch", "SPARK-26425")
+@plant("a named identity is granted again with the same epoch", "SPARK-26425", GRANTED, FINISHES, STOPS)
 def epoch_not_raised(patch: Patches) -> None:
     def same(known: Identity, **changes: int) -> Identity:
         return replace(known, granted_ms=changes["granted_ms"])
@@ -363,7 +402,7 @@ def epoch_not_raised(patch: Patches) -> None:
     patch.set(identity, "replace", same)
 
 
-@plant("an identity is granted before its epoch is durable", "KAFKA-16541")
+@plant("an identity is granted before its epoch is durable", "KAFKA-16541", GRANTED, OVER)
 def grant_before_sync(patch: Patches) -> None:
     def submits(log: StateLog, decision: Any, now_ms: int) -> Any:
         return original(log, decision, now_ms)._replace(sync_offset=0)
@@ -393,7 +432,7 @@ def log_start_not_durable(patch: Patches) -> None:
     patch.set(log_starts, "replace_file", replaces)
 
 
-@plant("a log start that could not be saved is shown", "rp2326", STARTS)
+@plant("a log start that could not be saved is shown", "here", STARTS)
 def log_start_shown_too_early(patch: Patches) -> None:
     def raises(starts: LogStarts, name: Any, offset: int) -> None:
         starts._offsets[name] = offset
@@ -401,10 +440,21 @@ def log_start_shown_too_early(patch: Patches) -> None:
     patch.set(LogStarts, "raise_to", raises)
 
 
+@plant("a reader that a trim has overtaken is not told where the log begins", "here", FINISHES)
+def trimmed_reader_is_left_alone(patch: Patches) -> None:
+    def looks(*asked: Any, **wanted: Any) -> Any:
+        answer, piece = original(*asked, **wanted)
+        if answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            answer.log_start_offset = -1
+        return answer, piece
+
+    original = patch.set(fetch, "_look_at", looks)
+
+
 # -- the client -----------------------------------------------------------------------------------------
 
 
-@plant("a lost answer is taken for a refusal", "rdk4953", "refused_is_not_stored", ONCE, DEFINITE, ORDER)
+@plant("a lost answer is taken for a refusal", "here", "refused_is_not_stored", ONCE, DEFINITE, ORDER)
 def lost_answer_is_a_refusal(patch: Patches) -> None:
     patch.set(ProducerBatch, "maybe_stored", property(lambda batch: False, lambda batch, value: None))
 
@@ -428,6 +478,49 @@ def new_id_for_what_may_be_stored(patch: Patches) -> None:
 
     patch.set(Aftermath, "forgotten", forgets)
     patch.set(Aftermath, "begin_anew", begins_anew)
+
+
+@plant(
+    "an epoch that one partition has raised takes the others' unsettled batches along", "rdk4953", ONCE, ORDER
+)
+def raised_epoch_doubles_other_partitions(patch: Patches) -> None:
+    def adopts(pipe: PartitionPipe, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
+        before = pipe.grant
+        if before is not None and before != grant and before.producer_id == grant.producer_id:
+            pipe.grant, pipe.next_sequence, pipe.known_until_ms = grant, 0, 0
+            return True
+        return bool(original(pipe, grant, ends_ms))
+
+    original = patch.set(PartitionPipe, "adopt", adopts)
+
+
+@plant(
+    "the buffer of a batch that is to be sent again is given to another",
+    "CVE-2026-35554",
+    STORED,
+    ONCE,
+    ORDER,
+    FINISHES,
+)
+def buffer_is_used_twice(patch: Patches) -> None:
+    free: list[bytearray] = []
+
+    def takes(requests: Requests, pipes: list[PartitionPipe], now_ms: int) -> Any:
+        waiting = (batch for pipe in pipes for batch in pipe.waiting if batch.attempts)
+        free[:] = [batch.encoded for batch in waiting if batch.encoded is not None]
+        return take(requests, pipes, now_ms)
+
+    def encodes(batch: ProducerBatch, compression: Any) -> bytearray:
+        is_new = batch.encoded is None
+        encoded: bytearray = encode(batch, compression)
+        if is_new and free:
+            batch.encoded = free.pop()
+            batch.encoded[:] = encoded
+        assert batch.encoded is not None
+        return batch.encoded
+
+    take = patch.set(Requests, "_take", takes)
+    encode = patch.set(ProducerBatch, "encode", encodes)
 
 
 @plant("batches are sent again in the order of their failure", "KAFKA-5494", STORED, ORDER, RESUMED, FINISHES)
@@ -479,7 +572,7 @@ def resume_without_asking(patch: Patches) -> None:
     patch.set(resuming, "total_stored", as_saved)
 
 
-@plant("a position is saved before all rows up to it are stored", "paimon#9666", RESUMED)
+@plant("a position is saved before all rows up to it are stored", "here", RESUMED)
 def position_saved_too_early(patch: Patches) -> None:
     def saves(progress: Progress) -> SavedIdentity | None:
         if progress._mark is not None:

@@ -69,8 +69,8 @@ def all_checkers() -> list[Checker]:
         HealedWorldFinishes(),
         WhatIsLeftIsAPrefix(),
         DamageIsNotCut(),
-        SinkRowsOnce(),
         SinkDecidedIsStored(),
+        SinkRowsOnce(),  # that none is missing at the end, too: of a decided row the other says so
         SinkOrder(),
         SinkAttemptsNotMixed(),
         SinkZombiesShutOut(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from semel.core.sink import run
+from semel.core.sink import run, task
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Begin, Decision, JournalRecord, OutputTopic, WriterClaim
@@ -144,8 +144,6 @@ def sink_skips_by_batch_id(patch: Patches) -> None:
         is_old = end is not None and source_range.batch_from < end and query_id == decided_query_id
         return Verdict.SKIP if is_old else Verdict.WRITE
 
-    from semel.core.sink import task
-
     patch.set(task, "judge_range", by_id)
 
 
@@ -194,6 +192,32 @@ def sink_refuses_a_surplus(patch: Patches) -> None:
 @plant("a task reports before its rows are acknowledged", "step 6", DECIDED, ROWS_ONCE, STOPS)
 def sink_reports_before_the_answers(patch: Patches) -> None:
     patch.set(Flight, "land", lambda flight: None)
+
+
+@plant("a row too many is taken to be stored already", "paimon#9667", DECIDED, ROWS_ONCE)
+def sink_drops_a_row_too_many(patch: Patches) -> None:
+    def feeds(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> Any:
+        stored = original(check, tp, keys, values, headers)
+        return min(stored + 1, len(values)) if isinstance(stored, int) and stored else stored
+
+    original = patch.set(PrefixCheck, "feed", feeds)
+
+
+@plant("the rows of a piece are turned round", "here", IN_ORDER, STOPS)
+def sink_turns_rows_round(patch: Patches) -> None:
+    def spreads(*asked: Any) -> Any:
+        for number, rows in original(*asked):
+            yield number, rows.take(list(reversed(range(len(rows)))))
+
+    original = patch.set(task_write, "spread", spreads)
+
+
+@plant("a micro-batch that is decided is written again", "paimon#9666", ROWS_ONCE, STOPS)
+def sink_writes_what_is_decided(patch: Patches) -> None:
+    def always(*_: Any) -> Verdict:
+        return Verdict.WRITE
+
+    patch.set(task, "judge_range", always)
 
 
 # -- the decision ---------------------------------------------------------------------------------------
