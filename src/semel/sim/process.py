@@ -9,12 +9,45 @@ that sleeps at times counts less than passes. What it writes into a record is th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from semel.sim.scheduler import Action, Event, Scheduler
 
 EVEN_PACE: Final = 100
+
+
+class Standstill:
+    """The times at which a process stands still. What comes to it then waits in one line, which nothing overtakes."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.until_ms = 0
+        self._scheduler = scheduler
+        self._line: deque[Action] = deque()
+
+    @property
+    def left_ms(self) -> int:
+        return max(0, self.until_ms - self._scheduler.now_ms)
+
+    def stop_for(self, pause_ms: int) -> None:
+        """From now on; not for less than it was to stand still already."""
+        self.until_ms = max(self.until_ms, self._scheduler.now_ms + pause_ms)
+
+    def come(self, action: Action) -> None:
+        """Run ``action`` at once, or behind all that waits."""
+        if not self.left_ms and not self._line:
+            action()
+            return
+        self._line.append(action)
+        if len(self._line) == 1:
+            self._scheduler.after(self.left_ms, self._go_on)
+
+    def _go_on(self) -> None:
+        while self._line and not self.left_ms:
+            self._line.popleft()()
+        if self._line:  # it was stopped once more
+            self._scheduler.after(self.left_ms, self._go_on)
 
 
 class _Planned:
@@ -41,7 +74,7 @@ class Process:
         self._scheduler = scheduler
         self._pace = pace
         self._began_ms = scheduler.now_ms
-        self._stopped_until_ms = 0
+        self._standstill = Standstill(scheduler)
 
     @property
     def now_ms(self) -> int:
@@ -54,7 +87,7 @@ class Process:
 
     def stop_for(self, pause_ms: int) -> None:
         """Stand still from now on; its clock does not."""
-        self._stopped_until_ms = max(self._stopped_until_ms, self._scheduler.now_ms + pause_ms)
+        self._standstill.stop_for(pause_ms)
 
     def after(self, delay_ms: int, action: Action) -> Event:
         """Run ``action`` when its clock has counted ``delay_ms``, if the process is still alive then."""
@@ -66,17 +99,12 @@ class Process:
         """The time of ``planned`` has come."""
         if not self.alive:
             return
-        wait_ms = self._stopped_until_ms - self._scheduler.now_ms
-        if wait_ms > 0:
+        wait_ms = self._standstill.left_ms
+        if wait_ms:
             self._scheduler.put_off(planned.event, wait_ms, planned)
         else:
             planned.action()
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Run ``action`` at once, or when the process goes on."""
-        if not self.alive:
-            return
-        if self._stopped_until_ms > self._scheduler.now_ms:
-            self.after(0, action)
-        else:
-            action()
+        """Run ``action`` at once, or when the process goes on, behind what came before it."""
+        self._standstill.come(lambda: action() if self.alive else None)

@@ -26,6 +26,7 @@ from semel.sim.disk import Disk, Killed, Mount, PowerCut, ProcessEnd
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.history import History, Promise
 from semel.sim.network import Link, Network
+from semel.sim.process import Standstill
 from semel.sim.producer import VETERAN, VETERAN_LAST_SEQUENCE
 from semel.sim.room_settings import ProducersMax
 from semel.sim.scheduler import Event, Scheduler
@@ -104,7 +105,7 @@ class SimulatedServer:
         self._witness = witness
         self._shell: ServerShell | None = None
         self._mount: Mount | None = None
-        self._paused_until_ms = 0
+        self._standstill = Standstill(scheduler)
         self.storage: Storage | None = None
         self.clock: Final = Clock(scheduler)
         self.tps: Final = witness.tps
@@ -264,8 +265,8 @@ class SimulatedServer:
         """The process stands still; what arrives waits."""
         if self._shell is not None and self._counts.occurs(Fault.PAUSE):
             self._counts.bit(Fault.PAUSE)
-            self._paused_until_ms = self._scheduler.now_ms + self._random.randint(*PAUSE_MS)
-            self._trace.note("server", f"paused until {self._paused_until_ms - self._scheduler.start_ms}")
+            self._standstill.stop_for(self._random.randint(*PAUSE_MS))
+            self._trace.note("server", f"paused until {self._standstill.until_ms - self._scheduler.start_ms}")
 
     def turn_clock(self) -> None:
         """Step the clock, or stop it for a while."""
@@ -282,7 +283,7 @@ class SimulatedServer:
             self._mount.alive = False
         shell, self._shell, self.storage = self._shell, None, None
         self._network.listener = None
-        self._paused_until_ms = 0
+        self._standstill = Standstill(self._scheduler)
         if shell is not None:
             for link in shell.links:
                 self._network.died(link)
@@ -299,18 +300,12 @@ class SimulatedServer:
         self._in_process(lambda shell: shell.bytes_arrived(link, data))
 
     def link_closed(self, link: Link) -> None:
-        if self._shell is not None:
-            self._shell.link_closed(link)
+        self._in_process(lambda shell: shell.link_closed(link))
 
     def _in_process(self, action: Callable[[ServerShell], None]) -> None:
         shell = self._shell
-        if shell is None:
-            return
-        wait_ms = self._paused_until_ms - self._scheduler.now_ms
-        if wait_ms > 0:
-            self._scheduler.after(wait_ms, lambda: self._if_still(shell, action))
-            return
-        self._if_still(shell, action)
+        if shell is not None:
+            self._standstill.come(lambda: self._if_still(shell, action))
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> Event:
         mount = self._mount
