@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
-_REQUEST_BYTES_MIN: Final = 8  # API key, version, correlation id
+REQUEST_BYTES_MIN: Final = 8  # API key, version, correlation id
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _GRACE_S: Final = 1.0  # before a slow frame is called slow
 
@@ -265,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         while room and end - position >= LENGTH_BYTES:
             (length,) = INT32.unpack_from(data, position)
             start = position + LENGTH_BYTES
-            if not _REQUEST_BYTES_MIN <= length <= length_max or end - start < length:
+            if not REQUEST_BYTES_MIN <= length <= length_max or end - start < length:
                 break
             room -= 1
             position = start + length
@@ -292,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
         return settings.socket_request_max_bytes if self._good else settings.first_request_max_bytes
 
     def _check_length(self, length: int) -> bool:
-        if _REQUEST_BYTES_MIN <= length <= self._length_max():
+        if REQUEST_BYTES_MIN <= length <= self._length_max():
             return True
         self.close(f"a request of {length} bytes" + ("" if self._good else " before the first good one"))
         return False

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from semel.config import Address
 from semel.server.broker import Broker
+from semel.server.connection import REQUEST_BYTES_MIN
 from semel.server.durability import Syncable
 from semel.server.outcome import (
     AfterSync,
@@ -54,9 +55,10 @@ class _Owed:
 class _Connection:
     """One connection's bytes and the answers it is owed."""
 
-    __slots__ = ("owed", "received")
+    __slots__ = ("is_good", "owed", "received")
 
     def __init__(self) -> None:
+        self.is_good = False  # whether one of its requests was answered
         self.received = bytearray()
         self.owed: deque[_Owed] = deque()
 
@@ -92,6 +94,7 @@ class ServerShell:
         self._after_sync = after_sync
         self._later = later  # runs only while this process lives, and may lose its power inside
         self._connections: dict[Link, _Connection] = {}
+        self._dropped: set[Link] = set()  # what still comes on them was never read
         self._dirty: dict[TopicPartition, Syncable] = {}
         self._waiting: list[Callable[[], None]] = []
         self._syncing = False
@@ -109,6 +112,8 @@ class ServerShell:
     # -- bytes ------------------------------------------------------------------------------------------
 
     def bytes_arrived(self, link: Link, data: bytes) -> None:
+        if link in self._dropped:
+            return
         connection = self._connections.setdefault(link, _Connection())
         if (self._syncing or self._changing) and (self._held_back or self._random.random() < 0.5):
             self._held_back.append((link, data))
@@ -119,17 +124,13 @@ class ServerShell:
         self._connections.pop(link, None)
 
     def _feed(self, link: Link, connection: _Connection, data: bytes) -> None:
-        received = connection.received
-        received += data
+        connection.received += data
         frames: deque[memoryview] = deque()
-        while len(received) >= LENGTH_BYTES:
-            end = LENGTH_BYTES + INT32.unpack_from(received)[0]
-            if len(received) < end:
-                break
-            frames.append(memoryview(bytearray(received[LENGTH_BYTES:end])))
-            del received[:end]
-        while frames and link in self._connections:
+        while link in self._connections:
             try:
+                frames = frames or self._cut(connection)
+                if not frames:
+                    return
                 now_ms = self._clock()
                 handled = self._broker.handle_next(frames, ADDRESS, now_ms, lambda: ANSWER_BYTES_MAX)
             except MalformedMessage:
@@ -137,9 +138,32 @@ class ServerShell:
                 return
             for _ in range(handled.requests):
                 frames.popleft()
+            connection.is_good = connection.is_good or not isinstance(handled.outcome, Disconnect)
             self._carry_out(link, connection, handled)
 
+    def _cut(self, connection: _Connection) -> deque[memoryview]:
+        """The whole frames that have come; a client's first comes alone, for it decides how long others may be."""
+        received = connection.received
+        settings = self._broker.settings
+        length_max = (
+            settings.socket_request_max_bytes if connection.is_good else settings.first_request_max_bytes
+        )
+        frames: deque[memoryview] = deque()
+        while len(received) >= LENGTH_BYTES and (connection.is_good or not frames):
+            (length,) = INT32.unpack_from(received)
+            if not REQUEST_BYTES_MIN <= length <= length_max:
+                if frames:  # those before it are answered
+                    break
+                raise MalformedMessage(f"a request of {length} bytes")
+            end = LENGTH_BYTES + length
+            if len(received) < end:
+                break
+            frames.append(memoryview(bytearray(received[LENGTH_BYTES:end])))
+            del received[:end]
+        return frames
+
     def _drop(self, link: Link) -> None:
+        self._dropped.add(link)
         self._connections.pop(link, None)
         link.close()
 
