@@ -5,6 +5,7 @@ simulated time. Nothing here reads a clock, the system's randomness or a hash or
 reproduction: the SHA-256 of its trace is the same on every machine.
 
     scheduler, trace      simulated time; what happened, hashed
+    waiting               how long until what may happen at any moment
     faults                the mix that a seed draws, every fault by its number, and the count of what bit
     network, disk         the world: connections that break, sectors that are lost, bits that rot
     server, shell         the real broker and storage in one process after another on one machine

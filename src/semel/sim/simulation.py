@@ -29,6 +29,7 @@ from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
 from semel.sim.sinks.story import SinkStory
 from semel.sim.surroundings import Surroundings
 from semel.sim.trace import Trace
+from semel.sim.waiting import drawn_wait_ms
 from semel.sim.witness import Witness
 from semel.sim.workload import Workload
 from semel.types import TopicPartition
@@ -259,7 +260,7 @@ class Simulation:
                 action()
                 self._repeat(interval_ms, action)
 
-        self.scheduler.after(1 + int(self.random.expovariate(1 / interval_ms)), again)
+        self.scheduler.after(drawn_wait_ms(self.random, interval_ms), again)
 
 
 def run_seed(seed: int, telling: Telling = WHOLE) -> SeedResult:

@@ -26,6 +26,7 @@ from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.operator import SinkOperator
 from semel.sim.sinks.trimmer import OutputTrimmer
 from semel.sim.surroundings import Surroundings
+from semel.sim.waiting import drawn_wait_ms
 from semel.types import ProducerGrant
 
 PRODUCERS_MAX: Final = 3
@@ -213,7 +214,7 @@ class Workload:
         interval_ms = self._mix().producer_crash_interval_ms
         if interval_ms:
             self._around.scheduler.after(
-                self._drawn_ms(interval_ms), lambda: self._crash(number, kind, life, producer)
+                drawn_wait_ms(self._random, interval_ms), lambda: self._crash(number, kind, life, producer)
             )
 
     def _pace_of_clock(self, kind: Kind, name: str) -> int:
@@ -284,7 +285,7 @@ class Workload:
             if self._around.counts.bites(Fault.CRASH_IN_RESUME, random, self._mix().crash_in_resume):
                 interval_ms = 30
             self._around.scheduler.after(
-                self._drawn_ms(interval_ms), lambda: self._crash_resumer(resumer, random)
+                drawn_wait_ms(self._random, interval_ms), lambda: self._crash_resumer(resumer, random)
             )
 
     def _crash_resumer(self, resumer: SimulatedResumer, random: Random) -> None:
@@ -325,6 +326,3 @@ class Workload:
 
     def _stream(self, name: str) -> Random:
         return Random(f"{self._seed}/{name}")
-
-    def _drawn_ms(self, mean_ms: int) -> int:
-        return 1 + int(self._random.expovariate(1 / mean_ms))

@@ -19,6 +19,7 @@ from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory
 from semel.sim.surroundings import Surroundings
+from semel.sim.waiting import drawn_wait_ms
 
 RESTART_MS: Final = (5, 1_500)
 WAYS_OUT_MAX: Final = 6  # in a row; then he leaves it
@@ -177,7 +178,7 @@ class SinkOperator:
     def _plan_disaster(self) -> None:
         interval_ms = self._mix.driver_kill_interval_ms
         if interval_ms:
-            self._around.scheduler.after(1 + int(self._random.expovariate(1 / interval_ms)), self._disaster)
+            self._around.scheduler.after(drawn_wait_ms(self._random, interval_ms), self._disaster)
 
     def _disaster(self) -> None:
         driver, mix, counts = self._driver, self._mix, self._around.counts

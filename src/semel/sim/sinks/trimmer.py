@@ -18,6 +18,7 @@ from semel.sim.session import Session
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import SinkStory
 from semel.sim.surroundings import Surroundings
+from semel.sim.waiting import drawn_wait_ms
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 5_000
@@ -48,7 +49,7 @@ class OutputTrimmer:
 
     def _later(self) -> None:
         moment = self._random.choice(MOMENTS)
-        delay_ms = 1 + int(self._random.expovariate(1 / self._interval_ms))
+        delay_ms = drawn_wait_ms(self._random, self._interval_ms)
         self._process.after(delay_ms, lambda: self._begin_at(moment))
 
     def _begin_at(self, moment: Callable[[SimulatedDriver], bool]) -> None:
