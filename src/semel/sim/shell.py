@@ -41,7 +41,7 @@ T = TypeVar("T")
 ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
 SYNC_MS_MAX: Final = 4
-SLOW_SYNC_MS: Final = (500, 20_000)
+SLOW_SYNC_MS: Final = (500, 60_000)
 
 
 class _Owed:
