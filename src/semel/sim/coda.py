@@ -7,6 +7,7 @@ No client goes on behind it, so what may be lost is lost without consequence, an
 - **Bit rot in what was synced.** No reader ever takes a record that differs from what was read before, and no
   start of the server makes a log shorter to get rid of the damage: it is served with the batch's own CRC, which
   every reader checks, or its partition is refused.
+- **Bit rot in the indexes** (:mod:`semel.sim.index_rot`). Nothing is lost by it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from semel.record.batch import HEADER_BYTES
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
 from semel.sim.faults import Fault
+from semel.sim.index_rot import rot_indexes
 from semel.sim.server import DATA_DIR
 from semel.sim.witness import whole_log
 
@@ -26,17 +28,18 @@ if TYPE_CHECKING:
 
 ROT_CHANCE: Final = 0.4
 READ_MS: Final = 6_000
-START_WITHIN_MS: Final = 60_000
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 
 
 def live_coda(world: Simulation) -> None:
-    """Draw one, or none."""
+    """Draw one."""
     if not world.server.is_durable:
         _cut_power_with_page_cache(world)
     elif world.random.random() < ROT_CHANCE:
         _rot(world)
+    else:
+        rot_indexes(world, world.stream("index rot"))
 
 
 def _cut_power_with_page_cache(world: Simulation) -> None:
@@ -46,7 +49,7 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
     world.workload.end()
     world.history.promises_end = True
     world.server.power_cut()
-    _wait_until_up(world)
+    world.wait_until_up()
     assert world.server.storage is not None
     for tp, was in before.items():
         partition = world.server.storage.partition(tp.topic, tp.partition)
@@ -56,13 +59,6 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
             checker.left_by_power_cut(tp, was, found)
         if len(found) < len(was):
             world.counts.verdict("page cache: records lost at a power cut")
-
-
-def _wait_until_up(world: Simulation) -> None:
-    deadline_ms = world.scheduler.now_ms + START_WITHIN_MS
-    up = world.scheduler.run(lambda: world.server.storage is not None, deadline_ms)
-    for checker in world.checkers:
-        checker.healed(START_WITHIN_MS, None if up else "the server to come back")
 
 
 def _rot(world: Simulation) -> None:
@@ -88,7 +84,7 @@ def _rot(world: Simulation) -> None:
     world.history.is_rotten = True
     _read_all(world, "rotten")
     world.server.kill()
-    _wait_until_up(world)
+    world.wait_until_up()
     assert world.server.storage is not None
     partition = world.server.storage.partition(tp.topic, tp.partition)
     assert partition is not None

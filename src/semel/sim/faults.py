@@ -41,6 +41,7 @@ class Fault(StrEnum):
     DISK_FULL = "disk: full"
     SHORT_WRITE = "disk: short write"
     BIT_ROT = "disk: bit rot in what was synced"
+    INDEX_ROT = "disk: bit rot in an index"
     POWER_CUT = "process: power cut"
     KILL = "process: killed, page cache survives"
     CRASH_IN_STEP = "process: power cut inside one file operation"

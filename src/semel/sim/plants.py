@@ -24,6 +24,7 @@ from semel.core.client.resume import LogKnows, SeenBatch
 from semel.core.client.saved import SavedIdentity, SavedPartition
 from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
+from semel.core.log.index import floor_of_offset
 from semel.core.producer_state import row, snapshot, verdict
 from semel.core.producer_state import state as producer_state
 from semel.core.producer_state.entry import ProducerEntry
@@ -39,6 +40,7 @@ from semel.server.storage.opening import OpenedLog
 from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds
+from semel.server.storage.segment import Segment
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
 from semel.sim import bound_plants, lease_plants, refusal_plants  # noqa: F401 - those are among PLANTS too
@@ -49,6 +51,7 @@ from semel.sim.planting import (
     FENCED,
     FINISHES,
     GRANTED,
+    INDEX,
     MARKS,
     ONCE,
     ONE_VALUE,
@@ -180,6 +183,31 @@ def offline_partition_answers(patch: Patches) -> None:
 
     original = patch.set(offsets, "find_partition", finds)
     patch.set(producers, "find_partition", finds)
+
+
+@plant("the indexes are believed after a crash, too", "KAFKA-12734", OPENS, STORED, MARKS, ONE_VALUE, OVER)
+def index_trusted_after_a_crash(patch: Patches) -> None:
+    def opens(*files: Any, **said: Any) -> OpenedLog:
+        return original(*files, **{**said, "clean": True})  # type: ignore[no-any-return]
+
+    original = patch.set(partition, "open_log", opens)
+
+
+@plant(
+    "nobody looks whether a batch begins where an index leads",
+    "KAFKA-7283",
+    INDEX,
+    STORED,
+    OPENS,
+    REPLAYED,
+    "raised DamagedLog",
+)
+def index_trusted(patch: Patches) -> None:
+    def leads_to(segment: Segment, relative_offset: int) -> int:
+        entry = floor_of_offset(segment.index.tuple_at, segment.index.count, relative_offset)
+        return 0 if entry is None else entry[1]
+
+    patch.set(Segment, "_start_for", leads_to)
 
 
 @plant("records above the high watermark are served", "KAFKA-9835", DENSE, ONE_VALUE)

@@ -128,6 +128,11 @@ class SimulatedServer:
         return self.storage is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Up, with nothing begun that is not done."""
+        return self._shell is not None and self._shell.is_idle
+
+    @property
     def is_healthy(self) -> bool:
         """Up, with every partition online."""
         return self.storage is not None and all(partition.is_online for partition in self.storage)
@@ -260,6 +265,13 @@ class SimulatedServer:
         if self._shell is not None:
             self._trace.note("server", "killed")
             self._ended(Killed())
+
+    def stop(self) -> None:
+        """In good order: all that was written is synced, and the next process believes the indexes."""
+        assert self.storage is not None
+        self._trace.note("server", "stopped")
+        self.storage.close(now_ms=self.clock.now_ms())
+        self._ended(Killed())
 
     def pause(self) -> None:
         """The process stands still; what arrives waits."""

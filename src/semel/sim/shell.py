@@ -106,6 +106,11 @@ class ServerShell:
         mount.meanwhile = self._meanwhile
 
     @property
+    def is_idle(self) -> bool:
+        """Neither a sync nor a change goes on."""
+        return not self._syncing and not self._changing
+
+    @property
     def links(self) -> list[Link]:
         return list(self._connections)
 

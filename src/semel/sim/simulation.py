@@ -40,6 +40,7 @@ FAULTS_MIN: Final = 20
 FAULTS_FOR_MS: Final = (6_000, 18_000)
 FAULTS_FOR_MS_MAX: Final = 240_000
 HEALED_WITHIN_MS: Final = 120_000
+UP_WITHIN_MS: Final = 60_000
 CUT_MS: Final = (500, 8_000)
 LEASE_MS: Final = (400, 1_200, 4_000)
 TRACE_TAIL_LINES: Final = 40
@@ -91,7 +92,7 @@ class Simulation:
     ) -> None:
         self.seed: Final = seed
         self._telling = telling
-        self.random = self._stream("world")
+        self.random = self.stream("world")
         self.scheduler = Scheduler()
         self.trace = Trace(self.scheduler)
         self.counts = Counts(lambda: self.scheduler.elapsed_ms, telling.kept)
@@ -102,8 +103,8 @@ class Simulation:
         self.checkers = all_checkers()
         self.network = Network(
             self.scheduler,
-            self._stream("network"),
-            self._stream("replays"),
+            self.stream("network"),
+            self.stream("replays"),
             self.trace,
             self.counts,
             self._current_mix,
@@ -111,10 +112,10 @@ class Simulation:
         self.around: Final = Surroundings(
             self.scheduler, self.network, self.trace, self.counts, self.history, self.checkers
         )
-        self.disk = Disk(self._stream("disk"), self.trace, self.counts, self._current_mix)
+        self.disk = Disk(self.stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
         drawn_sinks = draw_sinks(
-            self._stream("sinks"), self._stream("sink stragglers"), lambda: self.scheduler.elapsed_ms
+            self.stream("sinks"), self.stream("sink stragglers"), lambda: self.scheduler.elapsed_ms
         )
         self.history.sinks += drawn_sinks if sinks is None else sinks
         self.witness = Witness(
@@ -127,7 +128,7 @@ class Simulation:
             lambda: self.scheduler.now_ms,
         )
         self._producers_max = ProducersMax(
-            self._stream("room for sinks" if self.history.sinks else "bound"),
+            self.stream("room for sinks" if self.history.sinks else "bound"),
             len(tps),
             beside_sinks=bool(self.history.sinks),
         )
@@ -139,7 +140,7 @@ class Simulation:
                 retention_bytes=self.random.choice((-1, -1, 4_000)),
                 retention_ms=self.random.choice((-1, -1, 20_000, 1_800_000)),
             ),
-            self._stream("server"),
+            self.stream("server"),
             self.scheduler,
             self.network,
             self.trace,
@@ -148,14 +149,14 @@ class Simulation:
             self.history,
             self.witness,
             durable=self._mix_of_faults.durable,
-            lease_ms=self._stream("leases").choice(LEASE_MS),
+            lease_ms=self.stream("leases").choice(LEASE_MS),
             producers_max=self._producers_max,
-            batch_limit=BatchLimit(self._stream("batch limit")),
+            batch_limit=BatchLimit(self.stream("batch limit")),
             sink_topics=sink_topics(self.history.sinks),
         )
-        self.workload = Workload(seed, self._stream("workload"), self.around, self._current_mix, self.server)
+        self.workload = Workload(seed, self.stream("workload"), self.around, self._current_mix, self.server)
 
-    def _stream(self, name: str) -> Random:
+    def stream(self, name: str) -> Random:
         """Random numbers for one part of the world, so that no part's draws move another's."""
         return Random(f"{self.seed}/{name}")
 
@@ -231,6 +232,12 @@ class Simulation:
             what_is_open = f"{what}: server healthy {self.server.is_healthy}, {self.workload.what_is_open()}"
         for checker in self.checkers:
             checker.healed(HEALED_WITHIN_MS, what_is_open)
+
+    def wait_until_up(self) -> None:
+        """After an end that nothing but the server's own start follows."""
+        is_up = self.scheduler.run(lambda: self.server.is_up, self.scheduler.now_ms + UP_WITHIN_MS)
+        for checker in self.checkers:
+            checker.healed(UP_WITHIN_MS, None if is_up else "the server to come back")
 
     def _is_finished(self) -> bool:
         """Asked after every event, so what takes longest is asked last."""
