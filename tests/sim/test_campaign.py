@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from semel.errors import ConfigError
-from semel.sim.campaign import begin, code_sha256, go_on, read_progress, write_progress
+from semel.sim import campaign
+from semel.sim.campaign import (
+    begin,
+    code_sha256,
+    first_seed_of_this_code,
+    go_on,
+    read_progress,
+    write_progress,
+)
 from semel.sim.swarm import run_seeds
 
 
@@ -18,6 +26,12 @@ def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
     assert seeds == [7, 8]
     assert report == read_progress(progress) == run_seeds(7, 2)
     assert [path.name for path in tmp_path.iterdir()] == [progress.name]
+
+
+def test_each_state_of_the_code_has_seeds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_seed_of_this_code() == first_seed_of_this_code() == int(code_sha256()[:6], 16)
+    monkeypatch.setattr(campaign, "code_sha256", lambda: "00000f" + 58 * "0")
+    assert first_seed_of_this_code() == 15
 
 
 def test_a_file_of_other_seeds_is_refused(tmp_path: Path) -> None:

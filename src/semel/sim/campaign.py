@@ -20,6 +20,7 @@ from semel.sim.simulation import SeedResult
 from semel.sim.swarm import SwarmReport, run_seeds
 
 SEEDS_A_STEP: Final = 100  # and worker
+_SEED_DIGITS: Final = 6  # hexadecimal
 
 
 def begin(first_seed: int, progress_file: Path | None = None) -> SwarmReport:
@@ -65,6 +66,11 @@ def code_sha256() -> str:
         found.update(f"{path.relative_to(package).as_posix()}\n".encode())
         found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
+
+
+def first_seed_of_this_code() -> int:
+    """Where the seeds begin that are this state's of the code, on every machine: another state has others."""
+    return int(code_sha256()[:_SEED_DIGITS], 16)
 
 
 def read_progress(path: Path) -> SwarmReport:
