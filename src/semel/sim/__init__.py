@@ -20,7 +20,7 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     bound_witness, rooms  what the checkers see of that bound; the second opinion on the room kept for leases
     history, checkers     what was promised, and one file an invariant
     simulation, coda      one seed: faults, healing, the end, and damage that voids a promise
-    index_rot             an end after which nothing may be missing
+    rot_beside            ends after which nothing may be missing
     swarm, watchdog       many seeds, none of which may hang
     campaign, tally       a run of seeds that can be gone on with; the page of what they met
     shrink, scenario      from a failing seed to the few faults that matter, as a file

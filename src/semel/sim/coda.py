@@ -7,7 +7,7 @@ No client goes on behind it, so what may be lost is lost without consequence, an
 - **Bit rot in what was synced.** No reader ever takes a record that differs from what was read before, and no
   start of the server makes a log shorter to get rid of the damage: it is served with the batch's own CRC, which
   every reader checks, or its partition is refused.
-- **Bit rot in the indexes** (:mod:`semel.sim.index_rot`). Nothing is lost by it.
+- **Bit rot beside the logs**, in what a start reads besides (:mod:`semel.sim.rot_beside`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from semel.record.batch import HEADER_BYTES
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
 from semel.sim.faults import Fault
-from semel.sim.index_rot import rot_indexes
+from semel.sim.rot_beside import rot_beside_the_logs
 from semel.sim.server import DATA_DIR
 from semel.sim.witness import whole_log
 
@@ -39,7 +39,7 @@ def live_coda(world: Simulation) -> None:
     elif world.random.random() < ROT_CHANCE:
         _rot(world)
     else:
-        rot_indexes(world, world.stream("index rot"))
+        rot_beside_the_logs(world, world.stream("rot beside"))
 
 
 def _cut_power_with_page_cache(world: Simulation) -> None:

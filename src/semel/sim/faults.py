@@ -42,6 +42,8 @@ class Fault(StrEnum):
     SHORT_WRITE = "disk: short write"
     BIT_ROT = "disk: bit rot in what was synced"
     INDEX_ROT = "disk: bit rot in an index"
+    SNAPSHOT_ROT = "disk: bit rot in a snapshot of the producers"
+    METADATA_ROT = "disk: bit rot in the metadata log"
     POWER_CUT = "process: power cut"
     KILL = "process: killed, page cache survives"
     CRASH_IN_STEP = "process: power cut inside one file operation"

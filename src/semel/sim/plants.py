@@ -46,12 +46,12 @@ from semel.server.storage.state_log import StateLog
 from semel.sim import bound_plants, lease_plants, refusal_plants  # noqa: F401 - those are among PLANTS too
 from semel.sim.disk import SimulatedFile
 from semel.sim.planting import (
+    BESIDE,
     DEFINITE,
     DENSE,
     FENCED,
     FINISHES,
     GRANTED,
-    INDEX,
     MARKS,
     ONCE,
     ONE_VALUE,
@@ -196,7 +196,7 @@ def index_trusted_after_a_crash(patch: Patches) -> None:
 @plant(
     "nobody looks whether a batch begins where an index leads",
     "KAFKA-7283",
-    INDEX,
+    BESIDE,
     STORED,
     OPENS,
     REPLAYED,

@@ -1,0 +1,37 @@
+"""What rots beside the logs while a server is down costs nothing, or is said; and who believed it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from semel.sim import coda, rot_beside
+from semel.sim.faults import NO_FAULTS, Fault
+from semel.sim.plants import PLANTS
+from semel.sim.simulation import SeedResult, Simulation, Telling
+
+SHORT = Telling(operations_min=100, faults_min=0, faults_for_ms_max=4_000)
+SEEDS_MAX = 12
+
+
+def short_histories(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> Iterator[SeedResult]:
+    """Without any other fault; those in which this one bit."""
+    monkeypatch.setattr(coda, "ROT_CHANCE", 0.0)
+    monkeypatch.setattr(rot_beside, "KINDS", (fault,))
+    for seed in range(SEEDS_MAX):
+        result = Simulation(seed, SHORT, mix=NO_FAULTS, sinks=()).run()
+        if result.faults[fault]:
+            yield result
+
+
+@pytest.mark.parametrize("fault", dict.fromkeys(rot_beside.KINDS))
+def test_nothing_is_missed(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = next(short_histories(fault, monkeypatch))
+    assert result.violation is None
+    assert result.verdicts[rot_beside.NOT_STARTED] == (fault is Fault.METADATA_ROT)
+
+
+def test_an_index_that_is_trusted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PLANTS["index_trusted"].planted():
+        assert any(result.violation for result in short_histories(Fault.INDEX_ROT, monkeypatch))
