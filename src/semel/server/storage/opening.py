@@ -9,7 +9,8 @@ proves nothing.
 A cut is durable before the partition takes an append: else a tail that was cut could come back behind it.
 
 What has rotted in a segment that is believed shows when it is replayed, or read. It was synced once, so it is
-damage too: the verdict is of this partition alone, and no error leaves :func:`open_log` for it.
+damage too: the verdict is of this partition alone, and no error leaves :func:`open_log` for it. So is a snapshot of
+the producers that cannot be read, if the log does not go back to the one before it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class OpenedLog:
     verdict: Sound | Cut | Damaged | Unopened
     cut_bytes: int  # taken off the end
     scanned_bytes: int
+    snapshot_offset: int = 0  # up to here the snapshot speaks that was read
 
     @classmethod
     def unopened(cls, log_start_offset: int, error: OSError) -> OpenedLog:
@@ -69,30 +71,37 @@ def open_log(
 
     The name of a first segment that is made here is durable only once ``folder`` has been synced.
     """
-    bases = _segment_bases(files.file_system, folder, min(log_start_offset, snapshots.newest_end_offset()))
+    known = snapshots.load_newest(now_ms=now_ms)
+    not_needed_below = 0 if known is None else min(log_start_offset, known.end_offset)
+    bases = _segment_bases(files.file_system, folder, not_needed_below)
     if not bases:
         missing = decide_cut(None, at_offset=log_start_offset, recovery_point=recovery_point)
         if isinstance(missing, Damaged):
             return OpenedLog((), ProducerState(end_offset=log_start_offset), missing, 0, 0)
-        first = Segment.create(files, folder, log_start_offset, now_ms=now_ms)
-        snapshots.drop_above(log_start_offset)
-        return OpenedLog((first,), _producers((first,), snapshots, (), now_ms), missing, 0, 0)
     opening = _Opening(files, folder, config, now_ms)
-    trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
-    verdict = opening.open_all(
-        bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
-    )
+    verdict: Sound | Cut | Damaged
+    if bases:
+        trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
+        verdict = opening.open_all(
+            bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
+        )
+    else:
+        verdict = opening.begin(log_start_offset, recovery_point)
     segments = tuple(opening.segments)
+    cut_bytes, scanned_bytes = opening.cut_bytes, opening.scanned_bytes
     if not isinstance(verdict, Damaged):
         snapshots.drop_above(opening.end_offset)
+        if known is not None and known.end_offset > opening.end_offset:
+            known = snapshots.load_newest(now_ms=now_ms)
+        snapshot_offset = 0 if known is None else known.end_offset
         try:
-            producers = _producers(segments, snapshots, opening.scanned, now_ms)
+            producers = _producers(segments, snapshots, known, opening.scanned, now_ms)
         except DamagedLog as damage:
             verdict = Damaged(damage.offset, str(damage))
         else:
-            return OpenedLog(segments, producers, verdict, opening.cut_bytes, opening.scanned_bytes)
+            return OpenedLog(segments, producers, verdict, cut_bytes, scanned_bytes, snapshot_offset)
     empty = ProducerState(end_offset=log_start_offset)
-    return OpenedLog(segments, empty, verdict, opening.cut_bytes, opening.scanned_bytes)
+    return OpenedLog(segments, empty, verdict, cut_bytes, scanned_bytes)
 
 
 class _Opening:
@@ -109,6 +118,16 @@ class _Opening:
         self.end_offset = 0
         self.cut_bytes = 0
         self.scanned_bytes = 0
+
+    def begin(self, log_start_offset: int, recovery_point: int) -> Sound | Cut | Damaged:
+        """There is no segment: make the first one, unless there must have been some."""
+        self.end_offset = log_start_offset
+        verdict = decide_cut(None, at_offset=log_start_offset, recovery_point=recovery_point)
+        if not isinstance(verdict, Damaged):
+            self.segments.append(
+                Segment.create(self.files, self.folder, log_start_offset, now_ms=self.now_ms)
+            )
+        return verdict
 
     def open_all(
         self, bases: list[int], *, log_start_offset: int, trusted: int, recovery_point: int
@@ -253,17 +272,22 @@ def _segment_bases(file_system: FileSystem, folder: Path, not_needed_below: int)
 
 
 def _producers(
-    segments: Sequence[Segment], snapshots: SnapshotFiles, scanned: Collection[Segment], now_ms: int
+    segments: Sequence[Segment],
+    snapshots: SnapshotFiles,
+    known: ProducerState | None,
+    scanned: Collection[Segment],
+    now_ms: int,
 ) -> ProducerState:
-    """The newest good snapshot with the tail of the log applied to it; else all of the log.
+    """The newest good snapshot, which is ``known``, with the tail of the log applied to it; else all of the log.
 
     All that is in the files counts, also what lies below the log's start: who wrote what was trimmed has
     still written it.
     """
-    first_offset = segments[0].base_offset
-    state = snapshots.load_newest(now_ms=now_ms)
-    if state is None and first_offset > 0:
-        state = snapshots.load_kafkas_oldest(now_ms=now_ms)
+    first_offset, state = segments[0].base_offset, known
+    if first_offset > (0 if known is None else known.end_offset):
+        snapshots.check_newest(known, first_offset)
+        state = snapshots.load_kafkas_oldest(first_offset, now_ms=now_ms)
+        state = known if state is None else state
     if state is None:
         state = ProducerState(end_offset=first_offset)
     for segment in segments:

@@ -137,7 +137,7 @@ class Partition:
                 clean=clean,
                 now_ms=now_ms,
             )
-            self._snapshot_offset = self._snapshots.newest_end_offset()
+            self._snapshot_offset = opened.snapshot_offset
             self._epochs.load()
         except OSError as error:
             if error.errno in _NOT_ITS_FAULT:

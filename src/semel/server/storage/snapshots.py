@@ -1,7 +1,7 @@
 """The producer snapshots of one partition: semel's and Kafka's side by side, the two newest of each.
 
 A snapshot is never needed for being right, only for being quick, as long as the log goes back to its first
-batch. So one that is torn, or was never durable, is passed over for the one before it.
+batch. So one that cannot be read is passed over for the one before it, if the log goes back to that one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from semel.core.producer_state.kafka_snapshot import decode_kafka_snapshot, enco
 from semel.core.producer_state.snapshot import decode_snapshot, encode_snapshot, rows_of
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.server.storage.filesystem import FileSystem, read_file, replace_file
+from semel.server.storage.segment import DamagedLog
 
 _KEPT: Final = 2
 
@@ -39,10 +40,6 @@ class SnapshotFiles:
             for end_offset in self._offsets(suffix)[:-_KEPT]:
                 self._file_system.unlink(self._folder / file_name(end_offset, suffix))
 
-    def newest_end_offset(self) -> int:
-        """Up to where the newest of semel's snapshots speaks; 0 when there is none."""
-        return max(self._offsets(SNAPSHOT_SUFFIX), default=0)
-
     def load_newest(self, *, now_ms: int) -> ProducerState | None:
         """The state of the newest of semel's snapshots that can be read."""
         for end_offset in reversed(self._offsets(SNAPSHOT_SUFFIX)):
@@ -52,9 +49,28 @@ class SnapshotFiles:
                 return state
         return None
 
-    def load_kafkas_oldest(self, *, now_ms: int) -> ProducerState | None:
-        """Kafka's snapshot with the longest tail behind it, from which the windows fill up again."""
+    def check_newest(self, known: ProducerState | None, from_offset: int) -> None:
+        """A log that begins at ``from_offset`` lacks what ``known`` does not know: raise if some snapshot knows it.
+
+        Raises :class:`DamagedLog`: nothing is guessed of who wrote what was trimmed. Whoever removes the file goes
+        on by what Kafka's says, which lies beside it: each producer's last batch.
+        """
+        end_offset = max(self._offsets(SNAPSHOT_SUFFIX), default=0)
+        if end_offset > (0 if known is None else known.end_offset):
+            reason = (
+                "it cannot be read, and it alone knows who wrote what was trimmed; without this file the last batch "
+                "of each producer is known, by the .snapshot file beside it"
+            )
+            raise DamagedLog(file_name(end_offset, SNAPSHOT_SUFFIX), 0, from_offset, reason)
+
+    def load_kafkas_oldest(self, from_offset: int, *, now_ms: int) -> ProducerState | None:
+        """Kafka's snapshot with the longest tail behind it, in a log that begins at ``from_offset``.
+
+        From that tail the windows fill up again.
+        """
         for end_offset in self._offsets(KAFKA_SNAPSHOT_SUFFIX):
+            if end_offset < from_offset:
+                continue
             path = self._folder / file_name(end_offset, KAFKA_SNAPSHOT_SUFFIX)
             content = read_file(self._file_system, path)
             state = decode_kafka_snapshot(content or b"", end_offset=end_offset, now_ms=now_ms)
