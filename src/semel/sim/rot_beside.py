@@ -2,13 +2,13 @@
 
 - **The indexes.** After a stop in good order the next start believes them. They have no checksum, and need none: an
   entry is only a hint where to begin to look.
-- **The newest snapshot of the producers.** The one before it has a longer tail of the log behind it. So it can be
-  done without as long as the log reaches back to that one, and rots only then.
+- **The newest snapshot of the producers.** The one before it has a longer tail of the log behind it, and serves as
+  long as the log reaches back to that one. Else the partition is refused.
 - **The metadata log.** It says which topics there are: either the server says what is damaged and does not start,
   or nothing is missing.
 
-Whatever has rotted, a server that starts has every partition, every batch is found by each of its offsets, and every
-time leads to the record to which it led before; the checkers look at the producers.
+Whatever has rotted, a server that starts has every other partition, every batch is found by each of its offsets, and
+every time leads to the record to which it led before; the checkers look at the producers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
 from semel.sim.disk import Folder, find
 from semel.sim.faults import Fault
-from semel.sim.history import LoggedBatch, Violation
+from semel.sim.history import LoggedBatch
 from semel.sim.inode import Inode
 from semel.sim.server import DATA_DIR
 from semel.sim.witness import logged_batches, whole_log
@@ -45,31 +45,46 @@ STOPS_WITHIN_MS: Final = 60_000
 TRIES_TO_START_MS: Final = 10_000
 READ_BYTES: Final = 300
 KINDS: Final = (Fault.INDEX_ROT, Fault.INDEX_ROT, Fault.SNAPSHOT_ROT, Fault.METADATA_ROT)
+REFUSED: Final = "rot: partition refused, the snapshot of its producers is damaged"
 NOT_STARTED: Final = "rot: refused to start, the metadata log is damaged"
-_INVARIANT: Final = "rot_beside_costs_nothing"
 _METADATA: Final = TopicPartition(METADATA_TOPIC, 0)
 
 
 def rot_beside_the_logs(world: Simulation, random: Random) -> None:
     """Draw what rots: little enough that it must be survived, or said."""
     world.workload.end()
-    if not world.scheduler.run(lambda: world.server.is_idle, world.scheduler.now_ms + STOPS_WITHIN_MS):
-        raise Violation("healed_world_finishes", "the server is never idle")
+    is_idle = world.scheduler.run(lambda: world.server.is_idle, world.scheduler.now_ms + STOPS_WITHIN_MS)
+    for checker in world.checkers:
+        checker.healed(STOPS_WITHIN_MS, None if is_idle else "the server to be idle")
     before = {tp: _what_is_found(partition) for tp, partition in _partitions(world).items()}
     fault = random.choice(KINDS)
     if fault is Fault.INDEX_ROT or random.random() < 0.5:
         world.server.stop()
     else:
         world.server.kill()
-    for path, size_bytes in _drawn_files(world, fault, random):
+    needed = {}
+    for tp, (path, size_bytes) in _drawn_files(world, fault, random):
         if world.counts.occurs(fault):
+            if path.suffix == SNAPSHOT_SUFFIX and not _is_spare(world, tp):
+                needed[tp] = path.name
+                world.history.is_rotten = True
             world.disk.rot(path, random.randrange(size_bytes), random.randrange(8))
             world.counts.bit(fault)
     if fault is Fault.METADATA_ROT and not _starts(world):
         return
     world.wait_until_up()
     for tp, partition in _partitions(world).items():
-        _check(partition, *before[tp])
+        if tp in needed:
+            is_said = not partition.is_online and needed[tp] in str(partition.recovery)
+            _tell(world, None if is_said else f"{tp} is served, and {needed[tp]} cannot be read")
+            world.counts.verdict(REFUSED)
+        else:
+            _tell(world, _what_is_wrong(partition, *before[tp]))
+
+
+def _tell(world: Simulation, what_is_wrong: str | None) -> None:
+    for checker in world.checkers:
+        checker.rotted_beside(what_is_wrong)
 
 
 def _starts(world: Simulation) -> bool:
@@ -78,24 +93,24 @@ def _starts(world: Simulation) -> bool:
     if world.scheduler.run(lambda: world.server.is_up, world.scheduler.now_ms + TRIES_TO_START_MS):
         return True
     if not any("does not start" in line and METADATA_TOPIC in line for line in world.trace.tail(20)):
-        raise Violation(_INVARIANT, "the metadata log has rotted, and nobody says so")
+        _tell(world, "the metadata log has rotted, and nobody says so")
     world.counts.verdict(NOT_STARTED)
     return False
 
 
-def _drawn_files(world: Simulation, fault: Fault, random: Random) -> Iterator[tuple[Path, int]]:
+def _drawn_files(
+    world: Simulation, fault: Fault, random: Random
+) -> Iterator[tuple[TopicPartition, tuple[Path, int]]]:
     match fault:
         case Fault.INDEX_ROT:  # few of its bits lead astray, and most of those far enough to be noticed
             for tp in world.server.tps:
-                yield from _files(world, tp, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+                yield from ((tp, file) for file in _files(world, tp, INDEX_SUFFIX, TIME_INDEX_SUFFIX))
         case Fault.SNAPSHOT_ROT:
             for tp in world.server.tps:
-                newest = _files(world, tp, SNAPSHOT_SUFFIX)[-1:]
-                if _is_spare(world, tp):
-                    yield from newest
-                yield from _files(world, tp, KAFKA_SNAPSHOT_SUFFIX)[-1:]
+                yield from ((tp, file) for file in _files(world, tp, SNAPSHOT_SUFFIX)[-1:])
+                yield from ((tp, file) for file in _files(world, tp, KAFKA_SNAPSHOT_SUFFIX)[-1:])
         case _:
-            yield random.choice(_files(world, _METADATA, LOG_SUFFIX))
+            yield _METADATA, random.choice(_files(world, _METADATA, LOG_SUFFIX))
 
 
 def _is_spare(world: Simulation, tp: TopicPartition) -> bool:
@@ -127,8 +142,7 @@ def _partitions(world: Simulation) -> dict[TopicPartition, Partition]:
     assert storage is not None
     found = {tp: storage.partition(tp.topic, tp.partition) for tp in world.server.tps}
     missing = [str(tp) for tp, partition in found.items() if partition is None]
-    if missing:
-        raise Violation(_INVARIANT, f"{missing} are gone")
+    _tell(world, f"{missing} are gone" if missing else None)
     return {tp: partition for tp, partition in found.items() if partition is not None}
 
 
@@ -142,25 +156,22 @@ def _found_by_time(partition: Partition, batch: LoggedBatch) -> object:
     return found and found[:2]
 
 
-def _check(partition: Partition, batches: list[LoggedBatch], since: list[object]) -> None:
+def _what_is_wrong(partition: Partition, batches: list[LoggedBatch], since: list[object]) -> str | None:
     if not partition.is_online:
-        raise Violation(_INVARIANT, f"{partition.name} is not served: {partition.recovery}")
+        return f"{partition.name} is not served: {partition.recovery}"
     # Backwards, for a partition knows where a read has ended and where the next one will go on.
     for batch, by_time in reversed(list(zip(batches, since, strict=True))):
+        first = max(batch.header.base_offset, partition.log_start_offset)  # the log may begin amid a batch
         try:
-            first = max(
-                batch.header.base_offset, partition.log_start_offset
-            )  # the log may begin amid a batch
             found = [_found_at(partition, offset) for offset in (batch.header.last_offset, first)]
             found_by_time = _found_by_time(partition, batch)
         except OSError as error:
-            raise Violation(_INVARIANT, f"{partition.name}: {batch} is not found: {error}") from error
+            return f"{partition.name}: {batch} is not found: {error}"
         if found != [batch, batch]:
-            raise Violation(_INVARIANT, f"{partition.name}: {batch} was asked for, {found} found")
+            return f"{partition.name}: {batch} was asked for, {found} found"
         if found_by_time != by_time:
-            raise Violation(
-                _INVARIANT, f"{partition.name}: the time of {batch} led to {by_time}, now {found_by_time}"
-            )
+            return f"{partition.name}: the time of {batch} led to {by_time}, now {found_by_time}"
+    return None
 
 
 def _found_at(partition: Partition, offset: int) -> LoggedBatch | None:

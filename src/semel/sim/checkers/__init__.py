@@ -28,6 +28,7 @@ from semel.sim.checkers.order import Order
 from semel.sim.checkers.recovered_state_equals_replay import RecoveredStateEqualsReplay
 from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
 from semel.sim.checkers.refused_only_at_the_bound import RefusedOnlyAtTheBound
+from semel.sim.checkers.rot_beside_costs_nothing import RotBesideCostsNothing
 from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
 from semel.sim.checkers.sink_attempts_not_mixed import SinkAttemptsNotMixed
 from semel.sim.checkers.sink_decided_is_stored import SinkDecidedIsStored
@@ -69,6 +70,7 @@ def all_checkers() -> list[Checker]:
         HealedWorldFinishes(),
         WhatIsLeftIsAPrefix(),
         DamageIsNotCut(),
+        RotBesideCostsNothing(),
         SinkDecidedIsStored(),
         SinkRowsOnce(),  # that none is missing at the end, too: of a decided row the other says so
         SinkOrder(),

@@ -123,6 +123,9 @@ class Checker:
     def opened_damaged(self, tp: TopicPartition, synced_to: int, log_end_offset: int | None) -> None:
         """A server came up with a partition of which synced bytes have changed; no end: it is refused."""
 
+    def rotted_beside(self, what_is_wrong: str | None) -> None:
+        """A server came up with files beside its logs changed; ``None``: it has all, or said what it has not."""
+
     # -- sinks ------------------------------------------------------------------------------------------
 
     def sink_planned(self, ticket: Ticket) -> None:
