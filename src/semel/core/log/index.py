@@ -4,8 +4,9 @@ Offset index: (last offset of a batch - base offset: int32, position of that bat
 ``index.interval.bytes`` of log. Time index: (largest timestamp so far: int64, last offset of the batch
 that has it - base offset: int32). Both rise strictly, so that the entry for a target is found by halving.
 
-An index only shortens a search: any prefix of one is right, also an empty one. It has no checksum, so an entry
-is believed only once the batch that it leads to bears it out.
+An index only shortens a search: any prefix of one is right for that, also an empty one. It has no checksum, so an
+entry is believed only once the batch that it leads to bears it out. But the last entry of a full segment's time index
+tells its newest time, by which retention goes: that one must be there.
 """
 
 from __future__ import annotations

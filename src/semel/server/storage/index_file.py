@@ -1,7 +1,8 @@
 """One index file of a segment: entries in memory while it grows, in the file once it is complete.
 
-Invariant: the file is always a prefix of the entries. Nothing waits for it: after an unclean stop the
-indexes of all segments that may have changed are built anew from the log.
+Invariant: the file is always a prefix of the entries. No append waits for it: after an unclean stop the indexes
+of all segments that may have changed are built anew from the log. Those of a segment below the recovery point are
+believed then, so they are on the disk before that point passes the segment.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ TIMES: Final = IndexKind(TIME_ENTRY, TimeEntry)
 class IndexFile(Generic[EntryT]):
     """The entries of one index, in order."""
 
-    __slots__ = ("_entry", "_growing", "_layout", "_written_bytes", "count", "held", "last")
+    __slots__ = ("_entry", "_growing", "_layout", "_written_bytes", "count", "held", "is_synced", "last")
 
     def __init__(self, held: HeldFile, kind: IndexKind[EntryT], content: bytes) -> None:
         """``content`` is what the file holds; the index may grow from there."""
         self.held = held
+        self.is_synced = True  # what is in the file
         self._layout = kind.layout
         self._entry: Callable[..., EntryT] = kind.entry
         self._growing: bytearray | None = bytearray(content)
@@ -51,7 +53,9 @@ class IndexFile(Generic[EntryT]):
         """An empty index, whatever was in the file."""
         held = files.hold(path, create=True)
         held.get().truncate(0)
-        return cls(held, kind, b"")
+        fresh = cls(held, kind, b"")
+        fresh.is_synced = False
+        return fresh
 
     @classmethod
     def load(cls, files: OpenFiles, path: Path, kind: IndexKind[EntryT]) -> IndexFile[EntryT] | None:
@@ -86,6 +90,7 @@ class IndexFile(Generic[EntryT]):
         """Write what is new to the file."""
         if self._growing is None or self._written_bytes == len(self._growing):
             return
+        self.is_synced = False
         write_whole(self.held.get(), bytes(self._growing[self._written_bytes :]), self._written_bytes)
         self._written_bytes = len(self._growing)
 
@@ -96,3 +101,4 @@ class IndexFile(Generic[EntryT]):
 
     def fdatasync(self) -> None:
         self.held.get().fdatasync()
+        self.is_synced = True

@@ -1,10 +1,10 @@
 """Opening a partition: what its files hold, after a clean stop or any crash.
 
-After a clean stop the indexes are believed and only the last few batches are read. Otherwise every segment
-from the recovery point on is read whole, its CRCs checked, its indexes built anew and the log cut at the
-first batch that is not good (:mod:`semel.core.log.recovery`); what is kept is then written AGAIN and synced.
-Written again, because a failed fsync leaves pages that look clean and are not on the disk: reading them back
-proves nothing.
+After a clean stop the indexes are believed and only the last few batches are read. Otherwise that goes for the
+segments before the one that holds the recovery point: they were synced when they were full. Every other one is read
+whole, its CRCs checked, its indexes built anew and the log cut at the first batch that is not good
+(:mod:`semel.core.log.recovery`); what is kept is then written AGAIN and synced. Written again, because a failed
+fsync leaves pages that look clean and are not on the disk: reading them back proves nothing.
 
 A cut is durable before the partition takes an append: else a tail that was cut could come back behind it.
 
@@ -81,7 +81,7 @@ def open_log(
     opening = _Opening(files, folder, config, now_ms)
     verdict: Sound | Cut | Damaged
     if bases:
-        trusted = len(bases) if clean else sum(1 for base in bases[1:] if base <= recovery_point)
+        trusted = len(bases) if clean else sum(1 for base in bases[1:] if base < recovery_point)
         verdict = opening.open_all(
             bases, log_start_offset=log_start_offset, trusted=trusted, recovery_point=recovery_point
         )
@@ -248,7 +248,7 @@ class _Opening:
             data = file.pread(min(_SCAN_CHUNK_BYTES, segment.size_bytes - position), position)
             write_whole(file, data, position)
             position += len(data)
-        file.fdatasync()
+        segment.sync(with_indexes=segment is not self.segments[-1])
 
 
 def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int) -> None:

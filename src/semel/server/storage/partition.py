@@ -442,8 +442,9 @@ class Partition:
                 self._folder_dirty = False  # before the sync: a name made meanwhile sets it again
                 self._file_system.fsync_dir(self._folder)
             for segment in segments:
-                if segment.end_offset > self._synced.offset or segment is segments[-1]:
-                    segment.sync(with_indexes=segment is not segments[-1])
+                is_full = segment is not segments[-1]
+                if segment.end_offset > self._synced.offset or not is_full or segment.owes_index_sync:
+                    segment.sync(with_indexes=is_full)
         except OSError as error:
             self._go_offline(f"sync failed: {error}")
             return

@@ -157,8 +157,13 @@ class Segment:
     def flush_indexes(self) -> None:
         """Bring the index files up to date. ``OSError``: the segment may grow on as before."""
         self._index_time()
-        self.index.flush()
         self.time_index.flush()
+        self.index.flush()
+
+    @property
+    def owes_index_sync(self) -> bool:
+        """Whether a file of its indexes may not be on the disk as it is."""
+        return not (self.index.is_synced and self.time_index.is_synced)
 
     def freeze(self) -> None:
         """The segment will not grow any more, and its indexes are in their files."""
@@ -178,8 +183,8 @@ class Segment:
     def sync(self, *, with_indexes: bool) -> None:
         self.file.fdatasync()
         if with_indexes:
-            self.index.fdatasync()
             self.time_index.fdatasync()
+            self.index.fdatasync()
 
     def resume(self) -> bool:
         """Take up the counts of the loaded indexes, up to where batches are still to be noted.
