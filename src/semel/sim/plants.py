@@ -102,6 +102,7 @@ def failed_sync_is_tried_again(patch: Patches) -> None:
     MARKS,
     ONE_VALUE,
     OVER,
+    REPLAYED,
 )
 def sync_covers_later_writes(patch: Patches) -> None:
     def syncs(log: Partition) -> None:
@@ -455,7 +456,7 @@ def log_start_not_durable(patch: Patches) -> None:
     patch.set(log_starts, "replace_file", replaces)
 
 
-@plant("a log start that could not be saved is shown", "here", STARTS)
+@plant("a log start that could not be saved is shown", "here", STARTS, OPENS)
 def log_start_shown_too_early(patch: Patches) -> None:
     def raises(starts: LogStarts, name: Any, offset: int) -> None:
         starts._offsets[name] = offset

@@ -28,6 +28,7 @@ from semel.core.log.names import (
     folder_of,
     offset_of,
 )
+from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
 from semel.sim.disk import Folder, find
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 STOPS_WITHIN_MS: Final = 60_000
 TRIES_TO_START_MS: Final = 10_000
 READ_BYTES: Final = 300
+_ALL: Final = -1
 KINDS: Final = (Fault.INDEX_ROT, Fault.INDEX_ROT, Fault.SNAPSHOT_ROT, Fault.METADATA_ROT)
 REFUSED: Final = "rot: partition refused, the snapshot of its producers is damaged"
 NOT_STARTED: Final = "rot: refused to start, the metadata log is damaged"
@@ -56,9 +58,13 @@ def rot_beside_the_logs(world: Simulation, random: Random) -> None:
     is_idle = world.scheduler.run(lambda: world.server.is_idle, world.scheduler.now_ms + STOPS_WITHIN_MS)
     for checker in world.checkers:
         checker.healed(STOPS_WITHIN_MS, None if is_idle else "the server to be idle")
-    before = {tp: _what_is_found(partition) for tp, partition in _partitions(world).items()}
     fault = random.choice(KINDS)
-    if fault is Fault.INDEX_ROT or random.random() < 0.5:
+    in_good_order = fault is Fault.INDEX_ROT or random.random() < 0.5
+    if fault is Fault.SNAPSHOT_ROT and not in_good_order:  # else the snapshot of the stop can be done without
+        for partition in _partitions(world).values():
+            at_once(partition.delete_records(_ALL))
+    before = {tp: _what_is_found(partition) for tp, partition in _partitions(world).items()}
+    if in_good_order:
         world.server.stop()
     else:
         world.server.kill()

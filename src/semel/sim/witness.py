@@ -205,7 +205,10 @@ class Witness:
     def _partitions(self, storage: Storage) -> Iterable[tuple[TopicPartition, Partition]]:
         for tp in (*self.tps, *self._sink_tps):
             partition = storage.partition(tp.topic, tp.partition)
-            assert partition is not None, f"{tp} is gone"
+            if partition is None:
+                for checker in self._checkers:
+                    checker.not_opened(f"{tp} is gone", disk_failed=False)
+                continue
             yield tp, partition
 
     # -- verdicts ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from semel.sim.admin import SimulatedAdmin
+from semel.sim.cluster import drive
 from semel.sim.consumer import SimulatedConsumer
 from semel.sim.faults import Fault, FaultMix
 from semel.sim.history import Promise
@@ -38,6 +39,7 @@ LESSEE_CHANCE: Final = 0.7
 RIVALS: Final = 2  # further lessees, where there is not room for all
 SOURCE_ROWS: Final = (60, 300)
 RESTART_MS: Final = (5, 2_000)
+TRIMMED_MEANWHILE_CHANCE: Final = 0.5  # since the file was copied away that is put back
 CLIENT_PAUSE_MS: Final = (1_200, 15_000)
 GRANTS_REMEMBERED_MAX: Final = 12
 
@@ -271,6 +273,13 @@ class Workload:
         if self._around.counts.bites(Fault.IDENTITY_RESTORED, self._backups, chance):
             source.file.put_back(self._backups)
             self._around.trace.note(source.name, "an older file is put back")
+            if self._backups.random() < TRIMMED_MEANWHILE_CHANCE:
+                assert self._admin is not None
+                drive(self._admin.trim_all(), lambda *_: self._start_copy(source, random))
+                return
+        self._start_copy(source, random)
+
+    def _start_copy(self, source: Source, random: Random) -> None:
         resumer = SimulatedResumer(
             source,
             random,

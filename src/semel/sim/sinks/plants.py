@@ -173,7 +173,14 @@ def sink_last_writer_wins(patch: Patches) -> None:
     original = patch.set(SinkHistory, "apply", apply)
 
 
-@plant("rows that are stored already are counted, and not compared", "step 6", NOT_MIXED, DECIDED, ROWS_ONCE)
+@plant(
+    "rows that are stored already are counted, and not compared",
+    "step 6",
+    NOT_MIXED,
+    DECIDED,
+    ROWS_ONCE,
+    STOPS,
+)
 def sink_prefixes_not_compared(patch: Patches) -> None:
     def counts(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> int:
         expected, seen = check.expected.get(tp, NO_ROWS), check.seen.get(tp, NO_ROWS)
@@ -194,7 +201,7 @@ def sink_reports_before_the_answers(patch: Patches) -> None:
     patch.set(Flight, "land", lambda flight: None)
 
 
-@plant("a row too many is taken to be stored already", "paimon#9667", DECIDED, ROWS_ONCE)
+@plant("a row too many is taken to be stored already", "paimon#9667", DECIDED, ROWS_ONCE, STOPS)
 def sink_drops_a_row_too_many(patch: Patches) -> None:
     def feeds(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> Any:
         stored = original(check, tp, keys, values, headers)
