@@ -155,7 +155,11 @@ def lease_epoch_not_raised(patch: Patches) -> None:
 
 
 @plant(
-    "a partition moves to the new lease while batches of the old one are unsettled", "KIP-360", ONCE, ORDER
+    "a partition moves to the new lease while batches of the old one are unsettled",
+    "KIP-360",
+    ONCE,
+    ORDER,
+    SILENCE,
 )
 def moves_with_batches_unsettled(patch: Patches) -> None:
     def adopts(pipe: PartitionPipe, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
