@@ -151,7 +151,9 @@ class TaskWrite:
         """Fewer rows came than are stored: an error, unless another query cuts its batches elsewhere."""
         for tp, seen in check.unmet.items():
             stored = check.expected[tp]
-            if self.source_range is None or not surplus_allowed(self.ticket, self.writer, tp, self.query_id):
+            if self.source_range is None or not surplus_allowed(
+                self.ticket, self.source_range, tp, self.query_id
+            ):
                 allow(fewer_rows(self.writer, tp, seen.count, stored.count))
             output = self._output(tp)
             digest = NO_ROWS
@@ -233,7 +235,7 @@ class TaskWrite:
     def _claim(self) -> int:
         """Whose producer id to write with. A known writer's first attempt needs no question."""
         ticket = self.ticket
-        cut = cut_of(ticket, self.source_range)
+        cut = cut_of(ticket, self.source_range, self.query_id)
         if cut is not None:
             self._log.append(cut)
         known = ticket.known_id(self.writer)

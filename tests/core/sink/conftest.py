@@ -37,6 +37,7 @@ from semel.core.sink.task import (
     TaskReport,
     claimed,
     claimed_output,
+    cut_of,
     fewer_rows,
     late,
     may_claim_output,
@@ -180,6 +181,9 @@ class TaskAttempt:
             return verdict
         writer, ticket = self.source_range.writer, self.ticket
         known = ticket.known_id(writer)
+        cut = cut_of(ticket, self.source_range, self.query_id)
+        if cut is not None:
+            self.world.append_as_task(cut)
         if self.number:
             self.world.append_as_task(Attempt(SINK, writer, ticket.sink_epoch, self.number))
         if known is None:
@@ -223,7 +227,7 @@ class TaskAttempt:
             have = self.ticket.have.get((writer, output))
             surplus_from = None
             if have is not None and have.digest.count > len(mine):
-                if not surplus_allowed(self.ticket, writer, output, self.query_id):
+                if not surplus_allowed(self.ticket, self.source_range, output, self.query_id):
                     raise Stopped(fewer_rows(writer, output, len(mine), have.digest.count))
                 start = self.ticket.scan_from(writer, output)
                 ids = {self.producer_id, *self.ticket.writers[writer].values()}

@@ -10,12 +10,13 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Begin, Cut, Decision, Fence, Stored
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.run import Planned, Ticket, new_ticket, next_in_run, next_ticket
-from semel.core.sink.task import Attempted, TaskReport, cut_of, may_write
+from semel.core.sink.task import Attempted, TaskReport, cut_of, may_write, surplus_allowed
 from semel.types import TopicPartition
 
 SINK = "s"
 SOURCE, OUTPUT = TopicPartition("in", 0), TopicPartition("out", 0)
 HALF = SourceRange(SOURCE, 8, 16, 0, 2)
+WHOLE = SourceRange(SOURCE, 8, 16)
 STORED = {("in/0/1of2", OUTPUT): Stored(Digest(4), 12)}
 
 
@@ -39,11 +40,61 @@ def ticket_of(history: SinkHistory) -> Ticket:
     return new_ticket(history, history.begin, 7, 2)
 
 
+def decided(end: int = 8) -> Decision:
+    return Decision(SINK, 0, "q", 0, {SOURCE: end}, end, 0, {}, {OUTPUT: end})
+
+
+def left(batch_end: int = 16) -> list:
+    """Another query's rows in one split, behind what "q" has decided, as a new run finds them."""
+    stored = {("in/0/0of1", OUTPUT): Stored(Digest(4), 12)}
+    return [begin(0), decided(), begin(1), cut(1, batch_end, 1), begin(2, stored)]
+
+
 def test_a_whole_range_needs_no_cut():
     ticket = ticket_of(history_of(begin(0)))
-    assert cut_of(ticket, SourceRange(SOURCE, 8, 16)) is None
-    assert cut_of(ticket, None) is None
-    assert cut_of(ticket, HALF) == cut(0)
+    assert cut_of(ticket, WHOLE, "q") is None
+    assert cut_of(ticket, None, "q") is None
+    assert cut_of(ticket, HALF, "q") == cut(0)
+
+
+def test_a_whole_range_of_another_query_than_decided_last_needs_one():
+    ticket = ticket_of(history_of(begin(0), decided()))
+    assert cut_of(ticket, WHOLE, "q") is None
+    assert cut_of(ticket, WHOLE, "another") == cut(0, split_count=1)
+    assert cut_of(ticket, None, "another") is None
+
+
+def test_another_querys_larger_range_explains_a_surplus():
+    ticket = ticket_of(history_of(*left()))
+    smaller = SourceRange(SOURCE, 8, 11)
+    assert may_write(ticket, smaller, "q") is Verdict.WRITE
+    assert surplus_allowed(ticket, smaller, OUTPUT, "q")
+
+
+@pytest.mark.parametrize("batch_end", [11, 16])
+def test_another_querys_range_explains_no_row_of_one_as_large(batch_end):
+    assert not surplus_allowed(ticket_of(history_of(*left(batch_end))), WHOLE, OUTPUT, "q")
+
+
+def test_another_querys_range_explains_nothing_of_another_source():
+    ticket = ticket_of(history_of(*left()))
+    assert not surplus_allowed(ticket, SourceRange(TopicPartition("in", 1), 8, 11), OUTPUT, "q")
+
+
+def test_another_querys_range_explains_nothing_of_the_next_micro_batch():
+    history = history_of(*left(), decided(11), begin(3, {("in/0/0of1", OUTPUT): Stored(Digest(2), 14)}))
+    assert history.cuts == [cut(1, 16, 1)]
+    assert not surplus_allowed(ticket_of(history), SourceRange(SOURCE, 11, 13), OUTPUT, "q")
+
+
+def test_a_range_of_which_nothing_was_stored_explains_nothing():
+    ticket = ticket_of(history_of(*left(), begin(3)))
+    assert not surplus_allowed(ticket, SourceRange(SOURCE, 8, 11), OUTPUT, "q")
+
+
+def test_a_range_in_one_split_does_not_bind_others():
+    ticket = ticket_of(history_of(begin(0), decided(), begin(1), cut(1, split_count=1)))
+    assert may_write(ticket, HALF, "q") is Verdict.WRITE
 
 
 def test_the_same_cut_goes_on():
@@ -70,14 +121,14 @@ def test_a_zombies_cut_behind_a_newer_begin_is_void():
 
 
 def test_a_decided_cut_is_void():
-    decision = Decision(SINK, 0, "q", 0, {SOURCE: 16}, 8, 0, {}, {OUTPUT: 16})
+    decision = decided(16)
     history = history_of(begin(0), cut(0), decision)
     assert history.cuts == []
     assert next_ticket(ticket_of(history_of(begin(0), cut(0))), history, 3).cuts == ()
 
 
 def test_a_late_attempts_cut_of_a_decided_range_is_void():
-    decision = Decision(SINK, 0, "q", 0, {SOURCE: 16}, 8, 0, {}, {OUTPUT: 16})
+    decision = decided(16)
     assert history_of(begin(0), decision, cut(0)).cuts == []
     assert history_of(begin(0), decision, cut(0, 20)).cuts == [cut(0, 20)]
 

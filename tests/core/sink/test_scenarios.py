@@ -220,6 +220,28 @@ def test_a_lost_checkpoint_with_smaller_batches_leaves_the_surplus_for_the_next(
     assert world.visible() == rows(0, 9)
 
 
+def test_what_a_new_query_left_is_a_surplus_for_the_one_that_decided_last_too(world, driver, source, rows):
+    """Its checkpoint is there again, and nothing was decided without it."""
+    driver("q1").batch((source(0, 2), rows(0, 2)))
+    killed = driver("q2").plan().task(source(2, 8), rows(2, 8))
+    killed.open()
+    killed.send(5)
+    back = driver("q1")
+    back.batch((source(2, 4), rows(2, 4)), batch_id=1)
+    back.batch((source(4, 6), rows(4, 6)), batch_id=2)
+    back.batch((source(6, 9), rows(6, 9)), batch_id=3)
+    assert world.visible() == rows(0, 9)
+
+
+def test_other_rows_than_a_new_query_left_are_refused(driver, source, rows, stopped):
+    driver("q1").batch((source(0, 2), rows(0, 2)))
+    killed = driver("q2").plan().task(source(2, 8), rows(2, 8))
+    killed.open()
+    killed.send()
+    with stopped("NonDeterministicReplay"):
+        driver("q1").plan().task(source(2, 4), rows(2, 4, version=b"x")).open()
+
+
 def test_under_the_same_query_fewer_rows_than_stored_are_refused(driver, source, rows, stopped):
     driver().batch((source(0, 1), rows(0, 1)))
     attempt = driver().plan().task(source(1, 5), rows(1, 5))

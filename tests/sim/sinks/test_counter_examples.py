@@ -305,6 +305,24 @@ def test_s8_a_lost_checkpoint_may_come_with_smaller_micro_batches(make_world):
     assert world.output() == BATCH
 
 
+@without("sink_refuses_a_surplus")
+def test_what_a_lost_query_left_is_a_surplus_for_the_one_that_decided_last_too(make_world):
+    """Found by seed 256: it goes on behind another one's larger micro-batch, and was said to give other rows."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    old = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    old.die()
+    world.story.rows[0] = 16
+    world.die_before_the_decision(world.checkpoint("another", from_sink=True))
+    world.story.rows_per_batch = (3,)
+    new = world.driver(checkpoint)
+    world.until(lambda: checkpoint.commits == 4 or new in world.ended)
+    world.finish(new)
+    assert world.ended[new] is None
+    assert world.output() == TWO_BATCHES
+
+
 @without("sink_twins_not_ended")
 def test_s9_a_late_twin_with_a_row_more_is_shut_out_or_found(make_world):
     world = make_world(rows_differ=True)

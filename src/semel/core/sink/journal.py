@@ -103,9 +103,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A source partition's range is written in several splits, and this is the range: durable before its first row.
+    """The range of a source partition, durable before its first row, where more depends on it than is written.
 
-    Where the splits begin depends on where the range ends, so a writer "1 of 2" of another range has other rows.
+    Where splits begin depends on where the range ends, so a writer "1 of 2" of another range has other rows. And
+    where another query writes than decided last, that one may come back and find more rows than it has.
     """
 
     sink_id: str

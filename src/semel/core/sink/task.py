@@ -87,6 +87,8 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
             )
     mine = (source_range.batch_from, source_range.batch_end, source_range.split_count)
     for cut in ticket.cuts:
+        if cut.split_count == 1:  # its rows begin where the range does, wherever that ends
+            continue
         if cut.source == source_range.source and (cut.batch_from, cut.batch_end, cut.split_count) != mine:
             return replay_differs(
                 f"offsets {cut.batch_from} to {cut.batch_end} (exclusive) of {cut.source} were written in "
@@ -96,9 +98,15 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
     return verdict
 
 
-def cut_of(ticket: Ticket, source_range: SourceRange | None) -> Cut | None:
-    """What the decision log has to know before the first row of a range that is written in several splits."""
-    if source_range is None or source_range.split_count == 1:
+def cut_of(ticket: Ticket, source_range: SourceRange | None, query_id: str) -> Cut | None:
+    """What the decision log has to know before the first row of a range.
+
+    Where it is written in several splits; and where it is another query's than the one that decided last, which may
+    come back and has to tell that query's rows from its own.
+    """
+    if source_range is None:
+        return None
+    if source_range.split_count == 1 and ticket.decided_query_id in (None, query_id):
         return None
     return Cut(
         ticket.sink_id,
@@ -110,12 +118,19 @@ def cut_of(ticket: Ticket, source_range: SourceRange | None) -> Cut | None:
     )
 
 
-def surplus_allowed(ticket: Ticket, writer: str, output: TopicPartition, query_id: str) -> bool:
+def surplus_allowed(ticket: Ticket, source_range: SourceRange, output: TopicPartition, query_id: str) -> bool:
     """Whether more rows may be stored than this micro-batch has: they belong to later ones then.
 
-    Another query (its checkpoint was lost) cuts its micro-batches elsewhere; what it left stays a surplus.
+    Another query (its checkpoint was lost) cuts its micro-batches elsewhere; what it left stays a surplus. Also for
+    the query that decided last, should that go on: the other one has left the CUT of its larger range.
     """
-    return query_id != ticket.decided_query_id or (writer, output) in ticket.surplus_from
+    if query_id != ticket.decided_query_id or (source_range.writer, output) in ticket.surplus_from:
+        return True
+    return any(
+        (cut.source, cut.batch_from) == (source_range.source, source_range.batch_from)
+        and cut.batch_end > source_range.batch_end
+        for cut in ticket.cuts
+    )
 
 
 def claimed(history: SinkHistory, sink_epoch: int, writer: str) -> int | Refusal:
