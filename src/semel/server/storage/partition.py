@@ -19,6 +19,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -441,10 +442,8 @@ class Partition:
             if self._folder_dirty:
                 self._folder_dirty = False  # before the sync: a name made meanwhile sets it again
                 self._file_system.fsync_dir(self._folder)
-            for segment in segments:
-                is_full = segment is not segments[-1]
-                if segment.end_offset > self._synced.offset or not is_full or segment.owes_index_sync:
-                    segment.sync(with_indexes=is_full)
+            for segment in self._unsynced_of(segments):
+                segment.sync(with_indexes=segment is not segments[-1])
         except OSError as error:
             self._go_offline(f"sync failed: {error}")
             return
@@ -452,6 +451,14 @@ class Partition:
             self._write_snapshot(snapshot)
         self._synced = _Synced(target, position)
         self._recovery_point.save(self._synced.offset)
+
+    def _unsynced_of(self, segments: Sequence[Segment]) -> list[Segment]:
+        """The last one, and those full ones that no sync has covered with their indexes; oldest first."""
+        full = takewhile(
+            lambda segment: segment.end_offset > self._synced.offset or segment.owes_index_sync,
+            islice(reversed(segments), 1, None),
+        )
+        return [*reversed(list(full)), segments[-1]]
 
     def _write_snapshot(self, snapshot: FrozenProducers) -> None:
         with suppress(OSError):  # it stays due; without it the next start is slower, not wrong
