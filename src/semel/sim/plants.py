@@ -191,7 +191,6 @@ def index_trusted_after_a_crash(patch: Patches) -> None:
     STORED,
     OPENS,
     REPLAYED,
-    "raised DamagedLog",
 )
 def index_trusted(patch: Patches) -> None:
     def leads_to(segment: Segment, relative_offset: int) -> int:
