@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from semel.sim import coda, rot_beside
+from semel.sim import coda, rot_beside, simulation
 from semel.sim.faults import NO_FAULTS, Fault
 from semel.sim.plants import PLANTS
 from semel.sim.simulation import SeedResult, Simulation, Telling
@@ -35,3 +35,17 @@ def test_nothing_is_missed(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_index_that_is_trusted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with PLANTS["index_trusted"].planted():
         assert any(result.violation for result in short_histories(Fault.INDEX_ROT, monkeypatch))
+
+
+def test_an_end_that_was_due_inside_a_step_does_not_come_amid_the_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by seed 9222: planned before the history healed, it ended the run itself."""
+
+    def live_coda(world: Simulation) -> None:
+        assert world.server._mount is not None
+        world.server._mount.end_inside_step(0)
+        coda.live_coda(world)
+
+    monkeypatch.setattr(simulation, "live_coda", live_coda)
+    assert next(short_histories(Fault.INDEX_ROT, monkeypatch)).violation is None

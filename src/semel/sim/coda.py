@@ -34,6 +34,7 @@ _MAGIC_AT: Final = 16
 
 def live_coda(world: Simulation) -> None:
     """Draw one."""
+    world.server.forgo_end_in_step()
     if not world.server.is_durable:
         _cut_power_with_page_cache(world)
     elif world.random.random() < ROT_CHANCE:

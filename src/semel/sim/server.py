@@ -260,6 +260,11 @@ class SimulatedServer:
         self._trace.note("server", "power cut")
         self._ended(PowerCut())
 
+    def forgo_end_in_step(self) -> None:
+        """One that was due inside a file operation, and has not come to it."""
+        if self._mount is not None:
+            self._mount.end_inside_step(-1)
+
     def kill(self) -> None:
         """kill -9: the page cache survives."""
         if self._shell is not None:
