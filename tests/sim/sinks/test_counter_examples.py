@@ -444,16 +444,22 @@ def test_a_trim_amid_the_scan_is_told_as_the_sinks_own_loss(make_world):
     assert type(world.end_of(new)).__name__ == "ReplayUnprovable"
 
 
+def overtaken(world, checkpoint, hold, **options):
+    """A driver that is held there, while a newer one decides the first micro-batch."""
+    older = world.driver(checkpoint, **options)
+    world.until_held(hold)
+    world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    return older
+
+
 def test_a_trim_of_what_a_newer_driver_has_decided_is_told_as_its_fence(make_world):
     """The older one has lost nothing: it was told to take another sink id, though the sink goes on."""
     world = make_world()
     checkpoint = world.checkpoint()
     world.die_before_the_decision(checkpoint)
     scans = world.hold(1, "planner", "scan")
-    older = world.driver(checkpoint)
-    world.until_held(scans)
-    world.driver(checkpoint)
-    world.until_committed(checkpoint, 1)
+    older = overtaken(world, checkpoint, scans)
     world.trim(8)
     scans.let_go()
     assert type(world.end_of(older)).__name__ == "SinkFenced"
@@ -463,10 +469,7 @@ def test_such_a_trim_before_the_older_drivers_commit_reads_is_told_as_its_fence_
     world = make_world()
     checkpoint = world.checkpoint()
     reads_back = world.hold(0, "commit", "read back")
-    older = world.driver(checkpoint, mix=DOUBLED)
-    world.until_held(reads_back)
-    world.driver(checkpoint)
-    world.until_committed(checkpoint, 1)
+    older = overtaken(world, checkpoint, reads_back, mix=DOUBLED)
     world.trim(8)
     reads_back.let_go()
     assert type(world.end_of(older)).__name__ == "SinkFenced"
@@ -477,10 +480,7 @@ def test_rows_that_a_newer_driver_adds_before_the_older_reads_back_are_told_as_i
     world = make_world()
     checkpoint = world.checkpoint()
     fenced = world.hold(0, "commit", "twins are fenced")
-    older = world.driver(checkpoint, mix=DOUBLED)
-    world.until_held(fenced)
-    world.driver(checkpoint)
-    world.until_committed(checkpoint, 1)
+    older = overtaken(world, checkpoint, fenced, mix=DOUBLED)
     world.story.rows[0] = 16
     world.until_committed(checkpoint, 2)
     fenced.let_go()
