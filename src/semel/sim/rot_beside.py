@@ -46,6 +46,7 @@ STOPS_WITHIN_MS: Final = 60_000
 TRIES_TO_START_MS: Final = 10_000
 READ_BYTES: Final = 300
 _ALL: Final = -1
+_File = tuple[TopicPartition, Path, int]  # whose, and how many bytes it has
 KINDS: Final = (Fault.INDEX_ROT, Fault.INDEX_ROT, Fault.SNAPSHOT_ROT, Fault.METADATA_ROT)
 REFUSED: Final = "rot: partition refused, the snapshot of its producers is damaged"
 NOT_STARTED: Final = "rot: refused to start, the metadata log is damaged"
@@ -69,7 +70,7 @@ def rot_beside_the_logs(world: Simulation, random: Random) -> None:
     else:
         world.server.kill()
     needed = {}
-    for tp, (path, size_bytes) in _drawn_files(world, fault, random):
+    for tp, path, size_bytes in _drawn_files(world, fault, random):
         if world.counts.occurs(fault):
             if path.suffix == SNAPSHOT_SUFFIX and not _is_spare(world, tp):
                 needed[tp] = path.name
@@ -104,19 +105,17 @@ def _starts(world: Simulation) -> bool:
     return False
 
 
-def _drawn_files(
-    world: Simulation, fault: Fault, random: Random
-) -> Iterator[tuple[TopicPartition, tuple[Path, int]]]:
+def _drawn_files(world: Simulation, fault: Fault, random: Random) -> Iterator[_File]:
     match fault:
         case Fault.INDEX_ROT:  # few of its bits lead astray, and most of those far enough to be noticed
             for tp in world.server.tps:
-                yield from ((tp, file) for file in _files(world, tp, INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+                yield from _files(world, tp, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
         case Fault.SNAPSHOT_ROT:
             for tp in world.server.tps:
-                yield from ((tp, file) for file in _files(world, tp, SNAPSHOT_SUFFIX)[-1:])
-                yield from ((tp, file) for file in _files(world, tp, KAFKA_SNAPSHOT_SUFFIX)[-1:])
+                yield from _files(world, tp, SNAPSHOT_SUFFIX)[-1:]
+                yield from _files(world, tp, KAFKA_SNAPSHOT_SUFFIX)[-1:]
         case _:
-            yield _METADATA, random.choice(_files(world, _METADATA, LOG_SUFFIX))
+            yield random.choice(_files(world, _METADATA, LOG_SUFFIX))
 
 
 def _is_spare(world: Simulation, tp: TopicPartition) -> bool:
@@ -127,13 +126,13 @@ def _is_spare(world: Simulation, tp: TopicPartition) -> bool:
     return begins_at <= max(spoken_for[:-1], default=0)
 
 
-def _files(world: Simulation, tp: TopicPartition, *suffixes: str) -> list[tuple[Path, int]]:
+def _files(world: Simulation, tp: TopicPartition, *suffixes: str) -> list[_File]:
     """Those that hold something, oldest first, and how much."""
     names = _folder(world, tp).names
     files = [(name, names[name]) for name in sorted(names) if name.endswith(suffixes)]
     path = DATA_DIR / folder_of(tp)
     return [
-        (path / name, len(file.cached)) for name, file in files if isinstance(file, Inode) and file.cached
+        (tp, path / name, len(file.cached)) for name, file in files if isinstance(file, Inode) and file.cached
     ]
 
 
