@@ -98,7 +98,7 @@ class LogInMemory:
         verdict = self.judge_marker(decode_header(fence))
         if isinstance(verdict, Append):
             self.append(fence)
-        elif not isinstance(verdict, Duplicate):
+        elif not isinstance(verdict, Duplicate | UnknownProducer):
             return None
         is_cut = not self._has_end_of(behind)
         least = self.start_offset if behind is None or is_cut else behind.end_offset

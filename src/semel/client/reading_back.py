@@ -12,7 +12,11 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, Top
 
 _FETCH_BYTES: Final = 1024 * 1024
 _READ_BYTES_MAX: Final = 1 << 30  # else whoever asked goes without
-_SHUT: Final = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)  # the second: by a higher epoch already
+_SHUT: Final = (
+    ErrorCode.NONE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,  # by a higher epoch already
+    ErrorCode.UNKNOWN_PRODUCER_ID,  # with all leases that its server knows nothing of: an older state was put back
+)
 
 
 async def read_back(cluster: Cluster, ask: ReadBack) -> LogAnswered:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Self
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.verdicts.log_in_memory import LogInMemory
@@ -174,6 +175,14 @@ class World:
         send, sent = self.take(at)
         assert send.request_id not in self.judged
         self.feed(Answered(send.request_id, dict.fromkeys(sent, Answer(code))))
+
+    def refuse_for_now(self, at: int = 0) -> None:
+        if self.requests[at][0].request_id not in self.judged:
+            self.refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, at)
+
+    def copy(self, at: int = 0) -> None:
+        """The network delivers it twice, the second time whenever it likes, and tells nobody."""
+        self.late_copies += self.requests[at][1].items()
 
     def lose(self, at: int = 0, *, arrives: bool) -> None:
         """No answer comes; the request arrives now, or later, or never."""
@@ -525,15 +534,30 @@ def test_what_is_left_of_a_trimmed_log_may_suffice() -> None:
     assert isinstance(world.fates[batch], Stored)
 
 
-def test_unknown_on_a_leased_id_says_that_this_attempt_is_not_stored() -> None:
+def test_unknown_on_a_leased_id_sends_anew_what_the_log_has_not() -> None:
     world, old = begun()
     world.end_lease(old.producer_id)  # an older data folder came back
     world.append("a", "b")
     world.settle_all()
     world.assert_all_stored_once_in_order()
-    assert not world.read_backs, "none of them was in doubt"
     assert world.ids()[0] == old
     assert old not in world.ids()[1:]
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_was_refused_for_now_goes_anew_only_if_no_copy_of_it_came(copied: bool) -> None:
+    world, old = begun()
+    world.append("a")
+    world.copy()
+    world.refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    if copied:  # there is room by now
+        world.judge(*world.late_copies[0])
+    world.at(10_000 + LENGTH_MS)
+    assert world.log_questions == [(TP, old)]
+    world.settle_all()
+    world.judge(*world.late_copies[0])
+    world.assert_all_stored_once_in_order()
+    assert (world.ids()[1] == old) is copied
 
 
 def test_unknown_on_a_leased_id_says_nothing_of_the_attempts_before() -> None:
@@ -708,7 +732,9 @@ def test_what_no_lease_can_be_for_is_told_once_no_older_one_serves() -> None:
 REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_RECORD)
 
 
-def _moves(world: World, number: list[int], *, refuses: bool = False) -> dict[str, Callable[[int], None]]:
+def _moves(
+    world: World, number: list[int], *, refuses: bool = False, copies: bool = False
+) -> dict[str, Callable[[int], None]]:
     """What may happen next, by name; each takes a number to choose by."""
 
     def append(at: int) -> None:
@@ -730,6 +756,9 @@ def _moves(world: World, number: list[int], *, refuses: bool = False) -> dict[st
         if refuses and not world.judged:
             found["refuse"] = lambda at: world.refuse(REFUSALS[at % len(REFUSALS)], at % len(world.requests))
         found["lose"] = lambda at: world.lose(at // 2 % len(world.requests), arrives=at % 2 == 0)
+        if copies:
+            found["copy"] = lambda at: world.copy(at % len(world.requests))
+            found["not now"] = lambda at: world.refuse_for_now(at % len(world.requests))
     if world.late_copies:
         found["late copy"] = lambda at: void(world.judge(*world.late_copies.pop(at % len(world.late_copies))))
     if world.lease_questions:
@@ -753,15 +782,17 @@ def void(*_: object) -> None:
     """Only what came of the arguments matters."""
 
 
+@pytest.mark.parametrize("copies", [False, True], ids=["", "copied"])
 @settings(max_examples=400, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 13), st.integers(0, 9)), min_size=10, max_size=120))
-def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int, int]]) -> None:
+@given(choices=st.lists(st.tuples(st.integers(0, 15), st.integers(0, 9)), min_size=10, max_size=120))
+def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int, int]], copies: bool) -> None:
+    """Copied: requests come twice, and are refused for now: the second may be stored though the first is not."""
     world, number = (
         World(PipelineSettings(batch_bytes=300, linger_ms=0, delivery_timeout_ms=10**9, lease=True)),
         [0],
     )
     for what, at in choices:
-        moves = sorted(_moves(world, number).items())
+        moves = sorted(_moves(world, number, copies=copies).items())
         moves[what % len(moves)][1](at)
     world.settle_all()
     for tp, sent in world.late_copies:

@@ -3,7 +3,8 @@
 Invariants:
 
 - ``refused_is_not_stored``: a batch settles as Refused only when no attempt of it can be in the log or come
-  to be there; otherwise it is InDoubt.
+  to be there; otherwise it is InDoubt. One refusal holds of the moment only: for want of room, until the time
+  is over, on a network that delivers again what was answered.
 - ``in_doubt_only_in_silence``: under a lease a batch settles as InDoubt only when its time is over and no leader has
   said what became of it, or when the log was trimmed before it could be read (:mod:`semel.core.client.outliving`).
 
@@ -112,7 +113,7 @@ class Aftermath:
                 fate = InDoubt(ErrorCode.REQUEST_TIMED_OUT, f"its answer was lost, and {why}")
                 self._settle(pipe, batch, fate, effects)
             else:
-                batch.attempts, batch.grant = 0, None
+                batch.attempts, batch.was_sent, batch.grant = 0, False, None
 
     def stop(self, pipe: PartitionPipe, code: ErrorCode, why: str, effects: Effects) -> None:
         """Settle all that waits, now and whenever more of it comes back or is appended."""

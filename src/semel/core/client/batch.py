@@ -54,6 +54,7 @@ class ProducerBatch:
         "size_bytes",
         "told",
         "tp",
+        "was_sent",
         "whole",
     )
 
@@ -67,6 +68,7 @@ class ProducerBatch:
         self.grant: ProducerGrant | None = None
         self.base_sequence = NO_SEQUENCE
         self.attempts = 0
+        self.was_sent = False  # a copy of an attempt may come to the log, whatever the attempt was answered
         self.maybe_stored = False  # an attempt may have been appended, though nobody said so
         self.not_before_ms = 0
         self.order = -1  # its place in the partition's line, given with the first attempt

@@ -1,7 +1,8 @@
 """A partition whose lease is over by our clock, with batches unsettled: what becomes of each is still definite.
 
-Nothing is sent under the lease. If the front one cannot be in the log, none behind it can, and all go as new ones
-under the next lease. Else the log is asked:
+Nothing is sent under the lease. If the front one was never sent, it cannot be in the log, nor can those behind it,
+and all go as new ones under the next lease. Else the log is asked, even if every attempt was answered "not now": a
+network may deliver a request twice, and its copy is judged by what the log is then. So:
 
 - it has the batch: stored, and so is each behind it that it has;
 - it has not, and its server says that the lease lives there: then what it says is the better reckoning (counted,
@@ -27,7 +28,7 @@ def ask_the_log(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
     if pipe.in_flight or pipe.asking is not None or not pipe.waiting:
         return
     front = pipe.waiting[0]
-    if not front.maybe_stored:
+    if not front.was_sent:
         pipe.forget_attempts()
     elif now_ms >= front.not_before_ms and front.grant is not None:
         pipe.asking = front

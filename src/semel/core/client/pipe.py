@@ -137,7 +137,7 @@ class PartitionPipe:
     def forget_attempts(self) -> None:
         """What waits is not in the log and cannot come to be there: it goes as new under another grant."""
         for batch in self.waiting:
-            batch.attempts, batch.maybe_stored, batch.grant = 0, False, None
+            batch.attempts, batch.was_sent, batch.maybe_stored, batch.grant = 0, False, False, None
         self.leave()
 
     def head(self, now_ms: int, in_flight_max: int) -> ProducerBatch | None:
@@ -199,7 +199,8 @@ class PartitionPipe:
         sequence = batch.base_sequence
         for part in reversed(parts):
             part.order = batch.order
-            part.attempts, part.maybe_stored = batch.attempts, batch.maybe_stored
+            part.attempts, part.was_sent = batch.attempts, batch.was_sent
+            part.maybe_stored = batch.maybe_stored
             self.waiting.insert(place, part)
         for part in parts:
             part.assign(batch.grant, sequence)

@@ -97,11 +97,13 @@ class Pipeline:
             case Answered(request_id, answers):
                 self._trouble = ""
                 for pipe, batch in self._close_request(request_id):
+                    batch.was_sent = True
                     answer = answers.get(pipe.tp, Answer(ErrorCode.NETWORK_EXCEPTION))
                     self._judge.judge(pipe, batch, answer, now_ms, effects)
             case Lost(request_id, sent, why):
                 self._trouble = why
                 for pipe, batch in self._close_request(request_id):
+                    batch.was_sent |= sent
                     batch.maybe_stored |= sent
                     self._judge.retry(pipe, batch, now_ms, elsewhere=True)
                     if now_ms >= self._aftermath.expires_ms(batch):

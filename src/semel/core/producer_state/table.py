@@ -107,7 +107,7 @@ FENCED: Final = Outcome(
     verdict.InvalidProducerEpoch, _STALE_EPOCH, _STALE_EPOCH, Told.FENCED, Told.FENCED_IN_DOUBT
 )
 UNKNOWN: Final = Outcome(verdict.UnknownProducer, _UNKNOWN_ID, _OK, Told.ANEW, Told.CANNOT_KNOW)
-NEVER_LEASED: Final = Outcome(verdict.UnknownProducer, _UNKNOWN_ID, None, Told.ANEW, Told.CANNOT_KNOW)
+NEVER_LEASED: Final = Outcome(verdict.UnknownProducer, _UNKNOWN_ID, None, Told.ANEW, Told.ANEW)
 LEASED: Final = Outcome(verdict.Append, _OK, None, Told.STORED, Told.STORED)
 OVER: Final = Outcome(verdict.LeaseExpired, _UNKNOWN_ID, None, Told.ANEW, Told.ANEW)
 OVER_AND_STORED: Final = Outcome(verdict.LeaseExpired, _UNKNOWN_ID, None, None, Told.STORED)
