@@ -245,6 +245,66 @@ def test_the_epoch_is_raised_when_the_sequences_behind_a_failed_batch_cannot_be_
     assert bench.asked_grants == 0
 
 
+def test_what_is_in_front_of_a_failed_batch_is_settled_first_under_its_own_sequence() -> None:
+    """Under a raised epoch it would be stored twice if the network delivered its first request once more."""
+    bench = Bench()
+    batches = bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.answer(first, ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.append(long("c"))
+    bench.tick(after_ms=200)
+    (again,) = bench.take_sends()
+    assert (again.batches[0], again.batches[0].grant, again.batches[0].base_sequence) == (
+        batches[0],
+        GRANT,
+        0,
+    )
+    bench.answer(again, ErrorCode.NONE, 0)
+    (behind,) = bench.take_sends()
+    assert (behind.batches[0].grant, behind.batches[0].base_sequence) == (GRANT, 1)
+
+
+def test_45_for_what_is_in_front_of_a_gap_asks_the_log() -> None:
+    """It is not the gap that it is told of."""
+    bench = Bench()
+    bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.answer(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert bench.asked_log == [GRANT]
+
+
+def test_what_is_in_front_of_a_batch_in_doubt_is_settled_first_too() -> None:
+    bench = Bench()
+    batches = bench.append(long("a"), long("b"))
+    for send in bench.take_sends():
+        bench.lose(send)
+    bench.tick(after_ms=200)
+    first, second = bench.take_sends()
+    bench.answer(second, ErrorCode.INVALID_TIMESTAMP)
+    assert isinstance(bench.fates[batches[1]], InDoubt)
+    bench.answer(first, ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.append(long("c"))
+    bench.tick(after_ms=400)
+    (again,) = bench.take_sends()
+    assert (again.batches[0], again.batches[0].grant) == (batches[0], GRANT)
+    bench.answer(again, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    assert isinstance(bench.fates[batches[0]], Stored)
+    (behind,) = bench.take_sends()
+    assert (behind.batches[0].grant, behind.batches[0].base_sequence) == (RAISED, 0)
+
+
+def test_a_gap_begins_with_the_first_batch_that_failed() -> None:
+    bench = Bench()
+    bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)
+    bench.append(long("c"))
+    assert sequences(bench.take_sends()) == [0]
+
+
 def test_an_id_whose_epochs_are_used_up_is_given_back_for_a_new_one() -> None:
     last, fresh = ProducerGrant(7, PRODUCER_EPOCH_MAX), ProducerGrant(8, 0)
     bench = Bench(known=False)

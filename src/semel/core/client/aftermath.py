@@ -51,25 +51,18 @@ class Aftermath:
             pipe.put_back(batch)
             self._grants.drop(pipe, now_ms)
         else:
-            self.give_up(pipe, batch, _fate(batch, code, why), now_ms, effects)
+            self.give_up(pipe, batch, _fate(batch, code, why), effects)
 
     def give_up(
-        self,
-        pipe: PartitionPipe,
-        batch: ProducerBatch,
-        fate: Refused | InDoubt,
-        now_ms: int,
-        effects: Effects,
+        self, pipe: PartitionPipe, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
     ) -> None:
         """Leave a gap to be closed, or stop the partition if it must not go on."""
         gap_at = batch.base_sequence
         self._settle(pipe, batch, fate, effects)
         if self._settings.strict:
             self.stop(pipe, fate.code, f"a batch in front of it failed: {fate.why}", effects)
-        elif isinstance(fate, Refused):
-            pipe.gap_at = gap_at if pipe.gap_at is None else pipe.gap_at
         else:
-            self._grants.drop(pipe, now_ms)
+            pipe.leave_gap(gap_at, in_doubt=isinstance(fate, InDoubt))
 
     def forgotten(
         self, pipe: PartitionPipe, batch: ProducerBatch, why: str, now_ms: int, effects: Effects
@@ -99,12 +92,14 @@ class Aftermath:
     # -- a partition ------------------------------------------------------------------------------------
 
     def close_gap_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
-        """Go on behind what was given up, once nothing of the partition is under way."""
+        """Go on behind what was given up, once nothing in front of it is unsettled and nothing is under way."""
         if pipe.gap_at is None or pipe.in_flight or pipe.asking is not None:
+            return
+        if pipe.waiting and not pipe.is_behind_gap(pipe.waiting[0]):
             return
         if not pipe.close_gap(pipe.gap_at):
             self._grants.drop(pipe, now_ms)
-        pipe.gap_at = None
+        pipe.gap_at, pipe.gap_in_doubt = None, False
 
     def begin_anew(self, pipe: PartitionPipe, why: str, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""

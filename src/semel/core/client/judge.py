@@ -65,7 +65,7 @@ class Judge:
             case Next.ASK_THE_LOG | Next.ASK_OR_FAIL as step:
                 pipe.put_back(batch)
                 # While those in front are unsettled they may only be late: 45 then proves nothing.
-                is_proof = pipe.is_first_in_line(batch) and pipe.gap_at is None
+                is_proof = pipe.is_first_in_line(batch) and not pipe.is_behind_gap(batch)
                 if is_proof and batch.grant is not None and batch.grant == pipe.grant:
                     pipe.asking = batch
                     pipe.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
@@ -114,7 +114,7 @@ class Judge:
         elif stored_to != NO_SEQUENCE and distance(stored_to, batch.base_sequence) >= 0:
             why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
             fate = InDoubt(ErrorCode.INVALID_RECORD, why)
-            self._aftermath.give_up(pipe, batch, fate, now_ms, effects)
+            self._aftermath.give_up(pipe, batch, fate, effects)
         elif pipe.refusal is not None and not pipe.is_over(now_ms):
             self._aftermath.refuse(pipe, batch, *pipe.refusal, now_ms, effects)
         elif answer.is_final and answer.is_cut and answer.last_sequence is None:

@@ -25,7 +25,7 @@ from typing import Final
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import LastStored
 from semel.errors import ErrorCode
-from semel.sequence import advance
+from semel.sequence import advance, distance
 from semel.types import ProducerGrant, TopicPartition, is_leased
 
 KNOWN_FOR_MS: Final = 60_000  # logs remember a producer for a day, unless told otherwise
@@ -39,6 +39,7 @@ class PartitionPipe:
         "ends_ms",
         "filling",
         "gap_at",
+        "gap_in_doubt",
         "grant",
         "in_flight",
         "is_moving",
@@ -71,6 +72,7 @@ class PartitionPipe:
         self.asking: ProducerBatch | None = None  # the log is being asked about this batch's sequence
         self.refusal: tuple[ErrorCode, str] | None = None  # why it fails, should the log have nothing of it
         self.gap_at: int | None = None  # a batch failed for good here: the sequence to go on with
+        self.gap_in_doubt = False  # that batch may be stored, or come to be
         self.stopped: tuple[ErrorCode, str] | None = None  # why no batch of it may be sent any more
 
     @property
@@ -132,7 +134,7 @@ class PartitionPipe:
     def leave(self) -> None:
         """Be without a grant; nothing of the old one can be in the log any more but what is settled."""
         self.grant = self.ends_ms = self.gap_at = self.asking = None
-        self.is_moving = self.is_shut = False
+        self.is_moving = self.is_shut = self.gap_in_doubt = False
 
     def forget_attempts(self) -> None:
         """What waits is not in the log and cannot come to be there: it goes as new under another grant."""
@@ -145,8 +147,8 @@ class PartitionPipe:
         if (
             self.stopped is not None
             or self.asking is not None
-            or self.gap_at is not None
             or not self.waiting
+            or self.is_behind_gap(self.waiting[0])
             or len(self.in_flight) >= in_flight_max
             or self.is_over(now_ms)
             or (self.is_moving and not self.waiting[0].attempts)
@@ -206,13 +208,30 @@ class PartitionPipe:
             part.assign(batch.grant, sequence)
             sequence = advance(sequence, part.record_count)
 
+    def leave_gap(self, at_sequence: int, *, in_doubt: bool) -> None:
+        """A batch failed for good: nothing behind it is sent until the gap is closed."""
+        if self.gap_at is None or distance(at_sequence, self.gap_at) < 0:
+            self.gap_at = at_sequence
+        self.gap_in_doubt |= in_doubt
+
+    def is_behind_gap(self, batch: ProducerBatch) -> bool:
+        """Whether ``batch`` waits for a gap to be closed.
+
+        One that was sent in front of what failed goes on as if there were no gap. To send it under another grant
+        would be safe only if no copy of its first request could come.
+        """
+        if self.gap_at is None:
+            return False
+        is_sent = batch.grant is not None and batch.grant == self.grant
+        return not is_sent or distance(batch.base_sequence, self.gap_at) >= 0
+
     def close_gap(self, from_sequence: int) -> bool:
         """Go on with the sequences from ``from_sequence`` on: a batch that had them failed for good.
 
-        Only safe, and only done, when nothing behind it was ever sent. A copy of a request may come late even if
-        the request was answered, and would be taken for the batch that has its sequence now.
+        Only safe, and only done, when nothing behind it was ever sent, and it cannot be stored. A copy of a request
+        may come late even if the request was answered, and would be taken for the batch that has its sequence now.
         """
-        if self.grant is None or self.begun:
+        if self.grant is None or self.begun or self.gap_in_doubt:
             return False
         self.next_sequence = from_sequence
         return True
