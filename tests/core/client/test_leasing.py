@@ -560,6 +560,19 @@ def test_what_was_refused_for_now_goes_anew_only_if_no_copy_of_it_came(copied: b
     assert (world.ids()[1] == old) is copied
 
 
+def test_a_batch_whose_copy_came_before_it_is_in_doubt_if_the_log_is_silent() -> None:
+    """The copy is stored, the lease is over, and the batch itself is refused for that."""
+    world, old = begun()
+    (batch,) = world.append("a")
+    world.copy()
+    world.judge(*world.late_copies[0])
+    world.end_lease(old.producer_id)
+    world.answer()
+    world.be_silent()
+    world.at(world.now_ms + DELIVERY_MS)
+    assert isinstance(world.fates[batch], InDoubt)
+
+
 def test_unknown_on_a_leased_id_says_nothing_of_the_attempts_before() -> None:
     world, old = begun()
     world.append("a")

@@ -23,6 +23,12 @@ from semel.core.client.events import Effects, LogAnswered, ReadBack
 from semel.core.client.pipe import PartitionPipe
 
 
+def doubt(pipe: PartitionPipe) -> None:
+    """Until the log is heard, what was sent may be stored: a copy may have come before the batch was refused."""
+    for batch in pipe.waiting:
+        batch.maybe_stored |= batch.was_sent
+
+
 def ask_the_log(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
     """Ask what is to be asked, or let what waits go anew."""
     if pipe.in_flight or pipe.asking is not None or not pipe.waiting:

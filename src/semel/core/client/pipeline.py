@@ -149,6 +149,8 @@ class Pipeline:
             if pipe.stopped is not None:
                 self._aftermath.stop(pipe, *pipe.stopped, effects)
                 continue
+            if pipe.is_over(now_ms):
+                outliving.doubt(pipe)
             why = self._trouble or "no leader took it in time"
             self._aftermath.expire_if_due(pipe, why, now_ms, effects)
             if pipe.is_over(now_ms):
