@@ -131,7 +131,14 @@ def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
 
 
 @plant(
-    "what recovery has read is believed to be on disk", "KAFKA-10101", OPENS, STORED, MARKS, ONE_VALUE, OVER
+    "what recovery has read is believed to be on disk",
+    "KAFKA-10101",
+    OPENS,
+    STORED,
+    MARKS,
+    ONE_VALUE,
+    OVER,
+    REPLAYED,  # of producers, too, the log knows less than recovery said
 )
 def recovery_believes_clean_pages(patch: Patches) -> None:
     patch.set(opening._Opening, "_write_again", lambda *_: None)
