@@ -245,12 +245,18 @@ def test_the_epoch_is_raised_when_the_sequences_behind_a_failed_batch_cannot_be_
     assert bench.asked_grants == 0
 
 
-def test_what_is_in_front_of_a_failed_batch_is_settled_first_under_its_own_sequence() -> None:
-    """Under a raised epoch it would be stored twice if the network delivered its first request once more."""
+def second_failed() -> tuple[Bench, list[ProducerBatch], SendProduce]:
+    """Of two that are in flight, the second is refused for good; the first is not answered yet."""
     bench = Bench()
     batches = bench.append(long("a"), long("b"))
     first, second = bench.take_sends()
     bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    return bench, batches, first
+
+
+def test_what_is_in_front_of_a_failed_batch_is_settled_first_under_its_own_sequence() -> None:
+    """Under a raised epoch it would be stored twice if the network delivered its first request once more."""
+    bench, batches, first = second_failed()
     bench.answer(first, ErrorCode.NOT_ENOUGH_REPLICAS)
     bench.append(long("c"))
     bench.tick(after_ms=200)
@@ -267,10 +273,7 @@ def test_what_is_in_front_of_a_failed_batch_is_settled_first_under_its_own_seque
 
 def test_45_for_what_is_in_front_of_a_gap_asks_the_log() -> None:
     """It is not the gap that it is told of."""
-    bench = Bench()
-    bench.append(long("a"), long("b"))
-    first, second = bench.take_sends()
-    bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    bench, _, first = second_failed()
     bench.answer(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert bench.asked_log == [GRANT]
 
@@ -296,10 +299,7 @@ def test_what_is_in_front_of_a_batch_in_doubt_is_settled_first_too() -> None:
 
 
 def test_a_gap_begins_with_the_first_batch_that_failed() -> None:
-    bench = Bench()
-    bench.append(long("a"), long("b"))
-    first, second = bench.take_sends()
-    bench.answer(second, ErrorCode.MESSAGE_TOO_LARGE)
+    bench, _, first = second_failed()
     bench.answer(first, ErrorCode.MESSAGE_TOO_LARGE)
     bench.append(long("c"))
     assert sequences(bench.take_sends()) == [0]

@@ -108,7 +108,7 @@ class Aftermath:
                 fate = InDoubt(ErrorCode.REQUEST_TIMED_OUT, f"its answer was lost, and {why}")
                 self._settle(pipe, batch, fate, effects)
             else:
-                batch.attempts, batch.was_sent, batch.grant = 0, False, None
+                batch.forget_attempts()
 
     def stop(self, pipe: PartitionPipe, code: ErrorCode, why: str, effects: Effects) -> None:
         """Settle all that waits, now and whenever more of it comes back or is appended."""

@@ -111,6 +111,10 @@ class ProducerBatch:
         self.grant, self.base_sequence = grant, base_sequence
         stamp(self.encoded, grant, base_sequence)
 
+    def forget_attempts(self) -> None:
+        """Be as if it had never been sent: it is not in the log, and goes under another grant."""
+        self.attempts, self.was_sent, self.maybe_stored, self.grant = 0, False, False, None
+
     @property
     def place(self) -> tuple[int, int]:
         """Where it stands in its partition's line; parts of one batch follow each other."""

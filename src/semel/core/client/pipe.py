@@ -139,7 +139,7 @@ class PartitionPipe:
     def forget_attempts(self) -> None:
         """What waits is not in the log and cannot come to be there: it goes as new under another grant."""
         for batch in self.waiting:
-            batch.attempts, batch.was_sent, batch.maybe_stored, batch.grant = 0, False, False, None
+            batch.forget_attempts()
         self.leave()
 
     def head(self, now_ms: int, in_flight_max: int) -> ProducerBatch | None:
