@@ -49,7 +49,7 @@ def new_id_for_what_may_be_stored(patch: Patches) -> None:
 
     def begins_anew(aftermath: Aftermath, pipe: PartitionPipe, why: str, effects: Effects) -> None:
         for batch in pipe.waiting:
-            batch.attempts, batch.grant, batch.maybe_stored = 0, None, False
+            batch.forget_attempts()
 
     patch.set(Aftermath, "forgotten", forgets)
     patch.set(Aftermath, "begin_anew", begins_anew)
@@ -80,15 +80,18 @@ def raised_epoch_doubles_other_partitions(patch: Patches) -> None:
 def buffer_is_used_twice(patch: Patches) -> None:
     free: list[bytearray] = []
 
+    def is_never_split(batch: ProducerBatch) -> bool:
+        return batch.record_count == 1  # the split of another's rows ends the run before a checker looks
+
     def takes(requests: Requests, pipes: list[PartitionPipe], now_ms: int) -> Any:
         waiting = (batch for pipe in pipes for batch in pipe.waiting if batch.attempts)
-        free[:] = [batch.encoded for batch in waiting if batch.encoded is not None]
+        free[:] = [batch.encoded for batch in waiting if batch.encoded is not None and is_never_split(batch)]
         return take(requests, pipes, now_ms)
 
     def encodes(batch: ProducerBatch, compression: Any) -> bytearray:
         is_new = batch.encoded is None
         encoded: bytearray = encode(batch, compression)
-        if is_new and free:
+        if is_new and free and is_never_split(batch):
             batch.encoded = free.pop()
             batch.encoded[:] = encoded
         assert batch.encoded is not None
