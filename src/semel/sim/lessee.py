@@ -33,6 +33,18 @@ RESUME_CHANCE: Final = 0.08
 LEAVE_CHANCE: Final = 0.05
 LONG_PAUSE_CHANCE: Final = 0.08
 _IS_STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+_ENDS_A_GRANT: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+def promise_of_a_refusal(code: ErrorCode, *, maybe_stored: bool, is_replayed: bool) -> Promise:
+    """What the answer ``code`` to a batch says of its rows, to a client that does not read the log back.
+
+    Where the network delivers requests again (``is_replayed``), a copy may have come before the grant ended, and
+    the request itself just behind it.
+    """
+    if maybe_stored or (is_replayed and code in _ENDS_A_GRANT):
+        return Promise.UNKNOWN
+    return Promise.REFUSED
 
 
 @dataclass(slots=True)
@@ -155,7 +167,13 @@ class SimulatedLessee:
                 return
             if code is not None and not code.retriable:
                 self._around.trace.note(self.name, f"{batch.records[0].value.decode()} {code.name}")
-                batch.settle(Promise.UNKNOWN if batch.maybe_stored else Promise.REFUSED)
+                batch.settle(
+                    promise_of_a_refusal(
+                        code,
+                        maybe_stored=batch.maybe_stored,
+                        is_replayed=self._around.history.is_replayed,
+                    )
+                )
                 held.is_over = True
                 return
             # No answer, or a disk that failed behind the append; where there was no room nothing was done.
