@@ -9,14 +9,16 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from itertools import groupby
 
 from docs_page import table, write_or_check
 
 from semel import errors
 from semel.client.settings import ProducerSettings
 from semel.config import describe_settings
-from semel.spark.option_names import OPTIONS, REFUSED, Side
+from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side
 from semel.wire.api import SERVED
 
 
@@ -96,9 +98,16 @@ def reference() -> str:
             ),
             "Options of Spark's Kafka connector that are refused:",
             table(["option", "why"], ((f"`{name}`", why) for name, why in REFUSED.items())),
+            "Those of it, and of Kafka's clients, that change nothing here and are ignored with a warning:",
+            table(["options", "why"], _by_reason(IGNORED)),
             "",
         ]
     )
+
+
+def _by_reason(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for reason, names in groupby(sorted(reasons, key=reasons.__getitem__), reasons.__getitem__):
+        yield ", ".join(f"`{name}`" for name in names), reason
 
 
 def _users_of(side: Side) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semel.errors import ConfigError
+from semel.spark import options
 from semel.spark.offsets import EARLIEST, LATEST
 from semel.spark.options import sink_options, source_options
 from semel.types import TopicPartition
@@ -72,11 +73,10 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "9 is above maxOffsetsPerTrigger=5"),
         ({"maxTriggerDelay": "soon"}, "a time such as 30s"),
         ({"fetchOffset.numRetries": "-1"}, "a number, or 0"),
-        ({"kafka.group.id": "g"}, "commitGroup names one"),
-        ({"groupIdPrefix": "g"}, "commitGroup names one"),
         ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
         ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
-        ({"kafka.fetch.min.bytes": "1"}, "kafka.fetch.min.bytes is not supported"),
+        ({"kafka.fetch.minimum": "1"}, "option kafka.fetch.minimum is not supported"),
+        ({"kafka.partitioner.class": "x"}, "rows go by key"),
         ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol is not supported: TLS and SASL"),
         ({"kafka.ssl.truststore.location": "x"}, "TLS and SASL are not there yet"),
         ({"maxOffsetsPerTrigger": "0"}, "positive number"),
@@ -89,6 +89,40 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
 def test_a_wrong_or_unsupported_source_option_is_an_error_that_says_so(more, says):
     with pytest.raises(ConfigError, match=says):
         source_options(READ | more, streaming=True)
+
+
+SOURCES = {
+    "kafka.max.poll.records": "500",
+    "kafka.session.timeout.ms": "10000",
+    "kafka.group.id": "g",
+    "groupIdPrefix": "g",
+    "kafka.fetch.min.bytes": "1",
+}
+SINKS = {"kafka.linger.ms": "5", "kafka.batch.size": "16384", "kafka.retries": "3"}
+
+
+@pytest.mark.parametrize("name, value", (SOURCES | SINKS).items())
+def test_what_changes_nothing_here_is_told_and_ignored(name, value, caplog):
+    """Jobs that move over bring the settings of their clients, often one set for source and sink."""
+    options._warn.cache_clear()
+    assert source_options(READ | {name: value}, streaming=True) == source_options(READ, streaming=True)
+    assert sink_options(WRITE | {name: value}, streaming=True) == sink_options(WRITE, streaming=True)
+    [line] = caplog.messages  # once, though options are read for every micro-batch
+    assert line.startswith(f"option {name} is ignored: ")
+
+
+def test_a_client_setting_of_the_other_side_is_told_and_ignored(caplog):
+    options._warn.cache_clear()
+    assert source_options(READ | {"kafka.acks": "1"}, streaming=True)
+    assert caplog.messages == ["option kafka.acks is ignored here: it is for sinks"]
+
+
+def test_what_has_a_meaning_is_taken():
+    given = READ | {"kafka.fetch.max.bytes": "1000000", "kafka.max.partition.fetch.bytes": "2000000"}
+    assert source_options(given, streaming=True).partition_fetch_bytes_max == 1_000_000
+    assert sink_options(WRITE | {"kafka.enable.idempotence": "true"}, streaming=True)
+    with pytest.raises(ConfigError, match="an exactly-once sink needs it"):
+        sink_options(WRITE | {"kafka.enable.idempotence": "false"}, streaming=True)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ OPTIONS: Final = (
         "kafka.max.partition.fetch.bytes", Side.SOURCE, "8388608", "of one fetch; a task holds two answers"
     ),
     Option(
+        "kafka.fetch.max.bytes",
+        Side.SOURCE,
+        "none",
+        "a bound of the same fetch, which asks for one partition: the smaller one counts",
+    ),
+    Option(
         "kafkaConsumer.pollTimeoutMs", Side.SOURCE, "120000", "how long a task waits for rows that are known"
     ),
     Option(
@@ -109,12 +115,10 @@ OPTIONS: Final = (
     Option("kafka.compression.type", Side.SINK, "none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`"),
     Option("kafka.max.request.size", Side.SINK, "1000000", "bytes of a batch of rows, before compression"),
     Option("kafka.acks", Side.SINK, "all", "nothing less is exactly once"),
+    Option("kafka.enable.idempotence", Side.SINK, "true", "nothing less is exactly once"),
 )
 
-_NO_GROUP: Final = "the source reads without a group; commitGroup names one that is told how far the query is"
 REFUSED: Final = {
-    "kafka.group.id": _NO_GROUP,
-    "groupIdPrefix": _NO_GROUP,
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.key.deserializer": "keys are read as bytes",
     "kafka.value.deserializer": "values are read as bytes",
@@ -122,7 +126,39 @@ REFUSED: Final = {
     "kafka.value.serializer": "values are written as bytes",
     "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets",
     "kafka.interceptor.classes": "there are no interceptors here",
+    "kafka.partitioner.class": "rows go by key as with Kafka's own partitioner, or by the column partition",
+    "kafka.transactional.id": "sinkId, or txnAppId, is the name that the log knows the writer by",
 }
+
+# Settings of Kafka's clients that jobs bring along and that change nothing here, by the reason; each without
+# its "kafka.". They are told once and ignored. What changes which rows there are or where they go is never here.
+_IGNORED_BY_REASON: Final = {
+    "the source joins no group; commitGroup names one that is told how far the query is": """
+        group.id group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms
+        max.poll.interval.ms partition.assignment.strategy auto.commit.interval.ms""",
+    "a task reads its range as fast as rows come; maxOffsetsPerTrigger limits a micro-batch": """
+        max.poll.records fetch.min.bytes fetch.max.wait.ms""",
+    "a task sends what Spark hands to it as it comes, in batches of kafka.max.request.size": """
+        linger.ms batch.size buffer.memory max.block.ms partitioner.adaptive.partitioning.enable
+        partitioner.availability.timeout.ms""",
+    "a request is sent again until its answer is known": """
+        retries delivery.timeout.ms max.in.flight.requests.per.connection retry.backoff.ms retry.backoff.max.ms""",
+    "there are no transactions here; the sink is exactly once without": """
+        transaction.timeout.ms transaction.two.phase.commit.enable""",
+    "the codecs' own levels are used": "compression.gzip.level compression.lz4.level compression.zstd.level",
+    "checksums are always checked": "check.crcs",
+    "connections are kept as semel's client keeps them": """
+        send.buffer.bytes receive.buffer.bytes connections.max.idle.ms reconnect.backoff.ms
+        reconnect.backoff.max.ms socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
+        default.api.timeout.ms client.dns.lookup client.rack metadata.max.age.ms metadata.max.idle.ms
+        metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms allow.auto.create.topics""",
+    "Spark's progress and the server's metrics are what there is": """
+        metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+        enable.metrics.push auto.include.jmx.reporter""",
+}
+IGNORED: Final = {
+    f"kafka.{name}": reason for reason, names in _IGNORED_BY_REASON.items() for name in names.split()
+} | {"groupIdPrefix": next(iter(_IGNORED_BY_REASON))}
 
 
 def names_of(side: Side) -> dict[str, str]:

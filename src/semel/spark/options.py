@@ -1,22 +1,25 @@
 """The options of ``format("semel")``: the names of Spark's Kafka connector, and semel's own for the sink.
 
-An option that is not known, or not supported yet, is an error that says so; none is ever ignored, except
-those of Spark itself. Keys are case-insensitive, as Spark's are.
+An option that is not known, or not supported yet, is an error that says so. Ignored are Spark's own, and with a
+warning those of Kafka's clients that change nothing here. Keys are case-insensitive, as Spark's are.
 """
 
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal
 
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
-from semel.spark.option_names import OPTIONS, REFUSED, Side, names_of
+from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side, names_of
 from semel.types import TopicPartition
 
+_LOG: Final = logging.getLogger("semel.spark")
 POLL_TIMEOUT_MS: Final = 120_000  # kafkaConsumer.pollTimeoutMs
 TRIGGER_DELAY_MS_MAX: Final = 15 * 60_000
 _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -24,6 +27,8 @@ _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SECURITY: Final = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
+_PARTITION_FETCH_BYTES: Final = 8 * 2**20
+_FETCH_BYTES_MAX: Final = 2**31 - 1
 _SPARK_OWN: Final = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 
 
@@ -66,7 +71,7 @@ class SourceOptions:
     include_headers: bool = False
     fail_on_data_loss: bool = True
     isolation: Isolation = "read_committed"
-    partition_fetch_bytes_max: int = 8 * 2**20
+    partition_fetch_bytes_max: int = _PARTITION_FETCH_BYTES
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     offset_retries: int = 3
     offset_retry_interval_ms: int = 10
@@ -130,7 +135,10 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         include_headers=_flag(given, "includeHeaders", default=False),
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
         isolation=_isolation(given),
-        partition_fetch_bytes_max=_positive(given, "kafka.max.partition.fetch.bytes") or 8 * 2**20,
+        partition_fetch_bytes_max=min(
+            _positive(given, "kafka.max.partition.fetch.bytes") or _PARTITION_FETCH_BYTES,
+            _positive(given, "kafka.fetch.max.bytes") or _FETCH_BYTES_MAX,
+        ),
         poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
         offset_retries=_count(given, "fetchOffset.numRetries", 3),
         offset_retry_interval_ms=_count(given, "fetchOffset.retryIntervalMs", 10),
@@ -149,6 +157,8 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     acks = given.get("kafka.acks", "all")
     if acks not in ("all", "-1"):
         raise ConfigError(f"option kafka.acks={acks}: an exactly-once sink needs acks=all")
+    if not _flag(given, "kafka.enable.idempotence", default=True):
+        raise ConfigError("option kafka.enable.idempotence=false: an exactly-once sink needs it")
     sink_id = given.get("sinkid")
     if streaming and not sink_id:
         raise ConfigError(
@@ -179,25 +189,38 @@ def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items()}
     known = names_of(side)
     refused = {name.lower(): why for name, why in REFUSED.items()}
+    ignored = {name.lower(): why for name, why in IGNORED.items()}
     elsewhere = names_of(Side.BOTH)
-    for name in given:
+    for name, written in zip(given, options, strict=True):
         if name in known or name in _SPARK_OWN:
             continue
         if name.startswith(_SECURITY):
             if name == "kafka.security.protocol" and given[name].upper() == "PLAINTEXT":
                 continue
             raise ConfigError(
-                f"option {name} is not supported: TLS and SASL are not there yet, only PLAINTEXT"
+                f"option {written} is not supported: TLS and SASL are not there yet, only PLAINTEXT"
             )
         if name in refused:
-            raise ConfigError(f"option {name} is not supported: {refused[name]}")
-        if name in elsewhere:
+            raise ConfigError(f"option {written} is not supported: {refused[name]}")
+        if name in ignored:
+            _warn(f"option {written} is ignored: {ignored[name]}")
+        elif name in elsewhere and name.startswith("kafka."):
+            _warn(f"option {elsewhere[name]} is ignored here: it is for {_users(name)}")
+        elif name in elsewhere:
             raise ConfigError(f"option {elsewhere[name]} is for {_users(name)}")
-        near = difflib.get_close_matches(name, sorted(known), n=1)
-        raise ConfigError(
-            f"option {name} is not supported" + (f"; did you mean {known[near[0]]}?" if near else "")
-        )
+        else:
+            near = difflib.get_close_matches(name, sorted({*known, *ignored}), n=1)
+            meant = known.get(near[0], near[0]) if near else ""
+            raise ConfigError(
+                f"option {written} is not supported" + (f"; did you mean {meant}?" if meant else "")
+            )
     return given
+
+
+@lru_cache(maxsize=256)
+def _warn(text: str) -> None:
+    """Once in a process: options are read for every micro-batch."""
+    _LOG.warning(text)
 
 
 def _users(name: str) -> str:
