@@ -56,6 +56,8 @@ lock: setup ## after a change of pyproject.toml: resolve again, with hashes and 
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --extra spark --group dev pyproject.toml locks/build.in -o locks/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-deps locks/pyspark-4.2.in -o locks/pyspark-4.2.txt
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

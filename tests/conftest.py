@@ -19,6 +19,7 @@ from tests.peers.parts import (
     find_java,
     find_kafka_jars,
     find_kcat,
+    find_older_pyspark,
     find_pyspark_jars,
     find_spark_connector_jars,
 )
@@ -96,6 +97,12 @@ def zookeeper(tmp_path: Path) -> Iterator[ZooKeeper]:
 def kcat() -> Path:
     """The kcat program."""
     return _need(find_kcat())
+
+
+@pytest.fixture(scope="session")
+def older_pyspark() -> Path:
+    """The oldest PySpark that the format runs on: a folder for PYTHONPATH."""
+    return _need(find_older_pyspark())
 
 
 @pytest.fixture(scope="session")

@@ -61,6 +61,14 @@ def find_spark_connector_jars() -> Path | Missing:
     return _jars("spark-connector", "Spark's Kafka connector")
 
 
+def find_older_pyspark() -> Path | Missing:
+    """The folder to put on PYTHONPATH for the oldest PySpark that the format runs on."""
+    folder = ROOT / ".cache" / "pyspark-4.2"
+    if not (folder / "lock.txt").is_file():
+        return Missing("PySpark 4.2", "it is not in .cache/pyspark-4.2 (tools/ci_install.sh installs it)")
+    return folder
+
+
 def find_kcat() -> Path | Missing:
     """The kcat program."""
     kcat = shutil.which("kcat")

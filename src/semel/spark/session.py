@@ -6,9 +6,13 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Final
 
+from semel.errors import ConfigError
 from semel.spark.java import java_home
+from semel.spark.versions import unsupported
 
 # Spark names a socket "/.<uuid>.sock" in its folder, and the system bounds the path: macOS at 103 bytes.
 _SOCKET_NAME_BYTES: Final = 43
@@ -16,14 +20,13 @@ _SOCKET_PATH_BYTES_MAX: Final = 103
 
 
 def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str, str] | None = None) -> Any:
-    """The running Spark session, or a new one with semel's format registered.
+    """The running Spark session, or a new one, that knows semel's format.
 
     ``conf`` wins over the defaults here. Sets JAVA_HOME (when Spark is not running yet) and PYSPARK_PYTHON:
     Spark's workers would otherwise be the PATH's ``python3``, which may lack this package.
     """
+    _check_version()
     from pyspark.sql import SparkSession
-
-    from semel.spark.format import SemelDataSource
 
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(java_home())
@@ -42,8 +45,43 @@ def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.dataSource.register(SemelDataSource)
+    if not _is_found_by(spark):  # else Spark would warn, at each use, that its own finding is replaced
+        register(spark)
     return spark
+
+
+def register(spark: Any) -> None:
+    """Make ``format("semel")`` known to a session of your own, whose Python workers will be this interpreter.
+
+    For where Spark does not find the format by itself: it looks with the PATH's ``python3`` unless
+    PYSPARK_PYTHON said otherwise when its JVM started, which in a venv that is not activated is another one,
+    and it finds nothing at all once any package named ``pyspark_*`` fails to import.
+    """
+    _check_version()
+    from semel.spark.format import SemelDataSource
+
+    if "PYSPARK_PYTHON" not in os.environ:
+        spark.sparkContext.pythonExec = sys.executable
+    spark.dataSource.register(SemelDataSource)
+
+
+def _check_version() -> None:
+    why_not = unsupported()
+    if why_not is not None:
+        raise ConfigError(why_not)
+
+
+def _is_found_by(spark: Any) -> bool:
+    """Whether Spark's own search, which runs in a worker, comes upon the format."""
+    if spark.sparkContext.pythonExec != sys.executable or "PYSPARK_DRIVER_PYTHON" in os.environ:
+        return False
+    names = {module.name for module in iter_modules() if module.name.startswith("pyspark_")}
+    try:
+        for name in names:
+            import_module(name)
+    except Exception:  # whatever another package's import raises: Spark stops its search there
+        return False
+    return "pyspark_semel" in names
 
 
 def _unix_sockets(folder: str) -> dict[str, str]:
