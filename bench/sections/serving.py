@@ -140,7 +140,7 @@ def _side_by_side(
     with ExitStack() as stack:
         servers = [stack.enter_context(server) for server in contenders.values()]
         for work in works:
-            watched = _take_turns(bench, servers, work)
+            watched = take_turns(bench, servers, work)
             samples = {name: [work.figure(each.measured) for each in runs] for name, runs in watched.items()}
             rows.append(Row(work.name, work.unit, samples))
             notes.append(_note(work, watched))
@@ -148,7 +148,7 @@ def _side_by_side(
     return Section(title, _ABOUT + about, tuple(rows), rival, tuple(ours), notes=tuple(notes))
 
 
-def _take_turns(bench: Bench, servers: list[Server], work: Work) -> dict[str, list[Watched]]:
+def take_turns(bench: Bench, servers: list[Server], work: Work) -> dict[str, list[Watched]]:
     """Warm up each server, then measure them round by round, who begins alternating."""
     plan = bench.plan
     found = defaultdict(list)

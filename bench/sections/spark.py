@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.peers.parts import Missing, find_spark_connector_jars
 from bench.load import ONE_RECORD, Load
 from bench.load.frames import batch_of
 from bench.load.generate import generate
-from bench.results import Section
+from bench.results import Row, Section
 from bench.sections import Bench
 from bench.sections.turns import Attempt, Work, take_turns
 from bench.servers import Server, kafka, semel
@@ -59,35 +59,39 @@ class Side:
 
 
 def spark(bench: Bench) -> Section:
-    plan = bench.plan
     with ExitStack() as stack:
-        sides = _sides(bench, stack)
-        rows = 0
-        for server in {side.server for side in sides.values()}:
-            records_a_batch = batch_of(STORED_BATCH_BYTES, ProducerGrant(0, 0)).records
-            batches = plan.spark_rows // PARTITIONS // records_a_batch
-            rows = _fill(server, ROWS_TOPIC, STORED_BATCH_BYTES, batches)
-            _fill(server, TINY_TOPIC, ONE_RECORD, plan.tiny_batches)
-        attempts: list[tuple[str, str, dict[str, Attempt]]] = [
-            ("write, batch", SPEED, {name: _write(bench, side) for name, side in sides.items()}),
-            ("read, batch", SPEED, {name: _read(side, rows) for name, side in sides.items()}),
-            ("topic to topic, streaming", SPEED, {name: _copy(side, rows) for name, side in sides.items()}),
-            ("tiny micro-batch", "ms", {name: _tiny(bench, side) for name, side in sides.items()}),
-        ]
-        measured = [
-            take_turns(bench, Work(name, unit, by_contender, less_is_better=unit == "ms"))
-            for name, unit, by_contender in attempts
-        ]
+        measured = take_all_turns(bench, _sides(bench, stack))
     return Section(
         "Spark, beside its own Kafka connector",
         f"`local[2]` with Spark's default settings, a driver for each contender, servers on the same cores; "
-        f"{plan.spark_rows:,} rows of 8 B keys and 100 B values. semel's sink is exactly once, on a server that "
+        f"{bench.plan.spark_rows:,} rows of 8 B keys and 100 B values. semel's sink is exactly once, on a server that "
         "syncs before it acknowledges; the connector's is at least once, on a Kafka that does not. Streaming "
         "figures are over the micro-batches of a query, without its start; a tiny micro-batch has 4 rows. "
         f"*Unix sockets*: `{UNIX_SOCKETS}=true`, which touches only Python workers, so the connector has one figure.",
-        tuple(measured),
+        measured,
         CONNECTOR,
         (OURS, OURS_UNIX_SOCKETS),
+    )
+
+
+def take_all_turns(bench: Bench, sides: Mapping[str, Side]) -> tuple[Row, ...]:
+    """Each work of the section, the sides in turn."""
+    plan = bench.plan
+    rows = 0
+    for server in {side.server for side in sides.values()}:
+        records_a_batch = batch_of(STORED_BATCH_BYTES, ProducerGrant(0, 0)).records
+        batches = plan.spark_rows // PARTITIONS // records_a_batch
+        rows = _fill(server, ROWS_TOPIC, STORED_BATCH_BYTES, batches)
+        _fill(server, TINY_TOPIC, ONE_RECORD, plan.tiny_batches)
+    attempts: list[tuple[str, str, dict[str, Attempt]]] = [
+        ("write, batch", SPEED, {name: _write(bench, side) for name, side in sides.items()}),
+        ("read, batch", SPEED, {name: _read(side, rows) for name, side in sides.items()}),
+        ("topic to topic, streaming", SPEED, {name: _copy(side, rows) for name, side in sides.items()}),
+        ("tiny micro-batch", "ms", {name: _tiny(bench, side) for name, side in sides.items()}),
+    ]
+    return tuple(
+        take_turns(bench, Work(name, unit, by_contender, less_is_better=unit == "ms"))
+        for name, unit, by_contender in attempts
     )
 
 
@@ -100,17 +104,25 @@ def _sides(bench: Bench, stack: ExitStack) -> dict[str, Side]:
     with_jars = {"spark.jars": ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))}
 
     def start(name: str, data_format: str, server: Server, settings: dict[str, str]) -> Side:
-        folder = bench.folder / "-".join(("driver", *re.findall("[a-z]+", name.lower())))
-        folder.mkdir()
-        command = [sys.executable, "-m", "bench.spark_job", data_format, server.bootstrap]
-        command.append(json.dumps(settings))
-        return Side(stack.enter_context(worker(name, command, folder / "log")), server, folder)
+        return stack.enter_context(driver(bench.folder, name, data_format, server, settings))
 
     return {
         CONNECTOR: start(CONNECTOR, "kafka", theirs, with_jars),
         OURS: start(OURS, "semel", ours, {UNIX_SOCKETS: "false"}),
         OURS_UNIX_SOCKETS: start(OURS_UNIX_SOCKETS, "semel", ours, {UNIX_SOCKETS: "true"}),
     }
+
+
+@contextmanager
+def driver(
+    parent: Path, name: str, data_format: str, server: Server, settings: dict[str, str]
+) -> Iterator[Side]:
+    """A Spark driver in a folder of its own below ``parent``, set on ``server``."""
+    folder = parent / "-".join(("driver", *re.findall("[a-z]+", name.lower())))
+    folder.mkdir()
+    command = [sys.executable, "-m", "bench.spark_job", data_format, server.bootstrap, json.dumps(settings)]
+    with worker(name, command, folder / "log") as hand:
+        yield Side(hand, server, folder)
 
 
 def _fill(server: Server, topic: str, batch_bytes: int, requests: int) -> int:
