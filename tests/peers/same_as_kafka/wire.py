@@ -1,0 +1,171 @@
+"""A connection that says what it is told to, in any API and version that kio has a schema of.
+
+It is written with kio alone, both ways: what semel's own wire layer makes of a field is among what is compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from collections import deque
+from importlib import import_module
+from io import BytesIO
+from typing import Any, Final, Self
+from uuid import UUID
+
+from kio.serial import entity_reader, entity_writer
+
+from semel.record.batch import Record, encode_batch
+from semel.wire.frames import INT32
+from semel.wire.messages import build
+
+NODE_ID: Final = 1
+_TIMEOUT_S: Final = 30.0
+_numbers = itertools.count(1)
+
+
+class ConnectionClosed(ConnectionError):
+    """The server hung up instead of answering."""
+
+
+class Wire:
+    """One connection to one server; ``case_name`` goes into the names of its topics."""
+
+    def __init__(self, bootstrap: str, case_name: str) -> None:
+        self._bootstrap, self._case_name = bootstrap, case_name
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._expected: deque[type[Any]] = deque()
+        self._others: list[Wire] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for other in self._others:
+            other.__exit__()
+        self._socket.close()
+
+    def another(self) -> Wire:
+        """One more connection to the same server."""
+        self._others.append(Wire(self._bootstrap, self._case_name))
+        return self._others[-1]
+
+    # Requests and answers.
+
+    def send(self, api: str, version: int, **fields: Any) -> None:
+        """Send one request at once, whatever is still unanswered."""
+        self.send_together((api, version, fields))
+
+    def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
+        """Send several requests with one ``send`` of the system."""
+        self._socket.sendall(b"".join(self._framed(*request) for request in requests))
+
+    def receive(self) -> Any:
+        """The next answer, in the order of the requests."""
+        schema = self._expected.popleft()
+        frame = self._read(INT32.unpack(self._read(4))[0])
+        _, head = entity_reader(schema.__header_schema__)(frame, 0)
+        answer, size = entity_reader(schema)(frame, head)
+        assert head + size == len(frame), f"{len(frame) - head - size} bytes more than the answer has"
+        return answer
+
+    def ask(self, api: str, version: int, **fields: Any) -> Any:
+        """Send one request and wait for its answer."""
+        self.send(api, version, **fields)
+        return self.receive()
+
+    def _framed(self, api: str, version: int, fields: dict[str, Any]) -> bytes:
+        request = _schema(api, version, "request")
+        self._expected.append(_schema(api, version, "response"))
+        head = {
+            "request_api_key": request.__api_key__,
+            "request_api_version": version,
+            "correlation_id": next(_numbers),
+            "client_id": "same-as-kafka",
+        }
+        out = BytesIO()
+        for schema, values in ((request.__header_schema__, head), (request, fields)):
+            entity_writer(schema)(out, build(schema, values))
+        return INT32.pack(out.tell()) + out.getvalue()
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                more = self._socket.recv(size - len(data))
+            except ConnectionResetError:
+                more = b""
+            if not more:
+                raise ConnectionClosed("the server closed the connection")
+            data += more
+        return bytes(data)
+
+    # What most cases begin with.
+
+    def name(self, what: str = "topic") -> str:
+        """A name that nothing has yet; shown as ``what`` by :meth:`plainly`."""
+        return f"same-{self._case_name}-{what}-{next(_numbers)}"
+
+    def new_topic(self, partitions: int = 1, **configs: str) -> str:
+        """A topic that is there and has leaders; ``retention_ms="1000"`` sets ``retention.ms``."""
+        name = self.name()
+        settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": settings,
+        }
+        made = self.ask("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False).topics[0]
+        assert made.error_code.name == "none", made
+        give_up_s = time.monotonic() + _TIMEOUT_S
+        while not self._has_leaders(name, partitions):  # Apache Kafka's metadata travels
+            assert time.monotonic() < give_up_s, f"{name} has no leaders"
+            time.sleep(0.02)
+        return name
+
+    def topic_id(self, topic: str) -> UUID:
+        """Its id, as Metadata tells it."""
+        found = self._metadata(topic).topic_id
+        assert isinstance(found, UUID)
+        return found
+
+    def produce(self, topic: str, *values: bytes, partition: int = 0, acks: int = -1) -> Any:
+        """Append ``values`` in one batch and wait; the answer of the partition."""
+        data = {"index": partition, "records": records(*values)}
+        asked = [{"name": topic, "partition_data": [data]}]
+        answer = self.ask("produce", 9, acks=acks, timeout=10_000, topic_data=asked)
+        return answer.responses[0].partition_responses[0]
+
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        found = self._metadata(topic)
+        return len(found.partitions) == partitions and all(
+            one.error_code.name == "none" and one.leader_id == NODE_ID for one in found.partitions
+        )
+
+    def _metadata(self, topic: str) -> Any:
+        asked = [{"name": topic, "topic_id": None}]
+        return self.ask(
+            "metadata",
+            12,
+            topics=asked,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        ).topics[0]
+
+
+def records(*values: bytes, timestamp_ms: int | None = None) -> bytes:
+    """One record batch without a producer id, stamped now unless told otherwise."""
+    stamp_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+    return bytes(encode_batch([Record(n, stamp_ms, None, value) for n, value in enumerate(values)]))
+
+
+def _schema(api: str, version: int, direction: str) -> type[Any]:
+    module = import_module(f"kio.schema.{api}.v{version}.{direction}")
+    found = getattr(module, "".join(map(str.capitalize, api.split("_"))) + direction.capitalize())
+    assert isinstance(found, type)
+    return found

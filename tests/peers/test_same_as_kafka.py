@@ -1,0 +1,45 @@
+"""The cases of ``tools/same_as_kafka.py``, one test each, and what the comparison makes of what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.same_as_kafka.comparing import Case, Compared, Crashed, all_cases, look
+from tests.peers.same_as_kafka.wire import NODE_ID
+
+from semel.local import LocalLog
+
+
+@pytest.fixture(scope="module")
+def semel_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLog]:
+    """A semel whose node has the id of Apache Kafka's."""
+    with LocalLog(tmp_path_factory.mktemp("same"), broker_id=NODE_ID) as log:
+        yield log
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_both_answer_the_same(case: Case, semel_log: LocalLog, apache_kafka: ApacheKafka) -> None:
+    found = Compared(case, look(case, semel_log.bootstrap), look(case, apache_kafka.bootstrap))
+    assert found.verdict != "differs", found.what_differs
+
+
+def _verdict(semel: object, kafka: object, *, explains: Case | None = None) -> str:
+    return Compared(explains or Case("theme.name", str), semel, kafka).verdict
+
+
+def test_only_what_holds_on_both_sides_explains_a_difference() -> None:
+    assert _verdict(1, 1) == "same"
+    assert _verdict(1, 2) == "differs"
+    known = Case("theme.name", str, because="they count from elsewhere", semel=1, kafka=2)
+    assert _verdict(1, 2, explains=known) == "explained"
+    assert _verdict(3, 2, explains=known) == "differs"
+    assert _verdict(1, 3, explains=known) == "differs"
+    assert _verdict(2, 2, explains=known) == "differs", "what it explains is gone"
+
+
+def test_a_crash_on_both_sides_is_not_the_same() -> None:
+    assert _verdict(Crashed("closed"), Crashed("closed")) == "differs"
