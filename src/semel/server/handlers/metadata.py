@@ -12,6 +12,7 @@ from uuid import UUID
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.authorized import ON_CLUSTER, ON_TOPIC, when_asked
 from semel.server.handlers.room import Room
 from semel.server.handlers.schema import FieldsInTurn, once
 from semel.server.outcome import Call
@@ -22,12 +23,21 @@ if TYPE_CHECKING:
     from semel.server.broker import Broker
 
 _BY_ID_FROM: Final = 12  # 10 and 11 carry ids, but their answers cannot leave out a name
+_BROKERS: Final = 1  # DescribeCluster's endpoint types
+_CONTROLLERS: Final = 2
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
     wanted = request.topics
+    on_topic = when_asked(field_of(request, "include_topic_authorized_operations", False), ON_TOPIC)
+
+    def answer(topics: Iterable[Fields]) -> Fields:
+        named = {"topic_authorized_operations": on_topic}
+        found = [one if one["name"] is None else {**one, **named} for one in topics]
+        return _answer(broker, call, request, found)
+
     if wanted is None or (call.api_version == 0 and not wanted):
-        return _answer(broker, call, [_describe(broker, topic) for topic in broker.storage.topics])
+        return answer(_describe(broker, topic) for topic in broker.storage.topics)
     if call.api_version < _BY_ID_FROM and any(item.name is None for item in wanted):
         raise MalformedMessage(f"a topic without a name in version {call.api_version}")  # as Kafka refuses it
     asked = list(once(wanted, lambda item: (item.name, field_of(item, "topic_id"))))
@@ -35,16 +45,16 @@ def handle(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
         field_of(request, "allow_auto_topic_creation", True)
     )
     if not may_create or not _missing_names(broker, asked):
-        return _answer(broker, call, [_find(broker, item, {}) for item in asked])
+        return answer(_find(broker, item, {}) for item in asked)
 
     async def create_and_answer() -> Fields:
         not_made = await _create_missing(broker, call, asked)
-        return _answer(broker, call, [_find(broker, item, not_made) for item in asked])
+        return answer(_find(broker, item, not_made) for item in asked)
 
     return FieldsInTurn(create_and_answer)
 
 
-def _answer(broker: Broker, call: Call, topics: Sequence[Fields]) -> Fields:
+def _answer(broker: Broker, call: Call, request: Any, topics: Sequence[Fields]) -> Fields:
     address = broker.advertised(call)
     broker_id = broker.settings.broker_id
     return {
@@ -53,16 +63,39 @@ def _answer(broker: Broker, call: Call, topics: Sequence[Fields]) -> Fields:
         "cluster_id": broker.cluster_id,
         "controller_id": broker_id,
         "topics": topics,
+        "cluster_authorized_operations": when_asked(
+            field_of(request, "include_cluster_authorized_operations", False), ON_CLUSTER
+        ),
     }
 
 
 def handle_describe_cluster(broker: Broker, call: Call, request: Any) -> Fields:
+    """The cluster as a broker sees it; its controllers, if somebody asks for those, are no endpoint (KIP-919)."""
+    endpoint_type = field_of(request, "endpoint_type", _BROKERS)
+    if endpoint_type != _BROKERS:
+        known = endpoint_type == _CONTROLLERS
+        reason = (
+            "there are no controllers to ask, only brokers"
+            if known
+            else f"no endpoint is of type {endpoint_type}"
+        )
+        return {
+            "error_code": (
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            ),
+            "error_message": reason,
+            "cluster_id": "",
+            "brokers": [],
+        }
     address = broker.advertised(call)
     broker_id = broker.settings.broker_id
     return {
         "error_code": ErrorCode.NONE,
         "error_message": None,
-        "endpoint_type": field_of(request, "endpoint_type", 1),
+        "endpoint_type": _BROKERS,
+        "cluster_authorized_operations": when_asked(
+            request.include_cluster_authorized_operations, ON_CLUSTER
+        ),
         "cluster_id": broker.cluster_id,
         "controller_id": broker_id,
         "brokers": [
