@@ -40,6 +40,20 @@ def test_a_topic_from_its_making_to_its_end() -> None:
     assert topics.by_id(UUID(int=1)) is None
 
 
+def test_settings_are_changed_or_replaced() -> None:
+    topics = Topics(LogConfig())
+    run(topics, CreateTopic("t", 1, {"retention.ms": "5", "segment.ms": "7"}, UUID(int=1)))
+    changed = run(topics, AlterConfig("t", {"segment.ms": "8"}))
+    assert isinstance(changed, Topic)
+    assert changed.settings == {"retention.ms": "5", "segment.ms": "8"}
+    refused = run(topics, AlterConfig("t", {"retention.ms": "soon"}, replaces=True))
+    assert isinstance(refused, Refused)
+    assert topics.get("t") == changed
+    replaced = run(topics, AlterConfig("t", {"segment.bytes": "2048"}, replaces=True))
+    assert isinstance(replaced, Topic)
+    assert replaced.config == LogConfig(segment_bytes=2048)
+
+
 def test_deciding_changes_nothing() -> None:
     topics = Topics(LogConfig())
     topics.decide(CreateTopic("t", 1, {}, UUID(int=1)), 0)

@@ -64,10 +64,11 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfig:
-    """Set the given settings; ``None`` puts one back to its default."""
+    """Set the given settings; ``None`` puts one back to its default, ``replaces`` all those that are not given."""
 
     name: str
     changes: Mapping[str, str | None]
+    replaces: bool = False
 
 
 Request: TypeAlias = CreateTopic | DeleteTopic | AddPartitions | AlterConfig
@@ -119,9 +120,11 @@ class Topics:
                     )
                     return Decision((), Refused(ErrorCode.INVALID_PARTITIONS, reason))
                 return _put(replace(known, partition_count=partition_count))
-            case AlterConfig(name, changes):
+            case AlterConfig(name, changes, replaces):
                 known = self._known(name)
-                return Decision((), known) if isinstance(known, Refused) else self._alter(known, changes)
+                if isinstance(known, Refused):
+                    return Decision((), known)
+                return self._alter(known, changes if replaces else {**known.settings, **changes})
 
     def apply(self, record: StateRecord) -> bool:
         if not record.key.startswith(_KEY_PREFIX):
@@ -174,9 +177,8 @@ class Topics:
         settings = {key: value for key, value in request.settings.items() if value is not None}
         return _put(Topic(name, request.fresh_topic_id, request.partition_count, settings, config))
 
-    def _alter(self, topic: Topic, changes: Mapping[str, str | None]) -> Decision[Topic | Refused]:
-        merged = {**topic.settings, **changes}
-        settings = {key: value for key, value in merged.items() if value is not None}
+    def _alter(self, topic: Topic, asked: Mapping[str, str | None]) -> Decision[Topic | Refused]:
+        settings = {key: value for key, value in asked.items() if value is not None}
         config = parse_config(settings, self._default_config)
         if isinstance(config, BadConfig):
             return Decision((), Refused(ErrorCode.INVALID_CONFIG, f"{config.name}: {config.reason}"))

@@ -136,12 +136,18 @@ class Broker:
         return await _tried(storage.add_partitions(name, partition_count, now_ms=now_ms))
 
     async def alter_config(
-        self, name: str, changes: Mapping[str, str | None], now_ms: int, *, validate_only: bool = False
+        self,
+        name: str,
+        changes: Mapping[str, str | None],
+        now_ms: int,
+        *,
+        replaces: bool = False,
+        validate_only: bool = False,
     ) -> Topic | Refused:
         storage = self.storage
         if validate_only:
-            return storage.topics.decide(AlterConfig(name, changes), now_ms).response
-        return await _tried(storage.alter_topic_config(name, changes, now_ms=now_ms))
+            return storage.topics.decide(AlterConfig(name, changes, replaces), now_ms).response
+        return await _tried(storage.alter_topic_config(name, changes, now_ms=now_ms, replaces=replaces))
 
 
 async def _tried(change: Change[Topic | Refused]) -> Topic | Refused:

@@ -23,6 +23,9 @@ from semel.sim.trace import Trace
 DISK_FULL_WRITES_MAX: Final = 6
 
 
+_DISK_BYTES: Final = 1 << 40
+
+
 class ProcessEnd(BaseException):
     """The process ends inside a file operation. Not an ``Exception``: nobody may handle it but the world."""
 
@@ -225,6 +228,10 @@ class Mount:
         if disk.counts.bites(Fault.FOLDER_SYNC_FAILED, disk.random, disk.mix().folder_sync_failed):
             raise disk.sync_failed(f"folder {path}", path)
         folder.sync()
+
+    def room(self, path: Path) -> tuple[int, int]:
+        self.check()
+        return _DISK_BYTES, 0 if self._disk.full_writes else _DISK_BYTES
 
     def lock(self, path: Path) -> SimulatedFile:
         file = self.open(path, create=True)

@@ -17,9 +17,9 @@ connection to one server, does not know which, and returns what it saw as someth
 
 ``wire.ask(api, version, **fields)`` is both at once. Fields are kio's, that is Kafka's own in snake case, a time in
 milliseconds without its ``_ms`` (``timeout``); a field without a default must be given. An answer is kio's dataclass:
-``error_code.name`` prints best (kio writes them small). APIs and versions that semel does not serve can be asked for
-as well; a server that hangs up makes ``receive`` raise :class:`ConnectionClosed`, which a case may take for its
-observation.
+``error_code.name`` prints best (kio writes them small), and ``plain(answer)`` is all of it. APIs and versions that
+semel does not serve can be asked for as well; a server that hangs up makes ``receive`` raise
+:class:`ConnectionClosed`, which a case may take for its observation.
 
 What differs for a good reason says so, and is held to it on both sides::
 
@@ -35,6 +35,6 @@ it has to narrow to those.
 """
 
 from tests.peers.same_as_kafka.comparing import case
-from tests.peers.same_as_kafka.wire import ConnectionClosed, Wire
+from tests.peers.same_as_kafka.wire import ConnectionClosed, Wire, plain, records
 
-__all__ = ["ConnectionClosed", "Wire", "case"]
+__all__ = ["ConnectionClosed", "Wire", "case", "plain", "records"]

@@ -101,7 +101,7 @@ def all_cases() -> list[Case]:
 def look(case: Case, bootstrap: str) -> object:
     """What the case sees of the server at this address."""
     try:
-        with Wire(bootstrap, case.name.rpartition(".")[2].replace("_", "-")) as wire:
+        with Wire(bootstrap, case.name.replace("_", "-").replace(".", "-")) as wire:
             return case.look(wire)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)

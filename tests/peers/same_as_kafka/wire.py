@@ -9,20 +9,23 @@ import itertools
 import socket
 import time
 from collections import deque
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Final, Self
 from uuid import UUID
 
+from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from semel.record.batch import Record, encode_batch
+from semel.types import EARLIEST_TIMESTAMP
 from semel.wire.frames import INT32
 from semel.wire.messages import build
 
 NODE_ID: Final = 1
 _TIMEOUT_S: Final = 30.0
-_numbers = itertools.count(1)
+_correlation_ids = itertools.count(1)
 
 
 class ConnectionClosed(ConnectionError):
@@ -39,6 +42,7 @@ class Wire:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expected: deque[type[Any]] = deque()
         self._others: list[Wire] = []
+        self._numbers = itertools.count(1)
 
     def __enter__(self) -> Self:
         return self
@@ -50,14 +54,16 @@ class Wire:
 
     def another(self) -> Wire:
         """One more connection to the same server."""
-        self._others.append(Wire(self._bootstrap, self._case_name))
-        return self._others[-1]
+        other = Wire(self._bootstrap, self._case_name)
+        other._numbers = self._numbers
+        self._others.append(other)
+        return other
 
     # Requests and answers.
 
-    def send(self, api: str, version: int, **fields: Any) -> None:
+    def send(self, api: str, version: int, **values: Any) -> None:
         """Send one request at once, whatever is still unanswered."""
-        self.send_together((api, version, fields))
+        self.send_together((api, version, values))
 
     def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
         """Send several requests with one ``send`` of the system."""
@@ -72,23 +78,23 @@ class Wire:
         assert head + size == len(frame), f"{len(frame) - head - size} bytes more than the answer has"
         return answer
 
-    def ask(self, api: str, version: int, **fields: Any) -> Any:
+    def ask(self, api: str, version: int, **values: Any) -> Any:
         """Send one request and wait for its answer."""
-        self.send(api, version, **fields)
+        self.send(api, version, **values)
         return self.receive()
 
-    def _framed(self, api: str, version: int, fields: dict[str, Any]) -> bytes:
+    def _framed(self, api: str, version: int, values: dict[str, Any]) -> bytes:
         request = _schema(api, version, "request")
         self._expected.append(_schema(api, version, "response"))
         head = {
             "request_api_key": request.__api_key__,
             "request_api_version": version,
-            "correlation_id": next(_numbers),
+            "correlation_id": next(_correlation_ids),
             "client_id": "same-as-kafka",
         }
         out = BytesIO()
-        for schema, values in ((request.__header_schema__, head), (request, fields)):
-            entity_writer(schema)(out, build(schema, values))
+        for schema, content in ((request.__header_schema__, head), (request, values)):
+            entity_writer(schema)(out, build(schema, content))
         return INT32.pack(out.tell()) + out.getvalue()
 
     def _read(self, size: int) -> bytes:
@@ -106,8 +112,8 @@ class Wire:
     # What most cases begin with.
 
     def name(self, what: str = "topic") -> str:
-        """A name that nothing has yet; shown as ``what`` by :meth:`plainly`."""
-        return f"same-{self._case_name}-{what}-{next(_numbers)}"
+        """A name that nothing has yet, the same on both sides."""
+        return f"same-{self._case_name}-{what}-{next(self._numbers)}"
 
     def new_topic(self, partitions: int = 1, **configs: str) -> str:
         """A topic that is there and has leaders; ``retention_ms="1000"`` sets ``retention.ms``."""
@@ -123,10 +129,14 @@ class Wire:
         made = self.ask("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False).topics[0]
         assert made.error_code.name == "none", made
         give_up_s = time.monotonic() + _TIMEOUT_S
-        while not self._has_leaders(name, partitions):  # Apache Kafka's metadata travels
-            assert time.monotonic() < give_up_s, f"{name} has no leaders"
+        while not self._is_there(name, partitions):  # Apache Kafka's metadata travels
+            assert time.monotonic() < give_up_s, f"{name} is not there yet"
             time.sleep(0.02)
         return name
+
+    def catch_up(self) -> None:
+        """Wait until what was changed so far is seen: Apache Kafka answers before it obeys, but in order."""
+        self.new_topic()
 
     def topic_id(self, topic: str) -> UUID:
         """Its id, as Metadata tells it."""
@@ -141,11 +151,12 @@ class Wire:
         answer = self.ask("produce", 9, acks=acks, timeout=10_000, topic_data=asked)
         return answer.responses[0].partition_responses[0]
 
-    def _has_leaders(self, topic: str, partitions: int) -> bool:
-        found = self._metadata(topic)
-        return len(found.partitions) == partitions and all(
-            one.error_code.name == "none" and one.leader_id == NODE_ID for one in found.partitions
-        )
+    def _is_there(self, topic: str, partitions: int) -> bool:
+        """Whether everybody is told of it, and its leader serves each of its partitions."""
+        asked = [{"partition_index": number, "timestamp": EARLIEST_TIMESTAMP} for number in range(partitions)]
+        listed = self.ask("list_offsets", 1, replica_id=-1, topics=[{"name": topic, "partitions": asked}])
+        told = [*self._metadata(topic).partitions, *listed.topics[0].partitions]
+        return len(told) == 2 * partitions and all(one.error_code.name == "none" for one in told)
 
     def _metadata(self, topic: str) -> Any:
         asked = [{"name": topic, "topic_id": None}]
@@ -162,6 +173,19 @@ def records(*values: bytes, timestamp_ms: int | None = None) -> bytes:
     """One record batch without a producer id, stamped now unless told otherwise."""
     stamp_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     return bytes(encode_batch([Record(n, stamp_ms, None, value) for n, value in enumerate(values)]))
+
+
+def plain(answer: Any, *left_out: str) -> Any:
+    """An answer, or a part of it, as nested dicts and lists, with errors by name and without ``left_out``."""
+    if is_dataclass(answer):
+        return {
+            one.name: plain(getattr(answer, one.name), *left_out)
+            for one in fields(answer)
+            if one.name not in ("throttle_time", *left_out)
+        }
+    if isinstance(answer, tuple):
+        return [plain(one, *left_out) for one in answer]
+    return answer.name if isinstance(answer, ErrorCode) else answer
 
 
 def _schema(api: str, version: int, direction: str) -> type[Any]:

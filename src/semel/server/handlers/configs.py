@@ -1,99 +1,207 @@
-"""DescribeConfigs and IncrementalAlterConfigs: a topic's settings; the server's own are read-only."""
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources.
+
+A topic's settings can be changed while the server runs; the server's own are read-only.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from semel.core.log.config import FIXED
-from semel.core.topics import Refused
+from semel.core.log.config import FIXED, describe_config
+from semel.core.log.described import TOPIC_SETTINGS, ConfigType
+from semel.core.log.names import topic_name_error
+from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
+from semel.server.handlers.room import Room
 from semel.server.handlers.schema import once
 from semel.server.outcome import Call
-from semel.wire.messages import Fields
+from semel.wire.messages import Fields, field_of
 
 if TYPE_CHECKING:
     from semel.server.broker import Broker
 
-_TOPIC: Final = 2
-_BROKER: Final = 4
-_SOURCE_TOPIC: Final = 1  # DescribeConfigsResponse.ConfigSource
-_SOURCE_STATIC_BROKER: Final = 4
-_SOURCE_DEFAULT: Final = 5
-_TYPE_STRING: Final = 2
-_SET: Final = 0
-_DELETE: Final = 1
+
+class ResourceType(IntEnum):
+    """``ConfigResource.Type``: what may have settings. Of loggers, client metrics and groups there are none."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Source(IntEnum):
+    """``DescribeConfigsResponse.ConfigSource``: who set a value."""
+
+    TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)  # AlterConfigOp.OpType
+_CLIENT_METRICS_ONLY: Final = 0  # ListConfigResources's version 0 (KIP-714)
+
+
+# Describe
 
 
 def handle_describe(broker: Broker, call: Call, request: Any) -> Fields:
-    return {"results": [_describe(broker, item) for item in once(request.resources, _key)]}
+    settings = broker_settings(broker, call)
+    return {"results": [_describe(broker, settings, request, item) for item in once(request.resources, _key)]}
 
 
 def _key(item: Any) -> tuple[int, str]:
     return item.resource_type, item.resource_name
 
 
-def _describe(broker: Broker, item: Any) -> Fields:
-    resource: dict[str, Any] = {"resource_type": item.resource_type, "resource_name": item.resource_name}
-    wanted = item.configuration_keys
-    if item.resource_type == _TOPIC:
-        topic = broker.storage.topics.get(item.resource_name)
-        if topic is None:
-            return resource | _refused(
-                Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {item.resource_name!r}")
-            )
-        values = broker.storage.topics.describe_config(topic)
-        configs = [
-            _entry(
-                name,
-                value,
-                read_only=name in FIXED,
-                source=_SOURCE_TOPIC if name in topic.settings else _SOURCE_DEFAULT,
-            )
-            for name, value in values.items()
-            if not wanted or name in wanted
-        ]
-    elif item.resource_type == _BROKER and item.resource_name in ("", str(broker.settings.broker_id)):
-        configs = [
-            _entry(name, value, read_only=True, source=_SOURCE_STATIC_BROKER)
-            for name, value in _broker_settings(broker).items()
-            if not wanted or name in wanted
-        ]
-    else:
-        reason = f"no configuration for resource type {item.resource_type}, {item.resource_name!r}"
-        return resource | _refused(Refused(ErrorCode.INVALID_REQUEST, reason))
-    return resource | {"error_code": ErrorCode.NONE, "error_message": None, "configs": configs}
+def _describe(broker: Broker, settings: Mapping[str, BrokerSetting], request: Any, item: Any) -> Fields:
+    found = _entries(broker, settings, item)
+    resource = {"resource_type": item.resource_type, "resource_name": item.resource_name}
+    if isinstance(found, Refused):
+        return resource | {"error_code": found.error_code, "error_message": found.reason, "configs": []}
+    configs = list(found)
+    if not request.include_synonyms:
+        configs = [entry | {"synonyms": []} for entry in configs]
+    if not field_of(request, "include_documentation", False):
+        configs = [entry | {"documentation": None} for entry in configs]
+    return resource | {"error_code": ErrorCode.NONE, "error_message": "", "configs": configs}
 
 
-def _refused(refused: Refused) -> dict[str, Any]:
-    return {"error_code": refused.error_code, "error_message": refused.reason, "configs": []}
+def _entries(
+    broker: Broker, settings: Mapping[str, BrokerSetting], item: Any
+) -> Iterator[dict[str, Any]] | Refused:
+    name, wanted = item.resource_name, frozenset(item.configuration_keys or ())
+    match item.resource_type:
+        case ResourceType.TOPIC:
+            topic = _find_topic(broker, name)
+            if isinstance(topic, Refused):
+                return topic
+            return _topic_entries(broker, settings, topic, wanted)
+        case ResourceType.BROKER if name == str(broker.settings.broker_id):
+            return (_broker_entry(one) for key, one in settings.items() if not wanted or key in wanted)
+        case ResourceType.BROKER if not name:
+            return iter(())  # what was set for all brokers at once, while they ran: nothing
+    return _no_settings_of(broker, item)
 
 
-def _entry(name: str, value: str, *, read_only: bool, source: int) -> Fields:
+def _find_topic(broker: Broker, name: str) -> Topic | Refused:
+    reason = topic_name_error(name)
+    if reason is not None:
+        return Refused(ErrorCode.INVALID_TOPIC, reason)
+    topic = broker.storage.topics.get(name)
+    return topic or Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+
+
+def _no_settings_of(broker: Broker, item: Any) -> Refused:
+    kind, name = item.resource_type, item.resource_name
+    reason = f"no configuration for resource type {kind}, {name!r}"
+    if kind == ResourceType.BROKER:
+        reason = f"this is broker {broker.settings.broker_id}, not {name!r}"
+    return Refused(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _topic_entries(
+    broker: Broker, settings: Mapping[str, BrokerSetting], topic: Topic, wanted: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    for name, value in broker.storage.topics.describe_config(topic).items():
+        if wanted and name not in wanted:
+            continue
+        config_type, server_name, meaning = TOPIC_SETTINGS[name]
+        synonyms = [] if server_name is None else _synonyms(settings[server_name])
+        if name in topic.settings:
+            synonyms.insert(0, _synonym(name, value, Source.TOPIC))
+        source = synonyms[0]["source"] if synonyms else Source.DEFAULT
+        yield _entry(name, value, config_type, source, synonyms, meaning, read_only=name in FIXED)
+
+
+def _broker_entry(setting: BrokerSetting) -> dict[str, Any]:
+    name, value, _, config_type, meaning = setting
+    synonyms = _synonyms(setting)
+    source = Source.DEFAULT if setting.is_default else Source.STATIC_BROKER
+    return _entry(name, value, config_type, source, synonyms, meaning, read_only=True)
+
+
+def _synonyms(setting: BrokerSetting) -> list[dict[str, Any]]:
+    """From what a setting of the server has its value, the strongest first."""
+    found = []
+    if not setting.is_default:
+        found.append(_synonym(setting.name, setting.value, Source.STATIC_BROKER))
+    if setting.default is not None:
+        found.append(_synonym(setting.name, setting.default, Source.DEFAULT))
+    return found
+
+
+def _synonym(name: str, value: str | None, source: Source) -> dict[str, Any]:
+    return {"name": name, "value": value, "source": source}
+
+
+def _entry(
+    name: str,
+    value: str | None,
+    config_type: ConfigType,
+    source: Source,
+    synonyms: list[dict[str, Any]],
+    meaning: str,
+    *,
+    read_only: bool,
+) -> dict[str, Any]:
     return {
         "name": name,
         "value": value,
         "read_only": read_only,
         "config_source": source,
         "is_sensitive": False,
-        "synonyms": [],
-        "config_type": _TYPE_STRING,
-        "documentation": None,
+        "synonyms": synonyms,
+        "config_type": config_type,
+        "documentation": meaning,
     }
 
 
-def _broker_settings(broker: Broker) -> Mapping[str, str]:
-    return {
-        item.metadata["name"]: "" if (value := getattr(broker.settings, item.name)) is None else str(value)
-        for item in dataclasses.fields(broker.settings)
-    }
+# Alter
 
 
 async def handle_alter(broker: Broker, call: Call, request: Any) -> Fields:
+    """IncrementalAlterConfigs (KIP-339): what is not named stays as it is."""
+    return await _alter_each(broker, call, request, _changes, replaces=False)
+
+
+async def handle_replace(broker: Broker, call: Call, request: Any) -> Fields:
+    """AlterConfigs: what is not named goes back to its default."""
+    return await _alter_each(broker, call, request, _replacements, replaces=True)
+
+
+async def _alter_each(
+    broker: Broker,
+    call: Call,
+    request: Any,
+    asked: Callable[[Topic, Any], dict[str, str | None] | Refused],
+    *,
+    replaces: bool,
+) -> Fields:
+    named, room = Counter(map(_key, request.resources)), Room()
     responses = []
     for item in once(request.resources, _key):
-        refused = await _alter(broker, call, item, request.validate_only)
+        result: object = Refused(ErrorCode.INVALID_REQUEST, "the resource is named more than once")
+        if _is_nothing(broker, item):
+            result = None
+        elif named[_key(item)] == 1:
+            changes = room.refusal(0) or _asked_of_topic(broker, item, asked)
+            result = changes
+            if not isinstance(changes, Refused):
+                result = await broker.alter_config(
+                    item.resource_name,
+                    changes,
+                    call.now_ms,
+                    replaces=replaces,
+                    validate_only=request.validate_only,
+                )
+                room.spend(0)
+        refused = result if isinstance(result, Refused) else None
         responses.append(
             {
                 "error_code": ErrorCode.NONE if refused is None else refused.error_code,
@@ -105,15 +213,83 @@ async def handle_alter(broker: Broker, call: Call, request: Any) -> Fields:
     return {"responses": responses}
 
 
-async def _alter(broker: Broker, call: Call, item: Any, validate_only: bool) -> Refused | None:
-    if item.resource_type != _TOPIC:
+def _is_nothing(broker: Broker, item: Any) -> bool:
+    """Whether only what was set while the broker ran is to be taken back: nothing ever is.
+
+    Kafka's kafka-reassign-partitions ends with that, for throttles that there may have been.
+    """
+    names = ("", str(broker.settings.broker_id))
+    return (
+        item.resource_type == ResourceType.BROKER
+        and item.resource_name in names
+        and all(field_of(config, "config_operation") == _DELETE for config in item.configs)
+    )
+
+
+def _asked_of_topic(
+    broker: Broker, item: Any, asked: Callable[[Topic, Any], dict[str, str | None] | Refused]
+) -> dict[str, str | None] | Refused:
+    if item.resource_type != ResourceType.TOPIC:
         return Refused(ErrorCode.INVALID_REQUEST, "only topics can be altered while the server runs")
+    topic = _find_topic(broker, item.resource_name)
+    if isinstance(topic, Refused):
+        return topic
+    twice = [name for name, count in Counter(one.name for one in item.configs).items() if count > 1]
+    if twice:
+        return Refused(ErrorCode.INVALID_REQUEST, f"{twice[0]} is given twice")
+    return asked(topic, item)
+
+
+def _replacements(topic: Topic, item: Any) -> dict[str, str | None] | Refused:
+    for config in item.configs:
+        if config.value is None:
+            return _no_value(config)
+    return {config.name: config.value for config in item.configs}
+
+
+def _changes(topic: Topic, item: Any) -> dict[str, str | None] | Refused:
     changes: dict[str, str | None] = {}
     for config in item.configs:
-        if config.config_operation not in (_SET, _DELETE):
-            return Refused(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list")
-        if config.name in changes:
-            return Refused(ErrorCode.INVALID_REQUEST, f"{config.name} is given twice")
-        changes[config.name] = config.value if config.config_operation == _SET else None
-    result = await broker.alter_config(item.resource_name, changes, call.now_ms, validate_only=validate_only)
-    return result if isinstance(result, Refused) else None
+        operation, name = config.config_operation, config.name
+        if operation == _DELETE:
+            changes[name] = None
+        elif config.value is None:
+            return _no_value(config)
+        elif operation == _SET:
+            changes[name] = config.value
+        elif operation not in (_APPEND, _SUBTRACT):
+            return Refused(ErrorCode.INVALID_REQUEST, f"there is no operation {operation}")
+        elif name not in TOPIC_SETTINGS or TOPIC_SETTINGS[name].config_type is not ConfigType.LIST:
+            return Refused(ErrorCode.INVALID_CONFIG, f"{name} is not a list")
+        else:
+            now = describe_config(topic.config)[name].split(",")
+            given = config.value.split(",")
+            kept = [one for one in now if operation == _APPEND or one not in given]
+            added = [one for one in given if operation == _APPEND and one not in now]
+            changes[name] = ",".join([*kept, *added])
+    return changes
+
+
+def _no_value(config: Any) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, f"{config.name} has no value; DELETE puts it back")
+
+
+# List
+
+
+def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
+    """Everything that has settings, of the kinds that are asked for; of all kinds if none is (KIP-1142)."""
+    asked = field_of(request, "resource_types", ()) or tuple(ResourceType)
+    if call.api_version == _CLIENT_METRICS_ONLY:
+        asked = (ResourceType.CLIENT_METRICS,)
+    if not set(asked) <= set(ResourceType):
+        return {"error_code": ErrorCode.UNSUPPORTED_VERSION, "config_resources": []}
+    named: list[tuple[ResourceType, str]] = []
+    if ResourceType.TOPIC in asked:
+        named += [(ResourceType.TOPIC, topic.name) for topic in broker.storage.topics]
+    if ResourceType.BROKER in asked:
+        named.append((ResourceType.BROKER, str(broker.settings.broker_id)))
+    return {
+        "error_code": ErrorCode.NONE,
+        "config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in named],
+    }

@@ -60,6 +60,9 @@ class FileSystem(Protocol):
 
     def fsync_dir(self, path: Path) -> None: ...
 
+    def room(self, path: Path) -> tuple[int, int]:
+        """Bytes of the disk that the folder is on, and those of them that may still be written."""
+
     def lock(self, path: Path) -> File:
         """Hold ``path`` against other processes until the file is let go; ``StorageError`` when taken."""
 
@@ -134,6 +137,10 @@ class OsFileSystem:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def room(self, path: Path) -> tuple[int, int]:
+        disk = os.statvfs(path)
+        return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
     def lock(self, path: Path) -> OsFile:
         file = self.open(path, create=True)

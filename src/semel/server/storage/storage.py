@@ -165,6 +165,10 @@ class Storage:
     def find(self, name: TopicPartition) -> Partition | None:
         return self._partitions.get(name)
 
+    def disk_room(self) -> tuple[int, int]:
+        """Bytes of the disk under the folder, and those that are free; ``OSError`` when it does not say."""
+        return self._file_system.room(self.data_dir)
+
     @property
     def producer_count(self) -> int:
         """(Producer, partition) pairs that are remembered."""
@@ -247,10 +251,10 @@ class Storage:
         return await self._grow(decision, topic, before.partition_count, now_ms)
 
     async def alter_topic_config(
-        self, name: str, changes: Mapping[str, str | None], *, now_ms: int
+        self, name: str, changes: Mapping[str, str | None], *, now_ms: int, replaces: bool = False
     ) -> Topic | Refused:
         """Change settings of a topic; ``None`` puts one back to its default. Durable when it returns."""
-        decision = self.topics.decide(AlterConfig(name, changes), now_ms)
+        decision = self.topics.decide(AlterConfig(name, changes, replaces), now_ms)
         topic = decision.response
         if isinstance(topic, Refused):
             return topic

@@ -1,0 +1,75 @@
+"""What DescribeConfigs tells of a topic's settings besides their values: type, default's origin, meaning.
+
+The types are Kafka's (``ConfigDef.Type`` as ``TopicConfig`` and ``LogConfig`` use it): tools choose by them how a
+value is shown, and which settings may be appended to.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class ConfigType(IntEnum):
+    """``DescribeConfigsResponse.ConfigType``."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Described(NamedTuple):
+    """One setting of a topic; ``server_name`` is the server's setting that it falls back to, if there is one."""
+
+    config_type: ConfigType
+    server_name: str | None
+    meaning: str
+
+
+TOPIC_SETTINGS: Final = {
+    "cleanup.policy": Described(
+        ConfigType.LIST, "log.cleanup.policy", "what becomes of old segments: they are deleted"
+    ),
+    "compression.type": Described(
+        ConfigType.STRING, "compression.type", "how the log compresses; producer: as the producer did"
+    ),
+    "index.interval.bytes": Described(
+        ConfigType.INT, "log.index.interval.bytes", "bytes of log between two entries of the offset index"
+    ),
+    "max.message.bytes": Described(
+        ConfigType.INT, "message.max.bytes", "largest record batch, headers included"
+    ),
+    "message.format.version": Described(
+        ConfigType.STRING, None, "taken for old clients' sake; there is one format"
+    ),
+    "message.timestamp.after.max.ms": Described(
+        ConfigType.LONG,
+        "log.message.timestamp.after.max.ms",
+        "how far a record's timestamp may lie in the future",
+    ),
+    "message.timestamp.type": Described(
+        ConfigType.STRING,
+        "log.message.timestamp.type",
+        "whose clock stamps a record: the producer's (CreateTime) or the server's (LogAppendTime)",
+    ),
+    "min.insync.replicas": Described(
+        ConfigType.INT, "min.insync.replicas", "replicas that must have a batch of acks=all; there is one"
+    ),
+    "retention.bytes": Described(
+        ConfigType.LONG, "log.retention.bytes", "size a partition is kept below; -1: no bound"
+    ),
+    "retention.ms": Described(ConfigType.LONG, "log.retention.ms", "age at which data goes; -1: never"),
+    "segment.bytes": Described(ConfigType.INT, "log.segment.bytes", "size at which a segment file is rolled"),
+    "segment.ms": Described(ConfigType.LONG, "log.roll.ms", "age at which a segment file is rolled"),
+    "unclean.leader.election.enable": Described(
+        ConfigType.BOOLEAN,
+        "unclean.leader.election.enable",
+        "whether a replica that is behind may lead; there is none",
+    ),
+}
