@@ -15,13 +15,16 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -175,6 +178,31 @@ def test_a_topic_lives_its_life_through_the_admin_client(
 
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     assert eventually(lambda: topic in admin.list_topics(timeout=TIMEOUT_S).topics, False) is False
+
+
+def test_what_may_be_done_is_told_and_settings_are_replaced(admin: AdminClient, topic: str) -> None:
+    create(admin, topic, 2, **{"retention.ms": "86400000"})
+    cluster = admin.describe_cluster(include_authorized_operations=True, request_timeout=TIMEOUT_S).result(
+        TIMEOUT_S
+    )
+    assert AclOperation.ALTER_CONFIGS in cluster.authorized_operations
+    named = admin.describe_topics(
+        TopicCollection([topic]), include_authorized_operations=True, request_timeout=TIMEOUT_S
+    )[topic].result(TIMEOUT_S)
+    assert {AclOperation.READ, AclOperation.DELETE} <= set(named.authorized_operations)
+
+    changed = ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.bytes": "1048576"})
+    with pytest.warns(DeprecationWarning, match="alter_configs"):
+        admin.alter_configs([changed])[changed].result(TIMEOUT_S)
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+
+    def is_set() -> list[tuple[str, str]]:
+        found = admin.describe_configs([resource])[resource].result(TIMEOUT_S).values()
+        return [
+            (one.name, one.value) for one in found if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        ]
+
+    assert eventually(is_set, [("segment.bytes", "1048576")]) == [("segment.bytes", "1048576")]
 
 
 def test_the_cluster_describes_itself(bootstrap: str, admin: AdminClient) -> None:

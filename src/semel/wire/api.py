@@ -32,10 +32,17 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +77,17 @@ SERVED: Final[dict[ApiKey, ServedApi]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ServedApi(2, 4, 4),
     ApiKey.WRITE_TXN_MARKERS: ServedApi(1, 1, 1),
     ApiKey.DESCRIBE_CONFIGS: ServedApi(1, 4, 4),
+    ApiKey.ALTER_CONFIGS: ServedApi(0, 2, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: ServedApi(1, 4, 2),
     ApiKey.CREATE_PARTITIONS: ServedApi(0, 3, 2),
+    ApiKey.ELECT_LEADERS: ServedApi(0, 2, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ServedApi(0, 1, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ServedApi(0, 1, 0),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ServedApi(0, 0, 0),
     ApiKey.DESCRIBE_CLUSTER: ServedApi(0, 2, 0),
     ApiKey.DESCRIBE_PRODUCERS: ServedApi(0, 0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: ServedApi(0, 1, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ServedApi(0, 0, 0),
 }
 
 

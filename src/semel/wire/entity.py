@@ -90,7 +90,8 @@ def _type_of(hint: Any, kafka_type: str | None, flexible: bool) -> _Type:
     if typing.get_origin(hint) is tuple:
         return _array_of(_type_of(typing.get_args(hint)[0], kafka_type, flexible), nullable, flexible)
     if dataclasses.is_dataclass(hint):
-        return _type_of_class(typing.cast("type[Any]", hint))
+        found = _type_of_class(typing.cast("type[Any]", hint))
+        return _nullable(found) if nullable else found
     if kafka_type == "string":
         length_bytes = 1 if flexible else 2
         if nullable:
@@ -122,6 +123,15 @@ def _array_of(item: _Type, nullable: bool, flexible: bool) -> _Type:
         raise MalformedMessage("an array that must not be null is null")
 
     return _Type(read, 1 if flexible else 4)
+
+
+def _nullable(struct: _Type) -> _Type:
+    """A struct that may be null has a byte before it that says so (KIP-893)."""
+
+    def read(reader: Reader) -> Any:
+        return None if reader.int8() < 0 else struct.read(reader)
+
+    return _Type(read, 1)
 
 
 def _read_uuid(reader: Reader) -> UUID | None:

@@ -139,6 +139,5 @@ def _converter_of(hint: Any, kafka_type: str | None) -> Callable[[Any], Any] | N
             create = _builder_of(typing.cast("type[Any]", element))
             return lambda values: tuple(create(value) for value in values)
         return tuple
-    if dataclasses.is_dataclass(hint):
-        return _builder_of(typing.cast("type[Any]", hint))
-    return None
+    struct = next((one for one in (hint, *options) if dataclasses.is_dataclass(one)), None)
+    return None if struct is None else _builder_of(typing.cast("type[Any]", struct))

@@ -15,10 +15,13 @@ from semel.server.handlers import (
     coordinators,
     fetch,
     init_producer_id,
+    log_dirs,
     metadata,
     offsets,
+    placement,
     produce,
     producers,
+    topic_partitions,
     topics,
 )
 from semel.server.handlers.schema import FieldsHandler, Handler, in_turn, through_schema
@@ -36,9 +39,16 @@ _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.handle_leader_epochs,
     ApiKey.WRITE_TXN_MARKERS: producers.handle_markers,
     ApiKey.DESCRIBE_CONFIGS: configs.handle_describe,
+    ApiKey.ALTER_CONFIGS: in_turn(configs.handle_replace),
+    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.handle,
     ApiKey.CREATE_PARTITIONS: in_turn(topics.handle_create_partitions),
+    ApiKey.ELECT_LEADERS: placement.handle_election,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: in_turn(configs.handle_alter),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: placement.handle_reassign,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: placement.handle_list_reassignments,
     ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.handle_list,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_partitions.handle,
 }
 
 HANDLERS: Final[dict[ApiKey, Handler]] = {

@@ -154,11 +154,12 @@ def _describe(broker: Broker, topic: Topic) -> Fields:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [_describe_partition(broker, topic, n) for n in range(topic.partition_count)],
+        "partitions": [describe_partition(broker, topic, n) for n in range(topic.partition_count)],
     }
 
 
-def _describe_partition(broker: Broker, topic: Topic, number: int) -> Fields:
+def describe_partition(broker: Broker, topic: Topic, number: int) -> Fields:
+    """One partition, as Metadata and DescribeTopicPartitions tell of it."""
     partition = broker.storage.partition(topic.name, number)
     online = partition is not None and partition.is_online
     here = (broker.settings.broker_id,)

@@ -1,0 +1,90 @@
+"""kafka-python's admin client: the calls of a cluster's keeper, in requests that it writes by itself."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+with warnings.catch_warnings():  # it reads its schemas through a function that Python has deprecated
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaAdminClient, TopicPartition
+    from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+    from kafka.errors import ElectionNotNeededError, NoReassignmentInProgressError
+
+pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
+
+TIMEOUT_S = 30.0
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Iterator[Any]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def made(admin: Any, topic: str) -> str:
+    admin.create_topics([NewTopic(topic, 3, 1)])
+    admin.wait_for_topics([topic])
+    return topic
+
+
+def test_what_may_be_done_is_told(admin: Any, made: str) -> None:
+    assert "ALTER_CONFIGS" in admin.describe_cluster()["authorized_operations"]
+    (described,) = admin.describe_topics([made])
+    assert {"READ", "WRITE", "DELETE"} <= set(described["authorized_operations"])
+
+
+def test_partitions_are_described_page_by_page(admin: Any, made: str) -> None:
+    found: list[int] = []
+    cursor = None
+    while True:
+        answer = admin.describe_topic_partitions([made], response_partition_limit=2, cursor=cursor)
+        (described,) = answer["topics"]
+        found += [one["partition_index"] for one in described["partitions"]]
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            break
+    assert found == [0, 1, 2]
+
+
+def test_settings_are_changed_replaced_and_typed(admin: Any, made: str) -> None:
+    def is_set() -> dict[str, tuple[str, str]]:
+        found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, made)])["topic"][made]
+        return {name: (entry["value"], entry["config_type"]) for name, entry in found.items()}
+
+    retention, segment = {"retention.ms": ("1000", "LONG")}, {"segment.bytes": ("1048576", "INT")}
+    changes = (retention, True, retention), (segment, False, retention | segment)
+    for change, incremental, wanted in changes:  # when the request replaces all, it names what it finds set
+        configs = {name: value for name, (value, _) in change.items()}
+        admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, made, configs)], incremental=incremental
+        )
+        give_up_s = time.monotonic() + TIMEOUT_S
+        while not wanted.items() <= is_set().items():  # Apache Kafka answers before it obeys
+            assert time.monotonic() < give_up_s, is_set()
+    listed = admin.list_config_resources(["TOPIC", "BROKER"])
+    assert made in listed["topic"]
+    assert len(listed["broker"]) == 1
+
+
+def test_folders_elections_and_reassignments(admin: Any, made: str) -> None:
+    give_up_s = time.monotonic() + TIMEOUT_S
+    found: list[int] = []
+    while found != [0, 1, 2]:  # Apache Kafka makes the folders once it has answered
+        assert time.monotonic() < give_up_s, found
+        (broker,) = admin.describe_log_dirs({made: [0, 1, 2]})
+        (folder,) = broker["log_dirs"]
+        found = sorted(one["partition_index"] for named in folder["topics"] for one in named["partitions"])
+    assert 0 < folder["usable_bytes"] < folder["total_bytes"]
+    elected = admin.elect_leaders(0, {made: [0]}, raise_errors=False)
+    (result,) = elected.replica_election_results
+    assert [one.error_code for one in result.partition_result] == [ElectionNotNeededError.errno]
+    (error,) = admin.alter_partition_reassignments({TopicPartition(made, 0): None}).values()
+    assert error is NoReassignmentInProgressError
+    assert admin.list_partition_reassignments() == {}
