@@ -1,8 +1,8 @@
 """Committed offsets of consumers that assign partitions themselves. A log-backed core.
 
 The records are Kafka's (``OffsetCommitKey`` version 1, ``OffsetCommitValue`` version 3), so that Kafka's
-tools read ``__consumer_offsets``. There are no members or generations yet: a commit that names one is refused
-as by a group that does not know it.
+tools read ``__consumer_offsets``. There are no members or generations yet: a commit of a generation is refused as
+by a group that does not know it.
 """
 
 from __future__ import annotations
@@ -135,9 +135,8 @@ class Groups:
 def _group_error(request: CommitOffsets) -> ErrorCode | None:
     if not 0 < len(request.group_id.encode()) <= GROUP_ID_BYTES_MAX:
         return ErrorCode.INVALID_GROUP_ID
-    if request.generation_id >= 0:
-        return ErrorCode.ILLEGAL_GENERATION
-    return ErrorCode.UNKNOWN_MEMBER_ID if request.member_id else None
+    # Without a generation a commit is nobody's in particular, whatever name it gives itself.
+    return ErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else None
 
 
 def encode_key(group_id: str, partition: TopicPartition) -> bytes:
