@@ -116,7 +116,7 @@ class ServerSettings:
         "durability",
         "fsync",
         _one_of("fsync", "page-cache"),
-        "fsync: acks=all is answered once the disk has it; page-cache: once the kernel has it",
+        "fsync: acks=all and acks=1 are answered once the disk has it; page-cache: once the kernel has it",
     )
     metrics: Address | None = _setting("metrics", None, Address.parse, "serve Prometheus metrics here")
     log_format: str = _setting("log.format", "plain", _one_of("plain", "json"), "form of the log lines")

@@ -180,6 +180,25 @@ def test_aiokafka_writes_and_reads(server: Any) -> None:
     asyncio.run(scenario())
 
 
+def test_aiokafka_finds_the_end_behind_what_was_acknowledged(server: Any) -> None:
+    """It sends with acks=1 unless told otherwise."""
+
+    async def scenario() -> list[int]:
+        ends = []
+        topic = AioTopicPartition("t", 0)
+        consumer = AIOKafkaConsumer(bootstrap_servers=server.bootstrap)
+        async with AIOKafkaProducer(bootstrap_servers=server.bootstrap) as producer:
+            await producer.partitions_for("t")
+            await consumer.start()
+            for n in range(50):
+                assert (await producer.send_and_wait("t", b"%d" % n)).offset == n
+                ends.append((await consumer.end_offsets([topic]))[topic])
+        await consumer.stop()
+        return ends
+
+    assert asyncio.run(scenario()) == list(range(1, 51))
+
+
 def test_a_waiting_consumer_hears_of_a_record_at_once(server: Any) -> None:
     produce(server.bootstrap, "t", 1)
 

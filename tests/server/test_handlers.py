@@ -148,11 +148,33 @@ def test_acks_all_is_answered_after_the_sync_and_read_only_then(broker: Broker) 
     assert fetched(ask_fetch(broker, 0)).high_watermark == 1
 
 
-def test_acks_one_is_answered_at_once_and_synced_all_the_same(broker: Broker) -> None:
+def test_acks_one_is_answered_as_acks_all_is(broker: Broker) -> None:
+    """There is one replica; Apache Kafka shows what it has acknowledged, too."""
     outcome = ask_produce(broker, acks=1)
     assert isinstance(outcome, AfterSync)
-    assert outcome.finish is None
-    assert outcome.answer is not None
+    assert outcome.answer is None
+    assert fetched(ask_fetch(broker, 0)).records == b""
+    assert produced(outcome).base_offset == 0
+    assert fetched(ask_fetch(broker, 0)).high_watermark == 1
+
+
+def test_a_failed_sync_is_never_acknowledged_with_acks_one(broker: Broker, disk: Disk) -> None:
+    disk.sync_error = OSError(errno.EIO, "the disk is gone")
+    assert produced(ask_produce(broker, acks=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_acks_one_does_not_wait_where_the_page_cache_is_trusted(tmp_path: Path, disk: Disk) -> None:
+    storage = Storage.open(tmp_path / "data", disk, StorageSettings(durable=False), now_ms=NOW_MS)
+    broker = Broker(ServerSettings(), storage)
+    at_once(broker.create_topic("t", 1, {}, NOW_MS))
+    assert isinstance(ask_produce(broker, acks=1), Answer)
+    storage.close(now_ms=NOW_MS)
+
+
+def test_acks_none_is_synced_all_the_same(broker: Broker) -> None:
+    outcome = ask_produce(broker, acks=0)
+    assert isinstance(outcome, AfterSync)
+    assert outcome.finish is None and outcome.answer is None
     assert outcome.partitions
 
 

@@ -29,7 +29,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="fsync|page-cache",
-            help="acks=all is answered once the disk has the rows, or once the kernel has.",
+            help="acks=all and acks=1 are answered once the disk has the rows, or once the kernel has.",
             show_default="fsync",
         ),
     ] = None,

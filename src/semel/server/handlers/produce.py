@@ -1,7 +1,8 @@
 """Produce: append each partition's batch, answer when it is as durable as asked.
 
-acks=-1 waits for the high watermark (in durable mode: an fdatasync that started after the append), acks=1
-and 0 wait for the write only, but a sync follows, because consumers see synced records only. A batch's fate
+acks=-1 and acks=1 wait for the high watermark (in durable mode: an fdatasync that started after the append).
+With one replica both are the same in Kafka, too: there what the leader wrote is visible at once, here it is once
+it is synced, and whoever was told of a row may look for it. acks=0 waits for nothing; a sync follows. A batch's fate
 is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others.
 
 The request's ``timeout_ms`` bounds nothing here: it limits the wait for other replicas, and there are none.
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from semel.server.broker import Broker
 
 _NO_ACKS: Final = 0
-_ALL_ACKS: Final = -1
 _MAGIC_AT: Final = 16
 _ZSTD_FROM: Final = 7  # an older client could not read it back (KIP-110)
 
@@ -67,7 +67,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
         # The client reads no answer; Kafka tells it by closing, too, so that it fetches metadata anew.
         return Disconnect(f"produce with acks=0 failed: {ErrorCode.of(failed.error_code).name}")
     dirty = [partition for _, partition, _ in waiting]
-    if acks == _ALL_ACKS and dirty:
+    if acks != _NO_ACKS and dirty:
 
         def finish() -> Answer:
             for result, partition, sync_offset in waiting:
