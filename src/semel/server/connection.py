@@ -1,6 +1,7 @@
 """One client's connection: bytes in, whole frames to the broker, answers out in the order of the requests.
 
 Invariants
+- Requests take effect in the order in which they were sent (:mod:`semel.server.in_order`).
 - Memory is bounded: reads land in one scratch buffer shared by all connections; only a frame that does not
   arrive at once gets a buffer of its own, and counts against the server's budget.
 - Nothing is handled while the client does not read its answers, has too many open, or the budget is spent:
@@ -18,6 +19,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from semel.config import Address
+from semel.server.durability import Syncable
+from semel.server.in_order import InOrder
 from semel.server.outcome import (
     AfterSync,
     Answer,
@@ -66,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "_flush_scheduled",
         "_frame",
         "_good",
+        "_in_order",
         "_listener",
         "_open_requests",
         "_outlet",
@@ -76,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_unsent_bytes",
         "_unsent_since_s",
+        "_waiting",
         "_write_paused",
         "active_at_s",
         "dialled",
@@ -87,11 +92,13 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._partial = b""  # the start of a frame of which not even the length is whole
-        self._frame: memoryview | None = None  # a frame that is arriving
+        self._frame: memoryview | None = None  # a frame that is arriving, or has to wait for those before it
         self._filled_bytes = 0
         self._backlog = b""  # bytes that were read but may not be handled yet
         self._owed: deque[_Owed] = deque()
         self._open_requests = 0  # that they answer
+        self._in_order = InOrder()
+        self._waiting: bool | None = None  # the next request may not begin yet; whether it is a produce
         self._answer_bytes = 0  # of answers that are known and wait for an earlier one
         self._parked: set[ParkedFetch] = set()
         self._flush_scheduled = False
@@ -135,6 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         self._release_frame()
         self._count_unsent(0)
         self._owed.clear()
+        self._in_order.unanswered.clear()
         self._backlog = b""
         self._listener.forget(self)
 
@@ -150,11 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._filled_bytes += nbytes
             if self._filled_bytes == len(self._frame):
-                frame, self._frame = self._frame, None
-                self._handle((frame,))
-                self._listener.frame_pool.give_back(frame)
-                self._listener.budget.give_back(len(frame))
-                self.frame_started_at_s = None
+                self._handle_own_frame(self._frame)
                 self._settle()
         self._flush()
 
@@ -218,11 +222,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume(self) -> None:
         """Whatever held it up may be over: handle what was kept, then read on."""
-        if self._closing or self._reading or self._is_held_up():
+        if self._closing or self._reading:
+            return
+        if self._waiting is not None and self._in_order.admits(self._waiting):
+            self._waiting = None
+        if self._is_held_up():
             return
         backlog, self._backlog = self._backlog, b""
         self._reading = True
         self.active_at_s = self._listener.loop.time()
+        if self._frame is not None and self._filled_bytes == len(self._frame):
+            self._handle_own_frame(self._frame)
         self._feed(memoryview(bytearray(backlog)))
         if self._reading and not self._closing:
             self._transport.resume_reading()
@@ -256,7 +266,8 @@ class Connection(asyncio.BufferedProtocol):
         """The whole frames from ``position`` that may be handled now, and where they end.
 
         A produce request brings those behind it along, because they are appended together; any other comes
-        alone, as its answer may be large, and so does a client's first, which decides what else may come.
+        alone, as its answer may be large, and so does a client's first, which decides what else may come. None
+        comes that has to wait for the effects of those before it.
         """
         frames: list[memoryview] = []
         end = len(data)
@@ -267,12 +278,40 @@ class Connection(asyncio.BufferedProtocol):
             start = position + LENGTH_BYTES
             if not REQUEST_BYTES_MIN <= length <= length_max or end - start < length:
                 break
+            is_produce = data[start + 1] == _PRODUCE and not data[start]
+            if frames:
+                if not is_produce:
+                    break
+            elif not self._may_begin(is_produce):
+                break
             room -= 1
             position = start + length
             frames.append(data[start:position])
-            if not self._good or data[start] or data[start + 1] != _PRODUCE:
+            if not is_produce or not self._good:
                 break
         return frames, position
+
+    def _may_begin(self, is_produce: bool) -> bool:
+        """Whether the next request may, or has to wait for those before it; then it is not read on."""
+        in_order = self._in_order
+        if not is_produce and in_order.unanswered:
+            self._show(in_order.take_unseen())
+        if in_order.admits(is_produce):
+            return True
+        self._waiting = is_produce
+        return False
+
+    def _show(self, unseen: Sequence[Syncable]) -> None:
+        """Make visible what was written without an answer."""
+        if not unseen:
+            return
+        self._in_order.begin(is_produce=False)
+
+        def shown() -> None:
+            self._in_order.end(is_produce=False)
+            self._flush_soon()
+
+        self._listener.durability.request(unseen, shown)
 
     def _keep(self, data: memoryview) -> None:
         """What cannot be handled now: less than a frame, or held up."""
@@ -285,7 +324,8 @@ class Connection(asyncio.BufferedProtocol):
         beginning = data[LENGTH_BYTES:]
         if self._is_held_up() or len(beginning) >= length or not self._start_frame(beginning, length):
             self._backlog = bytes(data)
-            self._listener.held_up.add(self)
+            if self._waiting is None:
+                self._listener.held_up.add(self)
 
     def _length_max(self) -> int:
         settings = self._listener.settings
@@ -313,6 +353,16 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.budget.give_back(len(frame))
 
     # -- requests
+
+    def _handle_own_frame(self, frame: memoryview) -> None:
+        """Handle a frame that is whole in a buffer of its own; it stays there while it has to wait."""
+        if not self._may_begin(frame[1] == _PRODUCE and not frame[0]):
+            return
+        self._frame = None
+        self._handle((frame,))
+        self._listener.frame_pool.give_back(frame)
+        self._listener.budget.give_back(len(frame))
+        self.frame_started_at_s = None
 
     def _handle(self, frames: Sequence[memoryview]) -> None:
         listener = self._listener
@@ -348,14 +398,17 @@ class Connection(asyncio.BufferedProtocol):
                 self._answer_from_files(outcome, handled)
             case AfterSync(partitions, finish, answer):
                 if finish is None:
+                    self._in_order.unanswered.update(partitions)
                     self._listener.durability.request(partitions, None)
                     if answer is not None:
                         self._carry_out(handled._replace(outcome=answer))
                     return
                 owed = self._owe(handled.requests)
-                ask = finish
+                ask, is_produce = finish, handled.api_key == _PRODUCE
+                self._in_order.begin(is_produce)
 
                 def synced() -> None:
+                    self._in_order.end(is_produce)
                     self._answer_later(owed, framed(ask(), handled))
 
                 self._listener.durability.request(partitions, synced)
@@ -370,8 +423,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._parked.add(parked)
             case InTurn(begin):
                 owed = self._owe(handled.requests)
+                self._in_order.begin(is_produce=False)
 
                 def changed(answer: Answer | None) -> None:
+                    self._in_order.end(is_produce=False)
                     if answer is None:
                         self.close("internal error")
                     else:
@@ -406,6 +461,9 @@ class Connection(asyncio.BufferedProtocol):
     def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
         owed.parts = parts
         self._answer_bytes += sum(map(len, parts))
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._listener.loop.call_soon(self._flush_later)
@@ -435,6 +493,7 @@ class Connection(asyncio.BufferedProtocol):
     def _is_held_up(self) -> bool:
         return (
             self._write_paused
+            or self._waiting is not None
             or self._open_requests >= REQUESTS_OPEN_MAX
             or self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES
         )

@@ -37,6 +37,10 @@ class Syncable(Protocol):
     @property
     def owes_snapshot(self) -> bool: ...
 
+    @property
+    def has_unseen(self) -> bool:
+        """Whether something was appended that readers cannot see before a sync."""
+
     def sync(self) -> None:
         """Make durable what was appended before the call; on failure the partition goes offline."""
 

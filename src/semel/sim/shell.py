@@ -1,9 +1,9 @@
 """The server's shell in simulated time: what connection, group commit, changes and parked fetches do with asyncio.
 
-Invariants, those of the real shell: answers leave a connection in the order of its requests; a request waits
-for a sync that STARTED after its append; changes go one at a time; a parked fetch is answered exactly once.
-While a thread works on files the event loop goes on: what arrives meanwhile is handled INSIDE the disk's fsync,
-as by the other thread it is.
+Invariants, those of the real shell: requests of a connection take effect in their order, and their answers leave in
+it; a request waits for a sync that STARTED after its append; changes go one at a time; a parked fetch is answered
+exactly once. While a thread works on files the event loop goes on: what arrives meanwhile is handled INSIDE the disk's
+fsync, as by the other thread it is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from semel.config import Address
 from semel.server.broker import Broker
 from semel.server.connection import REQUEST_BYTES_MIN
 from semel.server.durability import Syncable
+from semel.server.in_order import InOrder
 from semel.server.outcome import (
     AfterSync,
     Answer,
@@ -35,13 +36,15 @@ from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.network import Link
 from semel.sim.scheduler import Event
 from semel.types import TopicPartition
-from semel.wire.frames import INT32, LENGTH_BYTES, MalformedMessage
+from semel.wire.api import ApiKey
+from semel.wire.frames import INT16, INT32, LENGTH_BYTES, MalformedMessage
 
 T = TypeVar("T")
 ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
 SYNC_MS_MAX: Final = 4
 SLOW_SYNC_MS: Final = (500, 60_000)
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 
 
 class _Owed:
@@ -55,11 +58,13 @@ class _Owed:
 class _Connection:
     """One connection's bytes and the answers it is owed."""
 
-    __slots__ = ("is_good", "owed", "received")
+    __slots__ = ("frames", "in_order", "is_good", "owed", "received")
 
     def __init__(self) -> None:
         self.is_good = False  # whether one of its requests was answered
         self.received = bytearray()
+        self.frames: deque[memoryview] = deque()  # that came and have not begun
+        self.in_order = InOrder()
         self.owed: deque[_Owed] = deque()
 
 
@@ -130,11 +135,10 @@ class ServerShell:
 
     def _feed(self, link: Link, connection: _Connection, data: bytes) -> None:
         connection.received += data
-        frames: deque[memoryview] = deque()
         while link in self._connections:
             try:
-                frames = frames or self._cut(connection)
-                if not frames:
+                frames = connection.frames = connection.frames or self._cut(connection)
+                if not frames or not self._may_begin(link, connection, frames[0]):
                     return
                 now_ms = self._clock()
                 handled = self._broker.handle_next(frames, ADDRESS, now_ms, lambda: ANSWER_BYTES_MAX)
@@ -145,6 +149,24 @@ class ServerShell:
                 frames.popleft()
             connection.is_good = connection.is_good or not isinstance(handled.outcome, Disconnect)
             self._carry_out(link, connection, handled)
+
+    def _may_begin(self, link: Link, connection: _Connection, frame: memoryview) -> bool:
+        """Whether the next request may; if not, the end of one before it comes back to it."""
+        in_order, is_produce = connection.in_order, INT16.unpack_from(frame)[0] == _PRODUCE
+        unseen = [] if is_produce else in_order.take_unseen()
+        if unseen:
+            self._sync_soon(unseen, self._ending(link, connection, is_produce=False))
+        return in_order.admits(is_produce)
+
+    def _ending(self, link: Link, connection: _Connection, *, is_produce: bool) -> Callable[[], None]:
+        """Begin something that others must wait for; call the result at its end."""
+        connection.in_order.begin(is_produce)
+
+        def end() -> None:
+            connection.in_order.end(is_produce)
+            self._feed(link, connection, b"")
+
+        return end
 
     def _cut(self, connection: _Connection) -> deque[memoryview]:
         """The whole frames that have come; a client's first comes alone, for it decides how long others may be."""
@@ -192,6 +214,7 @@ class ServerShell:
             self._drop(link)
             return
         if isinstance(outcome, AfterSync) and outcome.finish is None:
+            connection.in_order.unanswered.update(outcome.partitions)
             self._sync_soon(outcome.partitions, None)
             if outcome.answer is not None:
                 self._carry_out(link, connection, handled._replace(outcome=outcome.answer))
@@ -203,15 +226,21 @@ class ServerShell:
             owed.frame = b"".join(framed(answer, handled))
             self._flush(link, connection)
 
+        def end_with(answer: Answer) -> None:
+            answer_with(answer)
+            end()
+
         match outcome:
             case Answer():
                 answer_with(outcome)
             case AnswerInFiles():
                 answer_with(outcome.read())
             case AfterSync(partitions, finish) if finish is not None:
-                self._sync_soon(partitions, lambda: answer_with(finish()))
+                end = self._ending(link, connection, is_produce=handled.api_key == _PRODUCE)
+                self._sync_soon(partitions, lambda: end_with(finish()))
             case InTurn(begin):
-                self._change_in_turn(begin, answer_with)
+                end = self._ending(link, connection, is_produce=False)
+                self._change_in_turn(begin, end_with)
             case WhenReadable():
                 parked = _Parked(outcome, answer_with)
                 self._parked.append(parked)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import struct
 import time
 from collections import deque
 from dataclasses import fields, is_dataclass
@@ -40,7 +41,7 @@ class Wire:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._expected: deque[type[Any]] = deque()
+        self._expected: deque[tuple[str, int]] = deque()
         self._others: list[Wire] = []
         self._numbers = itertools.count(1)
 
@@ -67,35 +68,34 @@ class Wire:
 
     def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
         """Send several requests with one ``send`` of the system."""
-        self._socket.sendall(b"".join(self._framed(*request) for request in requests))
+        self._socket.sendall(b"".join(self.framed(*request) for request in requests))
+
+    def send_unanswered(self, api: str, version: int, values: dict[str, Any]) -> None:
+        """Send a request that has no answer: Produce with acks=0."""
+        self._socket.sendall(self.framed(api, version, values))
+        self._expected.pop()
+
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def reset(self) -> None:
+        """Have what the server still sends refused, once this is closed."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def receive(self) -> Any:
         """The next answer, in the order of the requests."""
-        schema = self._expected.popleft()
-        frame = self._read(INT32.unpack(self._read(4))[0])
-        _, head = entity_reader(schema.__header_schema__)(frame, 0)
-        answer, size = entity_reader(schema)(frame, head)
-        assert head + size == len(frame), f"{len(frame) - head - size} bytes more than the answer has"
-        return answer
+        api, version = self._expected.popleft()
+        return decode_answer(api, version, self._read(INT32.unpack(self._read(4))[0]))
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
         """Send one request and wait for its answer."""
         self.send(api, version, **values)
         return self.receive()
 
-    def _framed(self, api: str, version: int, values: dict[str, Any]) -> bytes:
-        request = _schema(api, version, "request")
-        self._expected.append(_schema(api, version, "response"))
-        head = {
-            "request_api_key": request.__api_key__,
-            "request_api_version": version,
-            "correlation_id": next(_correlation_ids),
-            "client_id": "same-as-kafka",
-        }
-        out = BytesIO()
-        for schema, content in ((request.__header_schema__, head), (request, values)):
-            entity_writer(schema)(out, build(schema, content))
-        return INT32.pack(out.tell()) + out.getvalue()
+    def framed(self, api: str, version: int, values: dict[str, Any]) -> bytes:
+        """A request's bytes, for :meth:`send_bytes`; its answer is expected in the order of these calls."""
+        self._expected.append((api, version))
+        return encode_request(api, version, values)
 
     def _read(self, size: int) -> bytes:
         data = bytearray()
@@ -167,6 +167,30 @@ class Wire:
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         ).topics[0]
+
+
+def encode_request(api: str, version: int, values: dict[str, Any]) -> bytes:
+    """A request as it goes out, its length in front."""
+    request = _schema(api, version, "request")
+    head = {
+        "request_api_key": request.__api_key__,
+        "request_api_version": version,
+        "correlation_id": next(_correlation_ids),
+        "client_id": "same-as-kafka",
+    }
+    out = BytesIO()
+    for schema, content in ((request.__header_schema__, head), (request, values)):
+        entity_writer(schema)(out, build(schema, content))
+    return INT32.pack(out.tell()) + out.getvalue()
+
+
+def decode_answer(api: str, version: int, frame: bytes) -> Any:
+    """An answer without its length."""
+    schema = _schema(api, version, "response")
+    _, head = entity_reader(schema.__header_schema__)(frame, 0)
+    answer, size = entity_reader(schema)(frame, head)
+    assert head + size == len(frame), f"{len(frame) - head - size} bytes more than the answer has"
+    return answer
 
 
 def records(*values: bytes, timestamp_ms: int | None = None) -> bytes:

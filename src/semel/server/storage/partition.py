@@ -212,6 +212,11 @@ class Partition:
         return self._synced.offset < self.log_end_offset and self.is_online
 
     @property
+    def has_unseen(self) -> bool:
+        """Whether something was appended that readers cannot see before a sync."""
+        return self.high_watermark < self.log_end_offset and self.is_online
+
+    @property
     def wants_sync(self) -> bool:
         """Whether a full segment waits for the disk. Without a sync soon no further one can be begun."""
         return self.is_online and self._segments.all[-1].base_offset > self._synced.offset

@@ -1,0 +1,218 @@
+"""Requests that are sent together take effect in their order, every time; who leaves in between leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.peers.same_as_kafka import ConnectionClosed, Wire, asking
+from tests.peers.same_as_kafka.asking import EARLIEST, LATEST, Request
+from tests.peers.same_as_kafka.wire import NODE_ID
+
+from semel.local import LocalLog
+from semel.server.in_order import InOrder
+
+TIMES = 20
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with LocalLog(tmp_path_factory.mktemp("order"), broker_id=NODE_ID) as log:
+        yield log.bootstrap
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    with Wire(bootstrap, "order") as wire:
+        yield wire
+
+
+def together(wire: Wire, *requests: Request) -> list[Any]:
+    wire.send_together(*requests)
+    return [wire.receive() for _ in requests]
+
+
+def test_a_topic_is_known_behind_its_making_and_unknown_behind_its_end(wire: Wire) -> None:
+    for _ in range(TIMES):
+        topic = wire.name()
+        _, made, _, gone = together(
+            wire,
+            asking.create(topic),
+            asking.metadata(topic),
+            asking.delete(topic),
+            asking.metadata(topic),
+        )
+        assert made.topics[0].error_code.name == "none"
+        assert gone.topics[0].error_code.name == "unknown_topic_or_partition"
+
+
+def test_rows_go_into_a_topic_that_is_made_in_front_of_them(wire: Wire) -> None:
+    for size in (10, 900_000):  # the larger one arrives in a buffer of its own, and waits there
+        topic = wire.name()
+        value = b"x" * size
+        _, stored, listed, fetched = together(
+            wire,
+            asking.create(topic),
+            asking.produce(topic, value),
+            asking.list_offsets(topic, LATEST),
+            asking.fetch(topic, 0),
+        )
+        assert stored.responses[0].partition_responses[0].error_code.name == "none"
+        assert asking.offset(listed) == 1
+        assert value in bytes(fetched.responses[0].partitions[0].records)
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_an_end_offset_counts_the_rows_in_front_of_the_question(wire: Wire, acks: int) -> None:
+    topic = wire.new_topic()
+    asked = [asking.produce(topic, b"row", acks=acks), asking.list_offsets(topic, LATEST)]
+    answers = together(wire, *asked * 300)
+    assert [asking.offset(one) for one in answers[1::2]] == list(range(1, 301))
+
+
+def test_rows_without_an_answer_count_too(wire: Wire) -> None:
+    topic = wire.new_topic()
+    for n in range(1, TIMES + 1):
+        wire.send_unanswered(*asking.produce(topic, b"row", acks=0))
+        api, version, fields = asking.list_offsets(topic, LATEST)
+        assert asking.offset(wire.ask(api, version, **fields)) == n
+
+
+def test_a_question_in_two_pieces_waits_for_the_rows_in_front_of_it(bootstrap: str, wire: Wire) -> None:
+    topic = wire.new_topic()
+    for n in range(1, TIMES + 1):
+        with Wire(bootstrap, "pieces") as pieces:
+            rows = pieces.framed(*asking.produce(topic, b"x" * 30_000))
+            question = pieces.framed(*asking.list_offsets(topic, LATEST))
+            pieces.send_bytes(rows + question[: n + 5])
+            pieces.send_bytes(question[n + 5 :])
+            _, listed = pieces.receive(), pieces.receive()
+            assert asking.offset(listed) == n
+
+
+def test_settings_partitions_and_trimming_are_seen_behind_their_change(wire: Wire) -> None:
+    topic = wire.new_topic()
+    wire.produce(topic, *[b"row"] * TIMES * 2)
+    for n in range(1, TIMES + 1):
+        _, told, _, cut, _, grown = together(
+            wire,
+            asking.alter_config(topic, "retention.ms", str(10**9 + n)),
+            asking.describe_config(topic, "retention.ms"),
+            asking.delete_records(topic, n),
+            asking.list_offsets(topic, EARLIEST),
+            asking.add_partitions(topic, n + 1),
+            asking.metadata(topic),
+        )
+        assert told.results[0].configs[0].value == str(10**9 + n)
+        assert asking.offset(cut) == n
+        assert len(grown.topics[0].partitions) == n + 1
+
+
+def test_a_commit_is_seen_behind_it(wire: Wire) -> None:
+    topic = wire.new_topic()
+    for n in range(TIMES):
+        _, told = together(wire, asking.commit("order", topic, n), asking.committed("order", topic))
+        assert told.groups[0].topics[0].partitions[0].committed_offset == n
+
+
+def test_a_fetch_that_waits_holds_nobody_up(wire: Wire) -> None:
+    topic, other_topic = wire.new_topic(), wire.new_topic()
+    wire.send_together(asking.fetch(topic, 0, wait_ms=60_000), asking.produce(other_topic, b"row"))
+    wire.send_together(asking.list_offsets(other_topic, LATEST), asking.produce(topic, b"row"))
+    fetched, _, listed, _ = (wire.receive() for _ in range(4))
+    assert b"row" in bytes(fetched.responses[0].partitions[0].records)
+    assert asking.offset(listed) == 1
+
+
+def test_produce_requests_in_one_send_still_share_their_syncs(start_server: Any) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    server = start_server(f"--metrics={metrics}", f"-Xbroker.id={NODE_ID}")
+    with Wire(server.bootstrap, "order") as wire:
+        topic = wire.new_topic()
+        before = metric(metrics, "semel_fsync_seconds_count")
+        together(wire, *[asking.produce(topic, b"row")] * 64)
+        assert metric(metrics, "semel_fsync_seconds_count") - before <= 8
+
+
+def test_who_leaves_in_between_leaves_nothing_waiting(start_server: Any) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    server = start_server(f"--metrics={metrics}", f"-Xbroker.id={NODE_ID}")
+    with Wire(server.bootstrap, "order") as wire:
+        topic = wire.new_topic()
+        open_files = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        for n in range(TIMES * 2):
+            leaving = Wire(server.bootstrap, "leaving")
+            leaving.send_unanswered(*asking.produce(topic, b"row", acks=0))
+            leaving.send_together(
+                asking.create(topic),  # refused, in its turn
+                asking.produce(topic, b"x" * 400_000),
+                asking.list_offsets(topic, LATEST),
+                asking.fetch(topic, 10**6, wait_ms=60_000),
+            )
+            if n % 2:  # reset, rather than closed in good order
+                leaving.reset()
+            leaving.__exit__()
+        give_up_s = time.monotonic() + 30
+        while (
+            metric(metrics, "semel_connections") > 1
+            or metric(metrics, "semel_held_bytes") > 0
+            or len(os.listdir(f"/proc/{server.process.pid}/fd")) > open_files + 2
+        ):
+            assert time.monotonic() < give_up_s, server.log
+            time.sleep(0.05)
+        assert wire.produce(topic, b"row").error_code.name == "none"
+    assert "Traceback" not in server.log
+
+
+def test_a_server_that_stops_answers_what_has_begun_and_ends(start_server: Any) -> None:
+    server = start_server(f"-Xbroker.id={NODE_ID}")
+    with Wire(server.bootstrap, "order") as wire:
+        topic = wire.new_topic()
+        wire.send_together(*[asking.produce(topic, b"row"), asking.list_offsets(topic, LATEST)] * 1000)
+        wire.receive()
+        began_s = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began_s < 8, "it waited for what had not begun"
+        ends = [0]
+        with pytest.raises(ConnectionClosed):
+            while True:
+                ends.append(asking.offset(wire.receive()))
+                wire.receive()
+        assert ends == list(range(len(ends)))
+    assert "Traceback" not in server.log
+
+
+def test_what_may_begin() -> None:
+    in_order = InOrder()
+    assert in_order.admits(is_produce=True) and in_order.admits(is_produce=False)
+    in_order.begin(is_produce=True)
+    in_order.begin(is_produce=True)
+    assert in_order.admits(is_produce=True) and not in_order.admits(is_produce=False)
+    in_order.end(is_produce=True)
+    assert not in_order.admits(is_produce=False)
+    in_order.end(is_produce=True)
+    in_order.begin(is_produce=False)
+    assert not in_order.admits(is_produce=True) and not in_order.admits(is_produce=False)
+    in_order.end(is_produce=False)
+    assert in_order.admits(is_produce=False)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def metric(address: str, name: str) -> float:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+        found = re.search(rf"^{name} (\S+)$", page.read().decode(), re.M)
+    assert found, name
+    return float(found[1])
