@@ -17,12 +17,13 @@ from semel.server.counters import Counters
 from semel.server.handlers import HANDLERS
 from semel.server.handlers.plain_fetch import handle as handle_plain_fetch
 from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
-from semel.server.outcome import Answer, Call, Disconnect, Handled, Outcome
+from semel.server.outcome import Answer, Call, Handled, NotServed, Outcome
 from semel.server.storage.aside import Change
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
 from semel.wire import api_versions, plain_fetch, plain_produce
 from semel.wire.api import SERVED, ApiKey
+from semel.wire.api_names import name_of
 from semel.wire.frames import Buffer, decode_request_header
 
 # By number, as it comes off the wire; an API that is advertised but has no handler fails right here.
@@ -83,12 +84,12 @@ class Broker:
         api_key, version = call.api_key, call.api_version
         served = _SERVED.get(api_key)
         if served is None:
-            return Disconnect(f"API {api_key} is not served")
+            return _not_served(call, "is not served")
         api, handle = served
         if not api.version_min <= version <= api.version_max:
             if api_key == ApiKey.API_VERSIONS:
                 return Answer((api_versions.refusal(),))
-            return Disconnect(f"{ApiKey(api_key).name} version {version} is not served")
+            return _not_served(call, f"is not served ({api.version_min} to {api.version_max} are)")
         self.counters.requests[api_key, version] += 1
         return handle(self, call, body)
 
@@ -148,6 +149,11 @@ class Broker:
         if validate_only:
             return storage.topics.decide(AlterConfig(name, changes, replaces), now_ms).response
         return await _tried(storage.alter_topic_config(name, changes, now_ms=now_ms, replaces=replaces))
+
+
+def _not_served(call: Call, why: str) -> NotServed:
+    wanted = f"{name_of(call.api_key)} version {call.api_version} {why}"
+    return NotServed(wanted, is_offence=True, client_id=call.client_id)
 
 
 async def _tried(change: Change[Topic | Refused]) -> Topic | Refused:

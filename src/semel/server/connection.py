@@ -8,6 +8,7 @@ Invariants
   then the connection stops reading, and TCP tells the client.
 - A frame with a length that cannot be, or that does not arrive in time, closes this connection and no other.
 - Before its first good request a client gets small frames only.
+- A connection that is held for an offence is neither read nor answered, and holds nothing but its socket.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from semel.config import Address
+from semel.server.bounded_log import shown
 from semel.server.durability import Syncable
 from semel.server.in_order import InOrder
+from semel.server.offenders import delay_s
 from semel.server.outcome import (
     AfterSync,
     Answer,
@@ -28,6 +31,7 @@ from semel.server.outcome import (
     Disconnect,
     Handled,
     InTurn,
+    NotServed,
     WhenReadable,
     framed,
 )
@@ -38,8 +42,6 @@ from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, MalformedMessage
 
 if TYPE_CHECKING:
     from semel.server.listener import Listener
-
-log = logging.getLogger(__name__)
 
 REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
@@ -70,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frame",
         "_good",
         "_in_order",
+        "_is_held",
         "_listener",
         "_open_requests",
         "_outlet",
@@ -77,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         "_parked",
         "_partial",
         "_reading",
+        "_software",
         "_transport",
         "_unsent_bytes",
         "_unsent_since_s",
@@ -108,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_since_s = 0.0
         self._good = False
         self._closing = False
+        self._is_held = False  # for an offence: it is closed, but later
+        self._software = "software unknown"
         self.active_at_s = 0.0
         self.frame_started_at_s: float | None = None
         self.peer_host = ""
@@ -129,21 +135,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
         refusal = self._listener.admit(self)
         if refusal is not None:
-            log.warning("refused a connection from %s: %s", self.peer_host, refusal)
+            why = f"refused a connection from {self.peer_host}: {refusal}"
+            self._listener.lines.tell(logging.WARNING, self.peer_host, "refused", why)
             self._closing = True
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._outlet.let_go()
-        for parked in self._parked:
-            self._listener.parked.drop(parked)
-        self._parked.clear()
-        self._release_frame()
+        self._let_go_of_requests()
         self._count_unsent(0)
-        self._owed.clear()
-        self._in_order.unanswered.clear()
-        self._backlog = b""
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -177,12 +178,32 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the listener's side
 
-    def close(self, reason: str) -> None:
-        """Close at once; the others feel nothing."""
-        if not self._closing:
-            log.info("closed the connection from %s: %s", self.peer_host, reason)
-            self._closing = True
+    def close(
+        self, reason: str, cause: str | None = None, *, level: int = logging.INFO, is_offence: bool = False
+    ) -> None:
+        """Close at once, or later for an offence that is repeated; the others feel nothing.
+
+        Lines of one ``cause`` are bounded: it is the reason without what differs each time.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        text = f"closed the connection from {self.peer_host}: {reason}"
+        times = self._listener.lines.tell(level, self.peer_host, cause or reason, text)
+        held_for_s = delay_s(times) if is_offence else 0.0
+        if not held_for_s:
             self._transport.abort()
+            return
+        self._is_held = True
+        self._let_go_of_requests()
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        self._listener.offenders.hold(self, held_for_s)
+
+    def let_go(self) -> None:
+        """It was held long enough."""
+        self._transport.abort()
 
     def close_when_answered(self) -> None:
         """Read no more, answer what is open, then close: the server stops."""
@@ -334,7 +355,8 @@ class Connection(asyncio.BufferedProtocol):
     def _check_length(self, length: int) -> bool:
         if REQUEST_BYTES_MIN <= length <= self._length_max():
             return True
-        self.close(f"a request of {length} bytes" + ("" if self._good else " before the first good one"))
+        what = f"a request of {length} bytes" + ("" if self._good else " before the first good one")
+        self.close(what, "length of a request", is_offence=True)
         return False
 
     def _start_frame(self, beginning: memoryview, length: int) -> bool:
@@ -353,6 +375,15 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.budget.give_back(len(frame))
 
     # -- requests
+
+    def _let_go_of_requests(self) -> None:
+        for parked in self._parked:
+            self._listener.parked.drop(parked)
+        self._parked.clear()
+        self._release_frame()
+        self._owed.clear()
+        self._in_order.unanswered.clear()
+        self._backlog = b""
 
     def _handle_own_frame(self, frame: memoryview) -> None:
         """Handle a frame that is whole in a buffer of its own; it stays there while it has to wait."""
@@ -376,11 +407,17 @@ class Connection(asyncio.BufferedProtocol):
                     listener.budget.answer_bytes_max,
                 )
             except MalformedMessage as error:
-                self.close(f"malformed request: {error}")
+                self.close(f"malformed request: {error}", "malformed request", is_offence=True)
                 return
-            except Exception:
+            except Exception as error:
                 # A defect must not take the other connections down; the client may retry elsewhere or later.
-                log.exception("request of %s failed", self.peer_host)
+                listener.lines.tell(
+                    logging.ERROR,
+                    self.peer_host,
+                    f"failed: {type(error).__name__}",
+                    f"a request of {self.peer_host} failed",
+                    exc_info=True,
+                )
                 self.close("internal error")
                 return
             handled_to += handled.requests
@@ -394,6 +431,8 @@ class Connection(asyncio.BufferedProtocol):
             case Answer():
                 self._owe(handled.requests).parts = framed(outcome, handled)
                 self._answer_bytes += outcome.size_bytes
+                if outcome.software is not None:
+                    self._software = shown(outcome.software)
             case AnswerInFiles():
                 self._answer_from_files(outcome, handled)
             case AfterSync(partitions, finish, answer):
@@ -433,8 +472,12 @@ class Connection(asyncio.BufferedProtocol):
                         self._answer_later(owed, framed(answer, handled))
 
                 self._listener.changes.request(begin, changed)
-            case Disconnect(reason):
-                self.close(reason)
+            case NotServed(reason, is_offence, client_id):
+                client = "a client without an id" if client_id is None else f"client {shown(client_id)}"
+                why = f"{client} ({self._software}) wants what there is not: {reason}"
+                self.close(why, f"{client}: {reason}", level=logging.WARNING, is_offence=is_offence)
+            case Disconnect(reason, is_offence):
+                self.close(reason, is_offence=is_offence)
 
     def _owe(self, requests: int) -> _Owed:
         owed = _Owed(requests)
@@ -455,7 +498,8 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._outlet.send(answer.parts)
         except OSError as error:
-            log.warning("records for %s cannot be read: %s", self.peer_host, error)
+            why = f"records for {self.peer_host} cannot be read: {error}"
+            self._listener.lines.tell(logging.WARNING, self.peer_host, "records cannot be read", why)
             self.close("records cannot be read")
 
     def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
@@ -487,7 +531,7 @@ class Connection(asyncio.BufferedProtocol):
             self._answer_bytes = 0
         if ready and not self._transport.is_closing():
             self._outlet.write(ready)
-        if self._closing and not owed and not self._transport.is_closing():
+        if self._closing and not owed and not self._is_held and not self._transport.is_closing():
             self._transport.close()
 
     def _is_held_up(self) -> bool:

@@ -15,12 +15,14 @@ from contextlib import suppress
 from typing import Final
 
 from semel.config import Address, ServerSettings
+from semel.server.bounded_log import BoundedLog
 from semel.server.broker import Broker
 from semel.server.budget import Budget
 from semel.server.changes import Changes
 from semel.server.connection import Connection
 from semel.server.durability import GroupCommit
 from semel.server.frame_pool import FramePool
+from semel.server.offenders import Offenders
 from semel.server.parked import ParkedFetches
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,8 @@ class Listener:
         self.parked: Final = ParkedFetches(loop)
         self.durability: Final = GroupCommit(loop, self.parked.wake, broker.counters.observe_sync_seconds)
         self.changes: Final = Changes(loop)
+        self.lines: Final = BoundedLog(log, loop.time)
+        self.offenders: Final = Offenders(loop)
         self.held_up: Final[set[Connection]] = set()  # wait for the budget
         self.connections: Final[set[Connection]] = set()
         self._per_address: Counter[str] = Counter()
@@ -81,6 +85,7 @@ class Listener:
             if task is not None:
                 task.cancel()
         self._server.close()
+        self.offenders.let_all_go()
         self.parked.expire_all()
         for connection in list(self.connections):
             connection.close_when_answered()
@@ -92,16 +97,17 @@ class Listener:
         await self.changes.close()
         await self.durability.drain()
         self.durability.close()
+        self.lines.sum_up(at_once=True)
 
     # -- the connections' side
 
     def admit(self, connection: Connection) -> str | None:
         """Count a new connection in; or say why it cannot be."""
         host = connection.peer_host
-        if len(self.connections) >= self.settings.connections_max:
+        if len(self.connections) >= self.settings.connections_max and not self._make_room(None):
             self.broker.counters.connections_refused += 1
             return f"max.connections is {self.settings.connections_max}"
-        if self._per_address[host] >= self.settings.connections_per_ip_max:
+        if self._per_address[host] >= self.settings.connections_per_ip_max and not self._make_room(host):
             self.broker.counters.connections_refused += 1
             return f"max.connections.per.ip is {self.settings.connections_per_ip_max}"
         self.connections.add(connection)
@@ -109,7 +115,15 @@ class Listener:
         self._per_address[host] += 1
         return None
 
+    def _make_room(self, host: str | None) -> bool:
+        """For a new connection, at the cost of one that is held for an offence."""
+        held = self.offenders.make_room(host)
+        if isinstance(held, Connection):
+            self.forget(held)
+        return held is not None
+
     def forget(self, connection: Connection) -> None:
+        self.offenders.forget(connection)
         if connection in self.connections:
             self.connections.discard(connection)
             self.held_up.discard(connection)
@@ -141,6 +155,7 @@ class Listener:
         while True:
             await asyncio.sleep(period_s)
             now_s = self.loop.time()
+            self.lines.sum_up()
             requests_wait = bool(self.held_up) and self.budget.requests_are_tight
             answers_wait = self.budget.answers_are_tight
             for connection in list(self.connections):

@@ -161,6 +161,11 @@ class BrokerCollector:
         )
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
         yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.connections))
+        yield GaugeMetricFamily(
+            "semel_connections_held",
+            "Connections held for an offence before they close",
+            len(listener.offenders),
+        )
         yield CounterMetricFamily(
             "semel_connections_refused", "Connections over the bound", counters.connections_refused
         )

@@ -34,6 +34,7 @@ class Answer(NamedTuple):
 
     parts: Sequence[Buffer]
     is_framed: bool = False  # the parts are whole answers, header and length included
+    software: str | None = None  # what the client says it is, where it says so
 
     @property
     def size_bytes(self) -> int:
@@ -89,6 +90,14 @@ class Disconnect:
     """Close the connection: the protocol leaves no other way to say what went wrong."""
 
     reason: str
+    is_offence: bool = False  # the client should not have asked; if it goes on so, it is slowed
+
+
+@dataclass(frozen=True, slots=True)
+class NotServed(Disconnect):
+    """A client wants what this server lacks; ``reason`` says what, and the operator is told who."""
+
+    client_id: str | None = None
 
 
 Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | InTurn | Disconnect

@@ -8,6 +8,7 @@ Strings and byte fields come out as copies (``str``) or as views into the frame 
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -218,8 +219,9 @@ def write_tags(out: bytearray, tags: dict[int, bytes]) -> None:
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header of a request (without its length prefix), and where its body starts.
 
-    The header's form hangs on the API and version, so for an API or version that is not served only its
-    fixed part is read and ``client_id`` is None: enough to answer, or to name in the log.
+    The header's form hangs on the API and version, so of an API or version that is not served it is read only as
+    far as all forms have it (but for that of Kafka's ControlledShutdown): enough to answer, or to name in the log. A
+    ``client_id`` that is none is None there.
     """
     try:
         api_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame, 0)
@@ -227,6 +229,9 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise MalformedMessage("message ends inside its header") from None
     served = _SERVED_BY_NUMBER.get(api_key)
     if served is None or not served.version_min <= api_version <= served.version_max:
+        with suppress(MalformedMessage):
+            client_id = Reader(frame, _REQUEST_START.size).nullable_string(flexible=False)
+            return RequestHeader(api_key, api_version, correlation_id, client_id), _REQUEST_START.size
         return RequestHeader(api_key, api_version, correlation_id, None), _REQUEST_START.size
     reader = Reader(frame, _REQUEST_START.size)
     client_id = reader.nullable_string(flexible=False)  # never compact, so that any broker can read it

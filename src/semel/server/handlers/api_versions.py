@@ -14,5 +14,6 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
-    api_versions.decode_request(call.api_version, body)
-    return Answer((api_versions.encode_response(call.api_version, ErrorCode.NONE),))
+    name, version = api_versions.decode_request(call.api_version, body)
+    software = None if name is None else f"{name} {version}"
+    return Answer((api_versions.encode_response(call.api_version, ErrorCode.NONE),), software=software)
