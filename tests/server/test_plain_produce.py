@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,7 +49,7 @@ class Asked:
 
 asked = st.builds(
     Asked,
-    st.sampled_from([3, 4, 5, 7, 8, 9, 12]),
+    st.sampled_from([3, 4, 5, 7, 8, 9, 12, 13]),
     st.sampled_from(["t", "t", "t", "t", "u", INTERNAL, "nowhere"]),
     st.sampled_from([0, 0, 1, 9]),
     st.sampled_from([-1, 5, 5, 5, 6]),
@@ -59,7 +61,7 @@ asked = st.builds(
 )
 
 
-def frame_of(request: Asked, correlation_id: int) -> bytearray:
+def frame_of(request: Asked, correlation_id: int, topic_ids: Mapping[str, UUID]) -> bytearray:
     idempotent = request.producer_id >= 0
     batch = encode_batch(
         [Record(0, NOW_MS, b"k", b"value")] * request.count,
@@ -69,7 +71,10 @@ def frame_of(request: Asked, correlation_id: int) -> bytearray:
     )
     if request.damage_at is not None:
         batch[request.damage_at % len(batch)] ^= 0x10
-    item = ProducePartition(request.topic, request.partition, memoryview(batch))
+    topic: str | UUID = request.topic
+    if request.version >= 13:
+        topic = topic_ids.get(request.topic, UUID(int=9))
+    item = ProducePartition(topic, request.partition, memoryview(batch))
     body = produce.encode_request(request.version, ProduceRequest(None, request.acks, 1000, [item]))
     head = encode_request_header(ApiKey.PRODUCE, request.version, correlation_id, "c")
     return bytearray(b"".join((head, *body)))
@@ -80,14 +85,23 @@ class Server:
 
     def __init__(self, durable: bool) -> None:
         self.folder = Path(tempfile.mkdtemp())
+        ids: Iterator[int] = count(1)
         self.storage = Storage.open(
-            self.folder / "data", None, StorageSettings(durable=durable), now_ms=NOW_MS
+            self.folder / "data",
+            settings=StorageSettings(durable=durable),
+            now_ms=NOW_MS,
+            new_uuid=lambda: UUID(int=next(ids)),
         )
         self.broker = Broker(ServerSettings(), self.storage)
         at_once(self.broker.create_topic("t", 2, {}, NOW_MS))
         at_once(
             self.broker.create_topic("u", 1, {"segment.bytes": "1024", "max.message.bytes": "150"}, NOW_MS)
         )
+
+    @property
+    def topic_ids(self) -> dict[str, UUID]:
+        """The same in every server: they count up."""
+        return {topic.name: topic.topic_id for topic in self.storage.topics}
 
     def answers_of(self, handled: Handled) -> bytes | str:
         outcome = handled.outcome
@@ -147,7 +161,7 @@ def test_together_as_alone(reads: list[list[Asked]], durable: bool) -> None:
     one, other = Server(durable), Server(durable)
     try:
         for requests in reads:
-            frames = [frame_of(request, number) for number, request in enumerate(requests)]
+            frames = [frame_of(request, number, one.topic_ids) for number, request in enumerate(requests)]
             together = one.together([memoryview(bytearray(frame)) for frame in frames])
             alone = other.alone([memoryview(bytearray(frame)) for frame in frames])
             assert _joined(together) == _joined(alone)
@@ -175,8 +189,9 @@ def test_the_plain_form_is_taken(tmp_path: Path) -> None:
     """Else the other test would compare the general handler with itself."""
     server = Server(durable=True)
     try:
-        right = Asked(7, "t", 0, 5, 0, 0, 1, -1, None)
-        frames = [memoryview(frame_of(right, number)) for number in range(3)]
-        assert server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20).requests == 3
+        for version in (7, 12, 13):
+            right = Asked(version, "t", 0, 5, 0, 0, 1, -1, None)
+            frames = [memoryview(frame_of(right, number, server.topic_ids)) for number in range(3)]
+            assert server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20).requests == 3
     finally:
         server.close()

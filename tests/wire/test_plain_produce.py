@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -25,15 +27,24 @@ NAMES = st.text(min_size=1, max_size=249).filter(lambda name: len(name.encode())
 CLIENT_IDS = st.none() | st.text(max_size=40)
 RECORDS = st.none() | st.binary(max_size=300)
 
-plain_partitions = st.lists(st.builds(ProducePartition, NAMES, INT32S, RECORDS), min_size=1, max_size=1)
-any_partitions = st.lists(st.builds(ProducePartition, NAMES, INT32S, RECORDS), max_size=3)
-requests = st.builds(
-    ProduceRequest,
-    st.none() | st.text(max_size=3),
-    st.sampled_from([-1, -1, -1, 0, 1, 7]),
-    INT32S,
-    plain_partitions | any_partitions,
-)
+TOPICS = st.tuples(NAMES, st.uuids())
+
+
+def topic_in(version: int, topic: tuple[str, UUID]) -> str | UUID:
+    return topic[version >= 13]
+
+
+@st.composite
+def versions_and_requests(draw: st.DrawFn) -> tuple[int, ProduceRequest]:
+    version = draw(VERSIONS)
+    topics = TOPICS.map(lambda topic: topic_in(version, topic))
+    partitions = st.builds(ProducePartition, topics, INT32S, RECORDS)
+    return version, ProduceRequest(
+        draw(st.none() | st.text(max_size=3)),
+        draw(st.sampled_from([-1, -1, -1, 0, 1, 7])),
+        draw(INT32S),
+        draw(st.lists(partitions, min_size=1, max_size=1) | st.lists(partitions, max_size=3)),
+    )
 
 
 def frame_with(version: int, correlation_id: int, client_id: str | None, request: ProduceRequest) -> bytes:
@@ -46,14 +57,17 @@ def is_plain(version: int, request: ProduceRequest) -> bool:
     if request.transactional_id is not None or request.acks != -1 or len(request.partitions) != 1:
         return False
     (item,) = request.partitions
+    if isinstance(item.topic, UUID):
+        return bool(item.records)
     name_bytes = len(item.topic.encode())
     return bool(item.records) and 0 < name_bytes < (127 if version >= 9 else 400)
 
 
-@given(VERSIONS, INT32S, CLIENT_IDS, requests)
+@given(versions_and_requests(), INT32S, CLIENT_IDS)
 def test_it_reads_what_the_full_codec_reads_or_leaves_it_alone(
-    version: int, correlation_id: int, client_id: str | None, request: ProduceRequest
+    asked: tuple[int, ProduceRequest], correlation_id: int, client_id: str | None
 ) -> None:
+    version, request = asked
     frame = memoryview(bytearray(frame_with(version, correlation_id, client_id, request)))
     found = plain_produce.decode(frame)
     assert (found is not None) == is_plain(version, request)
@@ -67,11 +81,12 @@ def test_it_reads_what_the_full_codec_reads_or_leaves_it_alone(
         assert frame.tobytes().endswith(bytes(records) + (b"\0\0\0" if version >= 9 else b""))
 
 
-@given(st.data(), VERSIONS, CLIENT_IDS, NAMES, st.binary(min_size=1, max_size=200))
+@given(st.data(), VERSIONS, CLIENT_IDS, TOPICS, st.binary(min_size=1, max_size=200))
 def test_a_damaged_frame_is_read_as_the_full_codec_reads_it(
-    data: st.DataObject, version: int, client_id: str | None, topic: str, records: bytes
+    data: st.DataObject, version: int, client_id: str | None, topic: tuple[str, UUID], records: bytes
 ) -> None:
-    request = ProduceRequest(None, -1, 30_000, [ProducePartition(topic, 3, memoryview(records))])
+    partition = ProducePartition(topic_in(version, topic), 3, memoryview(records))
+    request = ProduceRequest(None, -1, 30_000, [partition])
     frame = bytearray(frame_with(version, 5, client_id, request))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(frame) - 1))
@@ -94,23 +109,31 @@ def test_a_damaged_frame_is_read_as_the_full_codec_reads_it(
 
 
 @given(
-    VERSIONS, INT32S, NAMES.filter(lambda name: len(name.encode()) < 127), INT32S, OFFSETS, OFFSETS, OFFSETS
+    VERSIONS,
+    INT32S,
+    TOPICS.filter(lambda topic: len(topic[0].encode()) < 127),
+    INT32S,
+    OFFSETS,
+    OFFSETS,
+    OFFSETS,
 )
-@example(12, 1, "t", -0x01010102, 7, NO_TIMESTAMP, 0)  # a partition like the mark of a hole
+@example(12, 1, ("t", UUID(int=1)), -0x01010102, 7, NO_TIMESTAMP, 0)  # a partition like the mark of a hole
+@example(13, 1, ("t", UUID(bytes=b"\xfe" * 16)), -0x01010102, 7, NO_TIMESTAMP, 0)  # and a topic's id
 def test_it_answers_as_the_full_codec_does(
     version: int,
     correlation_id: int,
-    topic: str,
+    topic: tuple[str, UUID],
     partition: int,
     base_offset: int,
     log_append_time_ms: int,
     log_start_offset: int,
 ) -> None:
-    request = ProduceRequest(None, -1, 30_000, [ProducePartition(topic, partition, memoryview(b"r"))])
+    named = topic_in(version, topic)
+    request = ProduceRequest(None, -1, 30_000, [ProducePartition(named, partition, memoryview(b"r"))])
     found = plain_produce.decode(memoryview(frame_with(version, correlation_id, "c", request)))
     assert found is not None
     answer = found[0].encode_success(correlation_id, base_offset, log_append_time_ms, log_start_offset)
-    result = ProducedPartition(topic, partition, 0, base_offset, log_append_time_ms, log_start_offset)
+    result = ProducedPartition(named, partition, 0, base_offset, log_append_time_ms, log_start_offset)
     head = encode_response_header(ApiKey.PRODUCE, version, correlation_id)
     assert answer == b"".join(frame_of(head, produce.encode_response(version, [result])))
 

@@ -42,24 +42,39 @@ def joined(parts: list[Any]) -> bytes:
     return b"".join(bytes(part) for part in parts)
 
 
+def named(version: int, name: str) -> str | uuid.UUID:
+    """A topic as Produce names it."""
+    return uuid.uuid5(TOPIC_ID, name) if version >= 13 else name
+
+
+def topic_of(version: int, topic: Any) -> str | uuid.UUID:
+    """The same as kio tells it."""
+    found = topic.topic_id if version >= 13 else topic.name
+    assert isinstance(found, str | uuid.UUID)
+    return found
+
+
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
 def test_produce_request(version: int) -> None:
+    a, b = named(version, "a"), named(version, "b")
     request = produce.ProduceRequest(
         "t-1",
         -1,
         30_000,
         [
-            produce.ProducePartition("a", 0, memoryview(b"r0")),
-            produce.ProducePartition("a", 1, memoryview(b"records of one")),
-            produce.ProducePartition("b", 7, None),
+            produce.ProducePartition(a, 0, memoryview(b"r0")),
+            produce.ProducePartition(a, 1, memoryview(b"records of one")),
+            produce.ProducePartition(b, 7, None),
         ],
     )
     data = joined(produce.encode_request(version, request))
     seen = kio_read(ApiKey.PRODUCE, version, "request", data)
-    assert [(t.name, p.index, p.records) for t in seen.topic_data for p in t.partition_data] == [
-        ("a", 0, b"r0"),
-        ("a", 1, b"records of one"),
-        ("b", 7, None),
+    assert [
+        (topic_of(version, t), p.index, p.records) for t in seen.topic_data for p in t.partition_data
+    ] == [
+        (a, 0, b"r0"),
+        (a, 1, b"records of one"),
+        (b, 7, None),
     ]
     assert (seen.transactional_id, seen.acks, seen.timeout) == ("t-1", -1, timedelta(seconds=30))
     assert produce.decode_request(version, data) == request
@@ -67,17 +82,20 @@ def test_produce_request(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
 def test_produce_response(version: int) -> None:
+    a, b = named(version, "a"), named(version, "b")
     results = [
-        produce.ProducedPartition("a", 0, 0, 4711, -1, 3 if version >= 5 else -1),
-        produce.ProducedPartition("b", 1, 45, -1, -1, -1, "a gap" if version >= 8 else None),
+        produce.ProducedPartition(a, 0, 0, 4711, -1, 3 if version >= 5 else -1),
+        produce.ProducedPartition(b, 1, 45, -1, -1, -1, "a gap" if version >= 8 else None),
     ]
     data = bytes(produce.encode_response(version, results, 12))
     seen = kio_read(ApiKey.PRODUCE, version, "response", data)
     assert [
-        (t.name, p.index, p.error_code, p.base_offset) for t in seen.responses for p in t.partition_responses
+        (topic_of(version, t), p.index, p.error_code, p.base_offset)
+        for t in seen.responses
+        for p in t.partition_responses
     ] == [
-        ("a", 0, 0, 4711),
-        ("b", 1, 45, -1),
+        (a, 0, 0, 4711),
+        (b, 1, 45, -1),
     ]
     assert produce.decode_response(version, data) == (results, 12)
 

@@ -200,7 +200,7 @@ class Cluster(TopicRequests, IdentityRequests):
             body = await connection.wait(future, self.request_timeout_ms)
             results, _ = produce_wire.decode_response(version, body) if acks else ([], 0)
             return {
-                TopicPartition(item.topic, item.partition): Produced(
+                TopicPartition(str(item.topic), item.partition): Produced(
                     ErrorCode.of(item.error_code),
                     item.base_offset,
                     item.log_append_time_ms,

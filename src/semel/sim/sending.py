@@ -134,7 +134,7 @@ class PipelineShell:
                 return
             results, _ = produce.decode_response(PRODUCE_VERSION, body)
             answers = {
-                TopicPartition(result.topic, result.partition): Answer(
+                TopicPartition(str(result.topic), result.partition): Answer(
                     ErrorCode.of(result.error_code),
                     result.base_offset,
                     result.log_append_time_ms,

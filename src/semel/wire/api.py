@@ -60,9 +60,9 @@ class ServedApi:
 
 SERVED: Final[dict[ApiKey, ServedApi]] = {
     # librdkafka switches compression off unless the advertised range of Produce starts at 0 (KAFKA-18659);
-    # it never sends those versions. Versions from 13 name topics by id.
-    ApiKey.PRODUCE: ServedApi(3, 12, 9, advertised_min=0),
-    ApiKey.FETCH: ServedApi(4, 17, 12),
+    # it never sends those versions.
+    ApiKey.PRODUCE: ServedApi(3, 13, 9, advertised_min=0),
+    ApiKey.FETCH: ServedApi(4, 18, 12),
     # From 7 on: the offset of the largest timestamp, tiered storage (KIP-734, KIP-405).
     ApiKey.LIST_OFFSETS: ServedApi(1, 6, 6),
     ApiKey.METADATA: ServedApi(0, 13, 9),

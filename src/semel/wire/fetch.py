@@ -1,8 +1,10 @@
-"""Fetch, versions 4 to 17, by hand: records leave the server and reach the client by reference.
+"""Fetch, versions 4 to 18, by hand: records leave the server and reach the client by reference.
 
 Topics are named by ``str`` up to version 12 and by ``UUID`` from 13 on (KIP-516); partitions come as one flat
-list in request order. Sessions (KIP-227) are carried but never opened: the server answers session id 0,
-which tells every client to send full requests.
+list in request order. What 17 and 18 add to a partition are tagged fields of a follower (its directory, KIP-853;
+the high watermark that it knows, KIP-1166), which are skipped: nobody follows semel.
+Sessions (KIP-227) are carried but never opened: the server answers session id 0, which tells every client to
+send full requests.
 """
 
 from __future__ import annotations

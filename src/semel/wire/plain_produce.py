@@ -13,12 +13,13 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 from typing import Final
+from uuid import UUID
 
-from semel.types import TopicPartition
+from semel.types import TopicIdPartition, TopicPartition
 from semel.wire import produce
 from semel.wire.api import SERVED, ApiKey
 from semel.wire.frames import encode_response_header
-from semel.wire.produce import ProducedPartition
+from semel.wire.produce import TOPIC_IDS_FROM, ProducedPartition
 
 _VERSION_MIN: Final = SERVED[ApiKey.PRODUCE].version_min
 _VERSION_MAX: Final = SERVED[ApiKey.PRODUCE].version_max
@@ -31,6 +32,9 @@ _BODY: Final = struct.Struct(">hhiih")  # transactional id (-1), acks, timeout, 
 _ITEM: Final = struct.Struct(">ii")  # partitions, partition
 _FLEXIBLE_BODY: Final = struct.Struct(">BBhiBB")  # tags of the header, then as above
 _FLEXIBLE_ITEM: Final = struct.Struct(">Bi")
+_TOPIC_ID_BYTES: Final = 16
+_TOPIC_AT: Final = _FLEXIBLE_BODY.size - 1  # where a flexible version's topic begins, by name or by id
+_BY_ID_BYTES: Final = _TOPIC_AT + _TOPIC_ID_BYTES + _FLEXIBLE_ITEM.size
 _NAME_BYTES: Final = struct.Struct(">h")
 _NAME_BYTES_AT: Final = _BODY.size - _NAME_BYTES.size
 _RECORDS_BYTES: Final = struct.Struct(">i")
@@ -49,16 +53,26 @@ _HOLE_NUMBER: Final = int.from_bytes(_HOLE, "big", signed=True)
 class PlainForm:
     """What the requests of one client to one partition have in common, and their answer with holes in it."""
 
-    __slots__ = ("_after", "_before", "_has_log_start", "_layout", "_size_bytes", "partition", "version")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_has_log_start",
+        "_layout",
+        "_size_bytes",
+        "partition",
+        "version",
+    )
 
-    def __init__(self, version: int, partition: TopicPartition) -> None:
+    def __init__(self, version: int, partition: TopicPartition | TopicIdPartition) -> None:
         self.version: Final = version
         self.partition: Final = partition
         numbers = 3 if version >= _LOG_START_FROM else 2
         hole = _HOLE_NUMBER
-        result = ProducedPartition(*partition, 0, hole, hole, hole)
+        topic, number = partition
+        result = ProducedPartition(topic, number, 0, hole, hole, hole)
         whole = encode_response_header(_PRODUCE, version, 0) + produce.encode_response(version, [result])
-        before, self._after = whole.split(_HOLE * numbers)
+        # From the right: a topic's id may look like a hole.
+        before, _, self._after = whole.rpartition(_HOLE * numbers)
         self._before = before[4:]  # the correlation id
         self._size_bytes = len(whole)
         self._has_log_start = version >= _LOG_START_FROM
@@ -85,7 +99,9 @@ def decode(frame: memoryview) -> tuple[PlainForm, int, memoryview] | None:
         if api_key != _PRODUCE or client_id_bytes < _NULL:
             return None
         at = _HEAD.size + (client_id_bytes if client_id_bytes > 0 else 0)
-        if version >= _FLEXIBLE_FROM:
+        if version >= TOPIC_IDS_FROM:
+            records_at = at + _BY_ID_BYTES
+        elif version >= _FLEXIBLE_FROM:
             records_at = at + _FLEXIBLE_BODY.size + frame[at + _FLEXIBLE_BODY.size - 1] - 1
             records_at += _FLEXIBLE_ITEM.size
         else:
@@ -129,21 +145,29 @@ def _form_of(version: int, prefix: bytes) -> PlainForm | None:
     """What stands between client id and records; None when that is not of the plain form."""
     if not _VERSION_MIN <= version <= _VERSION_MAX:
         return None
+    name: TopicPartition | TopicIdPartition
     try:
-        if version >= _FLEXIBLE_FROM:
+        if version >= TOPIC_IDS_FROM:
+            tags, transactional_id, acks, _, topics, _ = _FLEXIBLE_BODY.unpack_from(prefix, 0)
+            topic_id = UUID(bytes=prefix[_TOPIC_AT : _TOPIC_AT + _TOPIC_ID_BYTES])
+            partitions, partition = _FLEXIBLE_ITEM.unpack_from(prefix, _TOPIC_AT + _TOPIC_ID_BYTES)
+            name = TopicIdPartition(topic_id, partition)
+            is_plain = not tags and not transactional_id and topics == partitions == _COMPACT_ONE
+        elif version >= _FLEXIBLE_FROM:
             tags, transactional_id, acks, _, topics, name_bytes = _FLEXIBLE_BODY.unpack_from(prefix, 0)
             name_at, name_bytes = _FLEXIBLE_BODY.size, name_bytes - 1
             partitions, partition = _FLEXIBLE_ITEM.unpack_from(prefix, name_at + name_bytes)
             is_plain = not tags and not transactional_id and topics == partitions == _COMPACT_ONE
-            is_plain = is_plain and name_bytes < 0x7F  # its length is a varint of one byte
+            is_plain = is_plain and 0 < name_bytes < 0x7F  # its length is a varint of one byte
+            name = TopicPartition(prefix[name_at : name_at + name_bytes].decode(), partition)
         else:
             transactional_id, acks, _, topics, name_bytes = _BODY.unpack_from(prefix, 0)
             name_at = _BODY.size
             partitions, partition = _ITEM.unpack_from(prefix, name_at + name_bytes)
-            is_plain = transactional_id == _NULL and topics == partitions == 1
-        if not is_plain or acks != _ALL_ACKS or name_bytes <= 0:
+            is_plain = transactional_id == _NULL and topics == partitions == 1 and name_bytes > 0
+            name = TopicPartition(prefix[name_at : name_at + name_bytes].decode(), partition)
+        if not is_plain or acks != _ALL_ACKS:
             return None
-        topic = prefix[name_at : name_at + name_bytes].decode()
-    except (struct.error, UnicodeDecodeError):
+    except (struct.error, UnicodeDecodeError, ValueError):
         return None
-    return PlainForm(version, TopicPartition(topic, partition))
+    return PlainForm(version, name)

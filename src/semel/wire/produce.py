@@ -1,9 +1,9 @@
-"""Produce, versions 3 to 12, by hand: the hottest message, decoded without copying a record.
+"""Produce, versions 3 to 13, by hand: the hottest message, decoded without copying a record.
 
-Partitions come as one flat list in request order (a topic's partitions stay adjacent), because everything
-behind it works on partitions; the answer is grouped again by runs of equal topic names. From version 13 on
-topics are named by id: not served. The tagged fields of the answer (KIP-951, new leaders) are never sent:
-there is one broker.
+Topics are named by ``str`` up to version 12 and by ``UUID`` from 13 on (KIP-516). Partitions come as one flat
+list in request order (a topic's partitions stay adjacent), because everything behind it works on partitions;
+the answer is grouped again by runs of equal topics. The tagged fields of the answer (KIP-951, new leaders) are
+never sent: there is one broker.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, TypeVar
+from uuid import UUID
 
 from semel.types import NO_TIMESTAMP
 from semel.wire.frames import (
@@ -28,6 +29,7 @@ from semel.wire.frames import (
 )
 
 _FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
 _P = TypeVar("_P", "ProducePartition", "ProducedPartition")
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _RESULT: Final = struct.Struct(">ihqq")
@@ -38,7 +40,7 @@ _INT64: Final = struct.Struct(">q")
 class ProducePartition:
     """Record batches for one partition; ``records`` is a view into the frame (None: the client sent null)."""
 
-    topic: str
+    topic: str | UUID
     partition: int
     records: memoryview | None
 
@@ -55,7 +57,7 @@ class ProduceRequest:
 class ProducedPartition:
     """The fate of one partition's batches; ``base_offset`` is -1 when it is not known."""
 
-    topic: str
+    topic: str | UUID
     partition: int
     error_code: int
     base_offset: int
@@ -74,7 +76,7 @@ def decode_request(version: int, body: Buffer) -> ProduceRequest:
         raise MalformedMessage("message ends inside a produce request") from None
     partitions: list[ProducePartition] = []
     for _ in range(reader.count(flexible, item_bytes_min=2)):
-        topic = reader.string(flexible)
+        topic = _read_topic(reader, version)
         for _ in range(reader.count(flexible, item_bytes_min=5)):
             number = reader.int32()
             partitions.append(ProducePartition(topic, number, reader.nullable_bytes(flexible)))
@@ -97,7 +99,7 @@ def encode_request(version: int, request: ProduceRequest) -> list[Buffer]:
     topics = _by_topic(request.partitions)
     write_count(out, len(topics), flexible)
     for topic, partitions in topics:
-        write_string(out, topic, flexible)
+        _write_topic(out, topic, version)
         write_count(out, len(partitions), flexible)
         for partition in partitions:
             out += INT32.pack(partition.partition)
@@ -125,7 +127,7 @@ def encode_response(
     topics = _by_topic(results)
     write_count(out, len(topics), flexible)
     for topic, partitions in topics:
-        write_string(out, topic, flexible)
+        _write_topic(out, topic, version)
         write_count(out, len(partitions), flexible)
         for result in partitions:
             out += _RESULT.pack(
@@ -152,7 +154,7 @@ def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition]
     reader = Reader(body, items_max=RESPONSE_ITEMS_MAX)
     results: list[ProducedPartition] = []
     for _ in range(reader.count(flexible, item_bytes_min=2)):
-        topic = reader.string(flexible)
+        topic = _read_topic(reader, version)
         for _ in range(reader.count(flexible, item_bytes_min=22)):
             partition, error_code, base_offset, log_append_time_ms = _RESULT.unpack(reader.take(_RESULT.size))
             log_start_offset = reader.int64() if version >= 5 else -1
@@ -186,7 +188,20 @@ def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition]
     return results, throttle_time_ms
 
 
-def _by_topic(items: Sequence[_P]) -> list[tuple[str, list[_P]]]:
+def _read_topic(reader: Reader, version: int) -> str | UUID:
+    return reader.uuid() if version >= TOPIC_IDS_FROM else reader.string(version >= _FLEXIBLE_FROM)
+
+
+def _write_topic(out: bytearray, topic: str | UUID, version: int) -> None:
+    if version >= TOPIC_IDS_FROM:
+        if not isinstance(topic, UUID):
+            raise TypeError(f"produce version {version} names topics by id, not {topic!r}")
+        out += topic.bytes
+    else:
+        write_string(out, str(topic), flexible=version >= _FLEXIBLE_FROM)
+
+
+def _by_topic(items: Sequence[_P]) -> list[tuple[str | UUID, list[_P]]]:
     if len(items) == 1:
         return [(items[0].topic, [items[0]])]
     return [(topic, list(run)) for topic, run in groupby(items, attrgetter("topic"))]

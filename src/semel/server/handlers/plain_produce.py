@@ -119,8 +119,10 @@ def _answer(fates: Sequence[_Fate]) -> Answer:
 
 def _refusal(fate: _Fate, outcome: AppendOutcome) -> list[Buffer]:
     version = fate.form.version
+    topic, number = fate.form.partition
     result = ProducedPartition(
-        *fate.form.partition,
+        topic,
+        number,
         outcome.error_code,
         outcome.base_offset,
         outcome.log_append_time_ms,

@@ -11,13 +11,14 @@ The request's ``timeout_ms`` bounds nothing here: it limits the wait for other r
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
 from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome
 from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
-from semel.types import TopicPartition
+from semel.types import TopicIdPartition, TopicPartition
 from semel.wire import produce
 from semel.wire.frames import Buffer
 from semel.wire.produce import ProducedPartition, ProducePartition
@@ -86,7 +87,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 
 
 def _append(broker: Broker, call: Call, item: ProducePartition) -> tuple[Partition | None, AppendOutcome]:
-    partition = find_partition(broker, TopicPartition(item.topic, item.partition))
+    partition = find_partition(broker, _name_of(item))
     if isinstance(partition, AppendOutcome):
         return None, partition
     header = check_batch(call.api_version, item.records)
@@ -96,8 +97,21 @@ def _append(broker: Broker, call: Call, item: ProducePartition) -> tuple[Partiti
     return partition, partition.append_all([Incoming(item.records, (header,))], call.now_ms)[0]
 
 
-def find_partition(broker: Broker, name: TopicPartition) -> Partition | AppendOutcome:
+def _name_of(item: ProducePartition) -> TopicPartition | TopicIdPartition:
+    topic = item.topic
+    if isinstance(topic, UUID):
+        return TopicIdPartition(topic, item.partition)
+    return TopicPartition(topic, item.partition)
+
+
+def find_partition(broker: Broker, name: TopicPartition | TopicIdPartition) -> Partition | AppendOutcome:
     """The partition, or why a client cannot write to it."""
+    if isinstance(name, TopicIdPartition):
+        known = broker.storage.topics.by_id(name.topic_id)
+        if known is None:
+            reason = f"there is no topic of the id {name.topic_id}"
+            return AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID, error_message=reason)
+        name = TopicPartition(known.name, name.partition)
     partition = broker.storage.find(name)
     if partition is None:
         reason = f"there is no partition {name}"
