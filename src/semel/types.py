@@ -21,6 +21,11 @@ LEASED_IDS_FROM: Final = 1 << 62  # producer ids from here on are leased, those 
 
 EARLIEST_TIMESTAMP: Final = -2  # ListOffsets: "the log start offset"
 LATEST_TIMESTAMP: Final = -1  # ListOffsets: "the high watermark, or the last stable offset"
+MAX_TIMESTAMP: Final = -3  # ListOffsets 7: the first of the records with the largest timestamp (KIP-734)
+EARLIEST_LOCAL_TIMESTAMP: Final = (
+    -4
+)  # ListOffsets 8: the first record that is not only in remote storage (KIP-405)
+LATEST_TIERED_TIMESTAMP: Final = -5  # ListOffsets 9: the last record in remote storage (KIP-1005)
 
 
 class TopicPartition(NamedTuple):

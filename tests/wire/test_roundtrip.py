@@ -251,6 +251,7 @@ SAMPLES: dict[ApiKey, Any] = {
         "replica_id": -1,
         "isolation_level": 1,
         "topics": [{"name": "a", "partitions": [{"partition_index": 3, "timestamp": -2}] * 2}],
+        "timeout": 1500,
     },
     ApiKey.WRITE_TXN_MARKERS: {
         "markers": [

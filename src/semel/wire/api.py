@@ -63,8 +63,7 @@ SERVED: Final[dict[ApiKey, ServedApi]] = {
     # it never sends those versions.
     ApiKey.PRODUCE: ServedApi(3, 13, 9, advertised_min=0),
     ApiKey.FETCH: ServedApi(4, 18, 12),
-    # From 7 on: the offset of the largest timestamp, tiered storage (KIP-734, KIP-405).
-    ApiKey.LIST_OFFSETS: ServedApi(1, 6, 6),
+    ApiKey.LIST_OFFSETS: ServedApi(1, 10, 6),
     ApiKey.METADATA: ServedApi(0, 13, 9),
     ApiKey.OFFSET_COMMIT: ServedApi(2, 9, 8),
     ApiKey.OFFSET_FETCH: ServedApi(1, 9, 6),

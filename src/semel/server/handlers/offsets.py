@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from semel.errors import ErrorCode
-from semel.server.handlers.schema import partitions_once
+from semel.server.handlers.schema import FieldsInTurn, partitions_once
 from semel.server.outcome import Call
+from semel.server.storage.outcome import TimestampOffset
 from semel.server.storage.partition import Partition
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH
+from semel.types import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    NO_LEADER_EPOCH,
+    NO_TIMESTAMP,
+)
 from semel.wire.fetch import READ_COMMITTED
 from semel.wire.messages import Fields, field_of
 
@@ -43,41 +52,89 @@ def _topics(
     }
 
 
-def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
+# Since which version ListOffsets knows a timestamp that is none (``ListOffsetsRequest``).
+_SPECIAL_FROM: Final = {
+    LATEST_TIMESTAMP: 0,
+    EARLIEST_TIMESTAMP: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+}
+
+
+def handle_list(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
+    """At once, but for the newest record: that may have to be looked for."""
+    asked = partitions_once(request.topics)
     isolation_level = field_of(request, "isolation_level", 0)
-    return _topics(
-        partitions_once(request.topics), lambda name, item: _list(broker, name, item, isolation_level)
-    )
+    version = call.api_version
+    if version < _SPECIAL_FROM[MAX_TIMESTAMP] or all(
+        item.timestamp != MAX_TIMESTAMP for _, items in asked for item in items
+    ):
+        return _topics(asked, lambda name, item: _list(broker, name, item, version, isolation_level))
+
+    async def list_in_turn() -> Fields:
+        answers = {
+            (name, item.partition_index): (
+                await _list_newest(broker, name, item)
+                if item.timestamp == MAX_TIMESTAMP
+                else _list(broker, name, item, version, isolation_level)
+            )
+            for name, items in asked
+            for item in items
+        }
+        return _topics(asked, lambda name, item: answers[name, item.partition_index])
+
+    return FieldsInTurn(list_in_turn)
 
 
-def _list(broker: Broker, topic: str, item: Any, isolation_level: int) -> Fields:
-    answer = {
-        "partition_index": item.partition_index,
-        "error_code": ErrorCode.NONE,
-        "timestamp": -1,
-        "offset": -1,
-        "leader_epoch": NO_LEADER_EPOCH,
-    }
+def _found(broker: Broker, topic: str, item: Any) -> tuple[Partition | ErrorCode, dict[str, Any]]:
+    """The partition, or why it cannot be asked; and the answer of one that has no such offset."""
     found = find_partition(
         broker, topic, item.partition_index, field_of(item, "current_leader_epoch", NO_LEADER_EPOCH)
     )
-    if isinstance(found, ErrorCode):
-        return answer | {"error_code": found}
-    if item.timestamp == EARLIEST_TIMESTAMP:
-        return answer | {"offset": found.log_start_offset, "leader_epoch": found.leader_epoch}
-    if item.timestamp == LATEST_TIMESTAMP:
+    return found, {
+        "partition_index": item.partition_index,
+        "error_code": found if isinstance(found, ErrorCode) else ErrorCode.NONE,
+        "timestamp": NO_TIMESTAMP,
+        "offset": -1,
+        "leader_epoch": NO_LEADER_EPOCH,
+    }
+
+
+def _list(broker: Broker, topic: str, item: Any, version: int, isolation_level: int) -> Fields:
+    timestamp = item.timestamp
+    found, answer = _found(broker, topic, item)
+    if timestamp < 0 and version < _SPECIAL_FROM.get(timestamp, version + 1):
+        return answer | {"error_code": ErrorCode.UNSUPPORTED_VERSION}
+    if isinstance(found, ErrorCode) or timestamp == LATEST_TIERED_TIMESTAMP:  # nothing is tiered
+        return answer
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        start = found.log_start_offset
+        return answer | {"offset": start, "leader_epoch": found.leader_epoch_at(start)}
+    if timestamp == LATEST_TIMESTAMP:
         committed = isolation_level == READ_COMMITTED
         end = found.last_stable_offset if committed else found.high_watermark
         return answer | {"offset": end, "leader_epoch": found.leader_epoch}
-    if item.timestamp < 0:
-        return answer | {"error_code": ErrorCode.INVALID_REQUEST}
     try:
-        place = found.offset_for_timestamp(item.timestamp)
+        return answer | _told(found.offset_for_timestamp(timestamp))
     except OSError:
         return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
-    if place is None:
+
+
+async def _list_newest(broker: Broker, topic: str, item: Any) -> Fields:
+    found, answer = _found(broker, topic, item)
+    if isinstance(found, ErrorCode):
         return answer
-    return answer | {
+    try:
+        return answer | _told(await found.newest_record())
+    except OSError:
+        return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def _told(place: TimestampOffset | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    return {
         "offset": place.offset,
         "timestamp": place.timestamp_ms,
         "leader_epoch": place.leader_epoch,

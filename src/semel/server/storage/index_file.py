@@ -7,6 +7,7 @@ believed then, so they are on the disk before that point passes the segment.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,11 @@ class IndexFile(Generic[EntryT]):
         if self._growing is not None:
             return layout.unpack_from(self._growing, n * layout.size)
         return layout.unpack(self.held.get().pread(layout.size, n * layout.size))
+
+    def below(self, relative_offset: int) -> tuple[int, int] | None:
+        """The last entry of a time index that is about an offset below this one."""
+        n = bisect_left(range(self.count), relative_offset, key=lambda n: self.tuple_at(n)[1])
+        return self.tuple_at(n - 1) if n else None
 
     def entries(self) -> list[EntryT]:
         return [self.entry_at(n) for n in range(self.count)]

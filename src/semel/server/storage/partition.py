@@ -73,7 +73,7 @@ from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.recovery_point import RecoveryPoint
 from semel.server.storage.segment import Segment, TornWrite
 from semel.server.storage.snapshots import SnapshotFiles
-from semel.server.storage.time_search import first_at_or_after
+from semel.server.storage.time_search import first_at_or_after, newest_in
 from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition, is_leased
 
 # No partition of this server can be opened then, and none must be taken for damaged.
@@ -535,10 +535,17 @@ class Partition:
             log_start_offset=self.log_start_offset,
             end_offset=self.high_watermark,
         )
-        if found is None:
-            return None
-        leader_epoch = self._epochs.at(found.offset)
-        return TimestampOffset(*found, self.leader_epoch if leader_epoch is None else leader_epoch)
+        return None if found is None else TimestampOffset(*found, self.leader_epoch_at(found.offset))
+
+    async def newest_record(self) -> TimestampOffset | None:
+        """The first of the records below the high watermark with the largest timestamp. A change: it reads aside."""
+        found = await newest_in(self._segments.all, self.log_start_offset, self.high_watermark)
+        return None if found is None else TimestampOffset(*found, self.leader_epoch_at(found.offset))
+
+    def leader_epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at ``offset``, or of the one that comes there."""
+        leader_epoch = self._epochs.at(offset)
+        return self.leader_epoch if leader_epoch is None else leader_epoch
 
     def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:
         """The end of the largest known leader epoch at or below the asked one."""

@@ -214,10 +214,13 @@ class Segment:
 
     # Searching
 
-    def walk(self, position: int, end_position: int) -> Iterator[BatchPlace]:
-        """The batches from ``position``, where one starts, to ``end_position``, where one ends."""
+    def walk(self, position: int, end_position: int, file: File | None = None) -> Iterator[BatchPlace]:
+        """The batches from ``position``, where one starts, to ``end_position``, where one ends.
+
+        Another thread than the one that reads brings the ``file`` along, which that one has opened.
+        """
         chunk, chunk_at = b"", 0
-        file = self.file
+        file = self.file if file is None else file
         due = self.base_offset if position == 0 else None
         while position < end_position:
             at = position - chunk_at
@@ -283,6 +286,22 @@ class Segment:
         for place in self.walk(start, self.size_bytes):
             if place.max_timestamp_ms >= timestamp_ms and place.last_offset >= from_offset:
                 yield place
+
+    def newest(self, from_offset: int, end_offset: int) -> tuple[int, int]:
+        """Where to look for the first of the newest records within these offsets: from which position, and up to
+        which offset (exclusive).
+
+        What the index knows spares nearly all of it, unless the newest that it knows of has been trimmed. If the
+        batch that holds ``from_offset`` begins before that, its newest may be out of reach: look on to the end.
+        """
+        known = self._offset_of_max_timestamp
+        if from_offset <= known < end_offset:
+            return self._start_for(known - self.base_offset), known + 1
+        if known >= end_offset:  # what is indexed before the end is as new as anything before it
+            entry = self.time_index.below(end_offset - self.base_offset)
+            if entry is not None and entry[1] >= from_offset - self.base_offset and self._bears_out(entry):
+                return self._start_for(entry[1]), end_offset
+        return self._start_for(from_offset - self.base_offset), end_offset
 
     def _start_for(self, relative_offset: int) -> int:
         """Where to begin to look for an offset: at the beginning, if the entry for it is not borne out."""
