@@ -3,6 +3,7 @@
 SemelError
 ├── ConfigError             a setting, option or argument is wrong; nothing was done
 ├── CorruptRecordBatch      bytes are not a valid record batch or message
+│   └── UnreadableBatch         … of this partition, at this offset: where to go on
 ├── ConnectionLost          no broker could be reached in time
 ├── BrokerError             a broker refused a request: carries the code
 │   └── UnknownTopic            there is no such topic, or it has no such partition
@@ -40,6 +41,25 @@ class ConfigError(SemelError, ValueError):
 
 class CorruptRecordBatch(SemelError):
     """The bytes are not a valid record batch (or message); none of them was used."""
+
+
+class UnreadableBatch(CorruptRecordBatch):
+    """A batch of a log is damaged: topic, partition, offset, and where to go on. What is in front of it was given."""
+
+    def __init__(
+        self, partition: TopicPartition, offset: int, next_offset: int | None, why: str, remedy: str = ""
+    ) -> None:
+        self.partition, self.offset = partition, offset
+        self.next_offset = (
+            next_offset  # behind the batch, as its own header has it; None: that is damaged too
+        )
+        behind = "a later offset" if next_offset is None else str(next_offset)
+        super().__init__(
+            f"topic {partition.topic!r}, partition {partition.partition}: the batch at offset {offset} cannot be "
+            f"read ({why}); it was damaged on the server's disk, or on the way from it: "
+            + (remedy or f"read again; if it stays so, seek to {behind} to go on behind it")
+        )
+        self.why = why
 
 
 class ConnectionLost(SemelError):

@@ -19,7 +19,8 @@ from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex, RowIndexBuilder
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT, SequenceCheck
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
-from semel.errors import BrokerError, ErrorCode, SemelError
+from semel.client.unreadable import sound_part
+from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError, UnreadableBatch
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
 from semel.record.control import MarkerType, decode_marker
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -102,7 +103,7 @@ def read_batches(
         for partition, fetched in answers.items():
             if fetched.error_code is not ErrorCode.NONE:
                 raise BrokerError(fetched.error_code, f"read {partition} at offset {position[partition]}")
-            for header, records in _committed(fetched):
+            for header, records in _committed(fetched, partition, position[partition]):
                 if header.last_offset < position[partition] or header.base_offset >= end[partition]:
                     continue
                 wanted = [r for r in records if position[partition] <= r.offset < end[partition]]
@@ -157,8 +158,24 @@ def _add(
     builder.add(partition.partition, offsets, identities, order_texts)
 
 
-def _committed(fetched: Fetched) -> Iterator[tuple[BatchHeader, list[Record]]]:
+def _committed(
+    fetched: Fetched, partition: TopicPartition, from_offset: int
+) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """Each batch of an answer with its records; none for control and aborted ones (KIP-98)."""
+    try:
+        yield from _committed_batches(fetched)
+    except CorruptRecordBatch as error:
+        damage = sound_part(partition, fetched.records, from_offset, error)[1]
+        raise UnreadableBatch(
+            partition,
+            damage.offset,
+            damage.next_offset,
+            damage.why,
+            f"nothing is proven of {partition.topic}",
+        ) from None
+
+
+def _committed_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, list[Record]]]:
     aborted_from = sorted((first_offset, producer_id) for producer_id, first_offset in fetched.aborted)
     aborting: set[int] = set()
     for batch, header in scan_batches(fetched.records, allow_partial_tail=True):

@@ -15,7 +15,7 @@ from semel.cli.offsets import GRAMMAR, OffsetRange, Point, parse_range, place, t
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings
 from semel.cli.output import Format, yaml_lines
 from semel.cli.template import DEFAULT_TEMPLATE, compile_template
-from semel.errors import SemelError
+from semel.errors import SemelError, UnreadableBatch
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
@@ -85,11 +85,15 @@ def consume(
         bootstrap, isolation=isolation, **client_settings(overrides, _CONSUMER_SETTINGS)
     ) as consumer:
         consumer.assign(first)
-        for number, record in enumerate(_records(consumer, first, stop), start=1):
-            sys.stdout.buffer.write(shape(record))
-            if number == count:
-                break
-    sys.stdout.buffer.flush()
+        try:
+            for number, record in enumerate(_records(consumer, first, stop), start=1):
+                sys.stdout.buffer.write(shape(record))
+                if number == count:
+                    break
+        except UnreadableBatch as error:
+            raise _with_command(error) from None
+        finally:
+            sys.stdout.buffer.flush()  # rows come before what is said of those that do not
 
 
 def _partitions(cluster: Cluster, topic: str, only: list[int] | None) -> list[TopicPartition]:
@@ -134,12 +138,35 @@ def _records(
             yield from consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
             sys.stdout.buffer.flush()  # what follows a live log must show at once
     open_partitions = {partition for partition, offset in first.items() if offset < stop[partition]}
+    damage: UnreadableBatch | None = None
     while open_partitions:
-        for record in consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX):
+        try:
+            records = consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
+        except UnreadableBatch as error:
+            damage = damage or error
+            consumer.pause(error.partition)  # the others go on to their end
+            open_partitions.discard(error.partition)
+            continue
+        for record in records:
             if record.offset < stop[TopicPartition(record.topic, record.partition)]:
                 yield record
         # By position, not by record: the last offsets of a range may be a marker or an aborted row.
         open_partitions = {p for p in open_partitions if consumer.position(p) < stop[p]}
+    if damage is not None:
+        raise damage
+
+
+def _with_command(error: UnreadableBatch) -> UnreadableBatch:
+    """The same, and the way on in the terms of this command."""
+    behind = "a later offset" if error.next_offset is None else error.next_offset
+    tp = error.partition
+    return UnreadableBatch(
+        tp,
+        error.offset,
+        error.next_offset,
+        error.why,
+        f"read again; if it stays so, go on behind it: semel consume {tp.topic} -p {tp.partition} -o {behind}",
+    )
 
 
 def _shape(template: str, output_format: Format) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict, TypeVar
 
 from semel.client.cluster import Cluster, Isolation
 from semel.client.model import Fetched
 from semel.client.records import BufferedRecords, ConsumerRecord
-from semel.core.client.visible import visible_batches
-from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode
+from semel.client.unreadable import sound_part
+from semel.core.client.visible import Visible, visible_batches
+from semel.errors import BrokerError, ConfigError, CorruptRecordBatch, DataLoss, ErrorCode, UnreadableBatch
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["AsyncConsumer", "ConsumerChoices", "ConsumerRecord", "Start"]
 
 Start = int | Literal["earliest", "latest"]
 _PAUSE_S: Final = 0.05
+_T = TypeVar("_T")
 
 
 class ConsumerChoices(TypedDict, total=False):
@@ -37,7 +39,8 @@ class ConsumerChoices(TypedDict, total=False):
 class AsyncConsumer:
     """Reads the partitions that it is given, in order, committed records only unless told otherwise.
 
-    An offset that was deleted raises :class:`~semel.errors.DataLoss`: nothing is skipped in silence.
+    An offset that was deleted raises :class:`~semel.errors.DataLoss`, and a batch that is damaged
+    :class:`~semel.errors.UnreadableBatch`, once what is in front of it was given: nothing is skipped in silence.
     """
 
     def __init__(
@@ -129,8 +132,14 @@ class AsyncConsumer:
         give_up_s = loop.time() + timeout
         while self._positions and not any(tp not in self._paused for tp in self._buffered):
             left_s = give_up_s - loop.time()
+            damage: UnreadableBatch | None = None
             for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
-                self._keep(tp, fetched)
+                try:
+                    self._keep(tp, fetched)
+                except UnreadableBatch as error:
+                    damage = error  # once the others' rows of this round are kept: they can be taken after it
+            if damage is not None:
+                raise damage
             if left_s <= 0:
                 return
 
@@ -161,17 +170,20 @@ class AsyncConsumer:
             left_s = give_up_s - loop.time()
             for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
                 from_offset = self._positions[tp]
-                visible = visible_batches(fetched.records, from_offset, fetched.aborted)
-                tables.append(
-                    decode_table(
+
+                def table_of(
+                    visible: Visible, tp: TopicPartition = tp, from_offset: int = from_offset
+                ) -> pa.Table:
+                    return decode_table(
                         visible.batches,
                         topic=tp.topic,
                         partition=tp.partition,
                         from_offset=from_offset,
                         include_headers=include_headers,
                     )
-                )
-                positions[tp] = visible.next_offset
+
+                table, positions[tp] = _readable(tp, fetched, from_offset, table_of)
+                tables.append(table)
             if left_s <= 0 or any(table.num_rows for table in tables):
                 break
             self._positions.update(positions)  # nothing to show up to here
@@ -239,8 +251,27 @@ class AsyncConsumer:
 
     def _keep(self, tp: TopicPartition, fetched: Fetched) -> None:
         from_offset = self._positions[tp]
-        visible = visible_batches(fetched.records, from_offset, fetched.aborted)
-        buffered = BufferedRecords(tp, visible.batches, from_offset)
-        self._positions[tp] = visible.next_offset  # only once the batches proved to be whole
+        buffered, next_offset = _readable(
+            tp, fetched, from_offset, lambda visible: BufferedRecords(tp, visible.batches, from_offset)
+        )
+        self._positions[tp] = next_offset  # only once the batches proved to be whole
         if buffered:
             self._buffered[tp] = buffered
+
+
+def _readable(
+    tp: TopicPartition, fetched: Fetched, from_offset: int, decode: Callable[[Visible], _T]
+) -> tuple[_T, int]:
+    """What ``decode`` makes of an answer, and the offset behind it: up to a batch that is damaged, if one is.
+
+    :class:`~semel.errors.UnreadableBatch` only when nothing is in front of it, which the next round comes to.
+    """
+    try:
+        visible = visible_batches(fetched.records, from_offset, fetched.aborted)
+        return decode(visible), visible.next_offset
+    except CorruptRecordBatch as error:
+        sound, where = sound_part(tp, fetched.records, from_offset, error)
+        visible = visible_batches(sound, from_offset, fetched.aborted)
+        if visible.next_offset == from_offset:
+            raise where from None
+        return decode(visible), visible.next_offset
