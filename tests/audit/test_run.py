@@ -76,7 +76,7 @@ def test_every_offender_is_named(cluster: Cluster) -> None:
         "extra": 1,
     }
     assert report.names[Place(True, 0, 1)] == "2"
-    assert "  out-0 offset 2: 9" in report.as_lines()
+    assert "  out-0@2: 9" in report.as_lines()
     assert report.as_lines()[-1].startswith("NOT PROVEN")
 
 

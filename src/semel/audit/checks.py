@@ -10,11 +10,18 @@ Checks (one name, one meaning):
 ``extra``       in the output, but not in the input at all
 ``out_of_order``  a row stands before one of its order key that came earlier in the same input partition
 ``scattered``   rows of one order key stand in several output partitions, so that no order can be promised
+
+Without an input, and without a name that a row must be the only one to have, equal rows prove nothing: whoever
+sends "hello" twice finds it there twice. Sequences tell them apart: a log that stores each sequence once (which
+is another check's, :mod:`~semel.audit.sequences`) has stored each of these sends once. Equal rows without a
+sequence may be one send that was stored twice, or two:
+``undecided``   rows without a sequence that equal an earlier one without a sequence
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -24,6 +31,7 @@ from numpy.typing import NDArray
 from semel.audit.rows import RowIndex
 
 EXAMPLES_MAX_DEFAULT: Final = 10
+COPIES_MAX: Final = 5  # of one row, that a finding names
 CHECKS: Final = ("missing", "duplicated", "extra", "out_of_order", "scattered")
 
 
@@ -43,6 +51,8 @@ class Finding:
     check: str
     row_count: int
     examples: tuple[Place, ...]
+    # Of an example that stands more than once: where, the first ``COPIES_MAX``, itself among them or behind them.
+    copies: Mapping[Place, tuple[Place, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +69,26 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """What one topic alone can prove: that no identity occurs twice."""
+    """What one topic alone can prove: that no identity occurs twice, or that each send is there once."""
 
     rows: int
     findings: tuple[Finding, ...]
+    repeated_rows: int = 0  # rows that equal an earlier one, and are told apart by their sequences
+    doubts: tuple[Finding, ...] = ()  # what cannot be decided from this topic alone
 
 
 def compare(
-    source: RowIndex, output: RowIndex, *, examples_max: int = EXAMPLES_MAX_DEFAULT, order: bool = True
+    source: RowIndex,
+    output: RowIndex,
+    *,
+    examples_max: int = EXAMPLES_MAX_DEFAULT,
+    order: bool = True,
+    subset: bool = False,
 ) -> Comparison:
-    """Hold the output against the input. About 100 bytes a row while it runs."""
+    """Hold the output against the input. About 100 bytes a row while it runs.
+
+    ``subset``: the output may lack rows of the input; it may hold none of them more often than the input does.
+    """
     source_codes, output_codes, code_count = _codes(source, output)
     source_count = np.bincount(source_codes, minlength=code_count)
     output_count = np.bincount(output_codes, minlength=code_count)
@@ -81,9 +101,11 @@ def compare(
     duplicated = unmatched & ~extra
     findings = [
         _finding("missing", source, missing, examples_max, in_input=True),
-        _finding("duplicated", output, duplicated, examples_max),
+        _finding("duplicated", output, duplicated, examples_max, codes=output_codes),
         _finding("extra", output, extra, examples_max),
     ]
+    if subset:
+        findings[0] = None
     if order:
         twin = _input_row_of(source_codes, source_rank, output_codes, output_rank, ~unmatched)
         findings += _order_findings(source, output, twin, examples_max)
@@ -97,11 +119,26 @@ def compare(
     )
 
 
-def unique(rows: RowIndex, *, examples_max: int = EXAMPLES_MAX_DEFAULT) -> Uniqueness:
-    """Without an input to hold it against: rows whose identity occurred before."""
-    again = _occurrence(_codes(rows, None)[1]) > 0
-    finding = _finding("duplicated", rows, again, examples_max)
-    return Uniqueness(len(rows), () if finding is None else (finding,))
+def unique(rows: RowIndex, *, examples_max: int = EXAMPLES_MAX_DEFAULT, named: bool = True) -> Uniqueness:
+    """Without an input to hold it against: rows whose identity occurred before.
+
+    ``named``: identities are names that no two rows may share. Otherwise equal rows are two sends wherever their
+    sequences say so.
+    """
+    codes = _codes(rows, None)[1]
+    again = _occurrence(codes) > 0
+    if named:
+        finding = _finding("duplicated", rows, again, examples_max, codes=codes)
+        return Uniqueness(len(rows), () if finding is None else (finding,))
+    undecided = np.zeros(len(rows), dtype=np.bool_)
+    undecided[~rows.sequenced] = _occurrence(codes[~rows.sequenced]) > 0
+    doubt = _finding("undecided", rows, undecided, examples_max, codes=codes)
+    return Uniqueness(
+        len(rows),
+        (),
+        repeated_rows=int(np.count_nonzero(again & ~undecided)),
+        doubts=() if doubt is None else (doubt,),
+    )
 
 
 def _codes(a: RowIndex, b: RowIndex | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
@@ -164,12 +201,33 @@ def _order_findings(
 
 
 def _finding(
-    check: str, rows: RowIndex, flags: NDArray[np.bool_], examples_max: int, *, in_input: bool = False
+    check: str,
+    rows: RowIndex,
+    flags: NDArray[np.bool_],
+    examples_max: int,
+    *,
+    in_input: bool = False,
+    codes: NDArray[np.int32] | None = None,
 ) -> Finding | None:
+    """``codes`` of the rows, where the copies of an example are to be named."""
     where = np.flatnonzero(flags)
     if not len(where):
         return None
-    examples = tuple(
-        Place(in_input, int(rows.partition[row]), int(rows.offset[row])) for row in where[:examples_max]
-    )
-    return Finding(check, len(where), examples)
+
+    def place(row: int) -> Place:
+        return Place(in_input, int(rows.partition[row]), int(rows.offset[row]))
+
+    shown = [int(row) for row in where[:examples_max]]
+    copies = {} if codes is None else {place(row): copied for row, copied in _copies(codes, shown, place)}
+    return Finding(check, len(where), tuple(map(place, shown)), copies)
+
+
+def _copies(
+    codes: NDArray[np.int32], rows: list[int], place: Callable[[int], Place]
+) -> Iterator[tuple[int, tuple[Place, ...]]]:
+    """For each of these rows, where the first rows of its code stand."""
+    order = np.argsort(codes, kind="stable")
+    grouped = codes[order]
+    for row in rows:
+        first, end = np.searchsorted(grouped, [codes[row], codes[row] + 1])
+        yield row, tuple(place(int(copy)) for copy in order[first : min(end, first + COPIES_MAX)])

@@ -21,6 +21,7 @@ from semel.errors import ConfigError, SemelError
 IDENTITY_BYTES: Final = 16
 FIELD_SEPARATOR: Final = b"\x1f"  # ASCII's unit separator: does not occur in names and numbers
 _NULL: Final = b"\x00null"
+_SHOWN_BYTES_MAX: Final = 200
 
 
 class KeyFrom(StrEnum):
@@ -60,6 +61,21 @@ class IdentityRule:
         if any(not name for name in names):
             raise ConfigError(f"{fields!r} names an empty field: write --key FIELD[,FIELD]")
         return cls(key_from or (KeyFrom.VALUE_JSON if names else KeyFrom.ROW), names)
+
+    def readable(self, key: bytes | None, value: bytes | None) -> str:
+        """What names the record, for a person; the whole record where that is its identity."""
+        match self.key_from:
+            case KeyFrom.ROW:
+                return f"key {_shown(key)}, value {_shown(value)}"
+            case KeyFrom.KEY:
+                return f"key {_shown(key)}"
+            case KeyFrom.VALUE:
+                return f"value {_shown(value)}"
+            case KeyFrom.VALUE_JSON:
+                text = self.compile()(key, value) or b""
+                return ", ".join(
+                    _shown(None if part == _NULL else part) for part in text.split(FIELD_SEPARATOR)
+                )
 
     def compile(self) -> Text:
         """A function from (key, value) to the identity's text; None when the record has none (a null key).
@@ -103,6 +119,15 @@ def _json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
         return FIELD_SEPARATOR.join([_canonical(item) for item in found])
 
     return text
+
+
+def _shown(data: bytes | None) -> str:
+    """Text as it is; in quotes where it would be taken for another one, or break the line."""
+    if data is None:
+        return "null"
+    text = data[:_SHOWN_BYTES_MAX].decode(errors="backslashreplace")
+    text = text if text.isprintable() and text not in ("", "null") else json.dumps(text, ensure_ascii=False)
+    return text + "…" * (len(data) > _SHOWN_BYTES_MAX)
 
 
 def _dig(document: Any, path: tuple[str, ...]) -> Any:

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from semel.audit.checks import Place
-from semel.audit.identity import IdentityRule, IdentityUnreadable, Text, digest
+from semel.audit.identity import IdentityRule, IdentityUnreadable, digest
 from semel.audit.report import TopicAudit
 from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex, RowIndexBuilder
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT, SequenceCheck
+from semel.audit.where import ConditionFailed, compile_where
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
 from semel.client.unreadable import sound_part
 from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError, UnreadableBatch
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
 from semel.record.control import MarkerType, decode_marker
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
 
 FETCH_BYTES_MAX = 16 * 1024 * 1024
 _PARTITION_BYTES_MAX = 4 * 1024 * 1024
+_CHUNK_ROWS = 10_000  # of rows that stand in no log
 _EMPTY_ANSWERS_MAX = 20  # in a row, before a partition that does not get on is given up
 
 Progress = Callable[[int], None]  # is told of rows read since the last time
@@ -39,9 +42,52 @@ class TopicReading:
     topic: str
     identity: IdentityRule
     order: IdentityRule
+    where: str | None = None
     rows_max: int = ROWS_MAX_DEFAULT
     examples_max: int = 10
     producers_max: int = PRODUCERS_MAX_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """Rows that stand in no log, as in a file: their name, and a way to read them, each time from the first on."""
+
+    name: str
+    read: Callable[[], Iterable[tuple[bytes | None, bytes | None]]]  # (key, value)
+
+
+def read_rows(
+    rows: InputRows, reading: TopicReading, progress: Progress | None = None
+) -> tuple[TopicAudit, RowIndex]:
+    """Index rows as if they were one partition; the first line is offset 0."""
+    builder = RowIndexBuilder(rows.name, reading.rows_max)
+    add = _Adding(builder, reading)
+    partition, count, selected = TopicPartition(rows.name, 0), 0, 0
+    lines = (Record(number, -1, key, value) for number, (key, value) in enumerate(rows.read()))
+    while chunk := list(islice(lines, _CHUNK_ROWS)):
+        selected += add(partition, chunk, sequenced=True)
+        count += len(chunk)
+        if progress is not None:
+            progress(len(chunk))
+    audit = TopicAudit(
+        topic=rows.name,
+        partition_rows={0: count},
+        log_start_offsets={0: 0},
+        end_offsets={0: count},
+        sequences=SequenceCheck().verdict(),
+        where=reading.where,
+        selected_rows=None if reading.where is None else selected,
+        is_log=False,
+    )
+    return audit, builder.build()
+
+
+def row_count(cluster: Cluster, topic: str) -> int:
+    """About how many rows there are to read: the offsets between start and end."""
+    partitions = partitions_of(cluster, topic)
+    first = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
+    end = cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+    return sum(end[partition].offset - first[partition].offset for partition in partitions)
 
 
 def read_topic(
@@ -61,11 +107,11 @@ def read_topic(
     for partition in partitions:
         check.begin(partition, log_start_offset=first[partition], compacted=compacted)
     row_count = dict.fromkeys((partition.partition for partition in partitions), 0)
-    identity, order = reading.identity.compile(), reading.order.compile()
+    add, selected = _Adding(builder, reading), 0
     for partition, header, records in read_batches(cluster, first, end):
         check.feed(partition, header)
         if records:
-            _add(builder, partition, records, identity, order)
+            selected += add(partition, records, sequenced=header.base_sequence != NO_SEQUENCE)
             row_count[partition.partition] += len(records)
             if progress is not None:
                 progress(len(records))
@@ -75,6 +121,8 @@ def read_topic(
         log_start_offsets={partition.partition: offset for partition, offset in first.items()},
         end_offsets={partition.partition: offset for partition, offset in end.items()},
         sequences=check.verdict(),
+        where=reading.where,
+        selected_rows=None if reading.where is None else selected,
     )
     return audit, builder.build()
 
@@ -119,43 +167,66 @@ def read_batches(
 
 
 def name_places(
-    cluster: Cluster, places: Iterable[Place], input_topic: str | None, output_topic: str, rules: Rules
+    cluster: Cluster,
+    places: Iterable[Place],
+    source: str | InputRows | None,
+    output_topic: str,
+    rules: Rules,
 ) -> dict[Place, str]:
     """The identity of rows that a finding points at, read again; rows that are gone stay without a name."""
     names: dict[Place, str] = {}
-    for place in places:
-        topic = input_topic if place.in_input and input_topic else output_topic
+    wanted = set(places)
+    if isinstance(source, InputRows):
+        in_file = {place.offset: place for place in wanted if place.in_input}
+        wanted -= set(in_file.values())
+        last = max(in_file, default=-1)
+        for number, (key, value) in enumerate(islice(source.read(), last + 1)):
+            if number in in_file:
+                names[in_file[number]] = rules[True].readable(key, value)
+    for place in wanted:
+        topic = source if place.in_input and isinstance(source, str) else output_topic
         partition = TopicPartition(topic, place.partition)
-        text = rules[place.in_input].compile()
         for _, _, records in read_batches(cluster, {partition: place.offset}, {partition: place.offset + 1}):
             for record in records:
-                found = text(record.key, record.value)
-                names[place] = "null" if found is None else _readable(found)
+                names[place] = rules[place.in_input].readable(record.key, record.value)
     return names
 
 
 Rules = dict[bool, IdentityRule]  # True: the input's, False: the output's
 
 
-def _add(
-    builder: RowIndexBuilder, partition: TopicPartition, records: list[Record], identity: Text, order: Text
-) -> None:
-    identities, order_texts = [], []
-    try:
-        for record in records:
-            text = identity(record.key, record.value)
-            if text is None:
-                raise IdentityUnreadable("its key is null")
-            identities.append(digest(text))
-            order_texts.append(order(record.key, record.value))
-    except IdentityUnreadable as error:
-        offset = records[max(len(identities), len(order_texts))].offset
-        raise IdentityUnreadable(
-            f"{partition} offset {offset} has no identity: {error}; "
-            "say with --key or --key-from what names a row"
-        ) from None
-    offsets = np.fromiter((record.offset for record in records), np.int64, len(records))
-    builder.add(partition.partition, offsets, identities, order_texts)
+class _Adding:
+    """Takes records into an index: those that the condition holds for, if there is one."""
+
+    def __init__(self, builder: RowIndexBuilder, reading: TopicReading) -> None:
+        self._builder = builder
+        self._select = None if reading.where is None else compile_where(reading.where)
+        self._identity, self._order = reading.identity.compile(), reading.order.compile()
+
+    def __call__(self, partition: TopicPartition, records: list[Record], *, sequenced: bool) -> int:
+        """How many were taken."""
+        if self._select is not None:
+            try:
+                records = self._select(partition.partition, records)
+            except ConditionFailed as error:
+                raise SemelError(f"{partition} offset {error.offset}: --where: {error.why}") from None
+        identities, order_texts = [], []
+        try:
+            for record in records:
+                text = self._identity(record.key, record.value)
+                if text is None:
+                    raise IdentityUnreadable("its key is null")
+                identities.append(digest(text))
+                order_texts.append(self._order(record.key, record.value))
+        except IdentityUnreadable as error:
+            offset = records[max(len(identities), len(order_texts))].offset
+            raise IdentityUnreadable(
+                f"{partition} offset {offset} has no identity: {error}; "
+                "say with --key or --key-from what names a row"
+            ) from None
+        offsets = np.fromiter((record.offset for record in records), np.int64, len(records))
+        self._builder.add(partition.partition, offsets, identities, order_texts, sequenced=sequenced)
+        return len(records)
 
 
 def _committed(
@@ -195,8 +266,3 @@ def _committed_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, list[Rec
 def _is_compacted(cluster: Cluster, topic: str) -> bool:
     policy = cluster.describe_configs([topic])[topic].get("cleanup.policy")
     return policy is not None and "compact" in (policy.value or "")
-
-
-def _readable(text: bytes) -> str:
-    shown = text[:200].decode(errors="backslashreplace").replace("\x1f", " ")
-    return shown.replace("\x00null", "null") + ("…" if len(text) > 200 else "")

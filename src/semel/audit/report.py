@@ -1,13 +1,14 @@
 """The verdict of an audit, as a value, as text for people and as a document for programs.
 
-The audit holds when nothing was found. ``Finding`` counts are exact; examples are the first few, and each is
-named by topic, partition, offset and, where the log still has it, by its identity.
+The audit holds when nothing was found and nothing is in doubt: a doubt is what this log cannot decide, as whether
+equal rows of a producer without an id were sent twice or stored twice. ``Finding`` counts are exact; examples are
+the first few, and each is named by topic, partition, offset and, where the log still has it, by its identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from semel.audit.checks import Comparison, Finding, Place, Uniqueness
@@ -20,6 +21,7 @@ _MEANING: Final = {
     "extra": "output rows that are not in the input",
     "out_of_order": "rows that stand before an earlier row of their key",
     "scattered": "rows whose key stands in several output partitions",
+    "undecided": "rows equal another one and carry no sequence, so that they may have been sent or stored twice",
 }
 
 
@@ -32,6 +34,9 @@ class TopicAudit:
     log_start_offsets: Mapping[int, int]
     end_offsets: Mapping[int, int]
     sequences: SequenceVerdict
+    where: str | None = None
+    selected_rows: int | None = None  # those that the condition holds for; None without one
+    is_log: bool = True  # False: the lines of a file
 
     @property
     def rows(self) -> int:
@@ -46,6 +51,7 @@ class AuditReport:
     result: Comparison | Uniqueness
     input: TopicAudit | None = None
     identity: str = ""
+    subset: bool = False
     names: Mapping[Place, str] = field(default_factory=dict)
     elapsed_ms: int = 0
 
@@ -55,18 +61,33 @@ class AuditReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the proof stands: no finding of any check, on either side."""
-        return not self.result.findings and not any(topic.sequences.finding_count for topic in self.topics)
+        """Whether the proof stands: no finding of any check, on either side, and no doubt."""
+        return not self.is_violated and not self.doubts
+
+    @property
+    def is_violated(self) -> bool:
+        """Whether something is surely wrong, and not only in doubt."""
+        return bool(self.result.findings) or any(topic.sequences.finding_count for topic in self.topics)
+
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        return self.result.doubts if isinstance(self.result, Uniqueness) else ()
 
     def as_document(self) -> dict[str, Any]:
         """JSON's view; stable names."""
         return {
             "holds": self.holds,
+            "verdict": "proven" if self.holds else "violated" if self.is_violated else "not proven",
             "identity": self.identity,
             "elapsed_ms": self.elapsed_ms,
             "topics": [_topic_document(topic) for topic in self.topics],
-            "rows": {name: value for name, value in asdict(self.result).items() if name != "findings"},
+            "rows": {
+                item.name: getattr(self.result, item.name)
+                for item in fields(self.result)
+                if item.name not in ("findings", "doubts")
+            },
             "findings": [self._finding_document(finding) for finding in self.result.findings],
+            "doubts": [self._finding_document(finding) for finding in self.doubts],
         }
 
     def as_lines(self) -> list[str]:
@@ -79,9 +100,18 @@ class AuditReport:
             lines.append(line)
             if self.result.input_repeated_rows:
                 lines.append(f"note: the input itself repeats {self.result.input_repeated_rows:,} rows")
-        for finding in self.result.findings:
-            lines.append(f"VIOLATED {finding.check}: {finding.row_count:,} {_MEANING[finding.check]}")
-            lines += [f"  {self._place_text(place)}" for place in finding.examples]
+        elif self.result.repeated_rows:
+            equal = "row equals" if self.result.repeated_rows == 1 else "rows equal"
+            lines.append(
+                f"note: {self.result.repeated_rows:,} {equal} an earlier one under a sequence of its own: sent more "
+                f"than once, each stored once. If no two rows may be equal, name them with --key or --key-from"
+            )
+        lines += [f"note: {text}" for topic in self.topics for text in _trimmed(topic)]
+        for word, finding in [("VIOLATED", f) for f in self.result.findings] + [
+            ("OPEN", f) for f in self.doubts
+        ]:
+            lines.append(f"{word} {finding.check}: {finding.row_count:,} {_MEANING[finding.check]}")
+            lines += [f"  {text}" for text in self._example_texts(finding)]
             if finding.row_count > len(finding.examples):
                 lines.append(f"  … and {finding.row_count - len(finding.examples):,} more")
         for topic in self.topics:
@@ -96,18 +126,53 @@ class AuditReport:
     def conclusion(self) -> str:
         """The verdict in one line."""
         if not self.holds and self.input is None:
+            if not self.is_violated:
+                return (
+                    f"NOT PROVEN: {self.output.topic} holds equal rows without a sequence, and a log alone cannot "
+                    f"say whether each was sent: hold it against its --input, or write with an idempotent producer"
+                )
             return f"NOT PROVEN: {self.output.topic} holds rows twice, or its sequences are not whole"
+        if not self.holds and self.subset:
+            return "NOT PROVEN: the output is not a part of the input with each row once"
         if not self.holds:
             return "NOT PROVEN: the output does not hold the input exactly once"
         if self.input is None:
-            return f"PROVEN: {self.output.topic} holds no row twice, and its sequences are whole"
+            return f"PROVEN: {self.output.topic} {self._alone()}"
         ordered = ", in order" if isinstance(self.result, Comparison) and _in_order(self.result) else ""
-        return f"PROVEN: {self.output.topic} holds every row of {self.input.topic} exactly once{ordered}"
+        of = self.input.topic + (f" where {self.input.where}" if self.input.where else "")
+        if self.subset:
+            return f"PROVEN: every row of {self.output.topic} is in {of}, none more often than there{ordered}"
+        return f"PROVEN: {self.output.topic} holds every row of {of} exactly once{ordered}"
 
-    def _place_text(self, place: Place) -> str:
-        topic = self.input if place.in_input else self.output
-        where = f"{topic.topic if topic else '?'}-{place.partition} offset {place.offset}"
-        return f"{where}: {self.names[place]}" if place in self.names else where
+    def _alone(self) -> str:
+        """What a log proves without an input."""
+        repeated = isinstance(self.result, Uniqueness) and self.result.repeated_rows
+        text = "holds nothing twice that was sent once" if repeated else "holds no row twice"
+        unsequenced = self.output.sequences.unsequenced_records
+        if not unsequenced:
+            return f"{text}, and its sequences are whole"
+        return f"{text}; whether one is missing cannot be said of {counted(unsequenced, 'row')} without a sequence"
+
+    def _example_texts(self, finding: Finding) -> list[str]:
+        """Each row once: where its copies stand, as partition@offset, and what it is."""
+        texts: list[str] = []
+        told: set[Place] = set()
+        for place in finding.examples:
+            copies = finding.copies.get(place, (place,))
+            if place in told:
+                continue
+            told |= set(copies)
+            where = ", ".join(self._where_text(copy) for copy in copies)
+            if place not in copies:
+                where += f" … {self._where_text(place)}"
+            texts.append(f"{where}: {self.names[place]}" if place in self.names else where)
+        return texts
+
+    def _where_text(self, place: Place) -> str:
+        topic = self.input if place.in_input and self.input is not None else self.output
+        if not topic.is_log:
+            return f"{topic.topic} line {place.offset + 1}"
+        return f"{topic.topic}-{place.partition}@{place.offset}"
 
     def _finding_document(self, finding: Finding) -> dict[str, Any]:
         return {
@@ -119,6 +184,10 @@ class AuditReport:
                     "partition": place.partition,
                     "offset": place.offset,
                     "identity": self.names.get(place),
+                    "copies": [
+                        {"partition": copy.partition, "offset": copy.offset}
+                        for copy in finding.copies.get(place, ())
+                    ],
                 }
                 for place in finding.examples
             ],
@@ -131,7 +200,18 @@ def _in_order(result: Comparison) -> bool:
     return result.order_keys > 0 and not broken
 
 
+def _trimmed(topic: TopicAudit) -> list[str]:
+    """A log that lost its head to retention or a trim proves nothing of what was there."""
+    starts = [f"{number}@{offset}" for number, offset in sorted(topic.log_start_offsets.items()) if offset]
+    if not starts:
+        return []
+    shown = ", ".join(starts[:5]) + ", …" * (len(starts) > 5)
+    return [f"{topic.topic} begins at {shown} (partition@offset): what was before is gone, and not looked at"]
+
+
 def _topic_line(topic: TopicAudit) -> str:
+    if not topic.is_log:
+        return f"{topic.topic}: {_count(topic.rows, 'line')}{_selected(topic)}"
     sequences = topic.sequences
     text = (
         f"{topic.topic}: {_count(topic.rows, 'row')} in {_count(len(topic.partition_rows), 'partition')}, "
@@ -139,8 +219,12 @@ def _topic_line(topic: TopicAudit) -> str:
         f"in {_count(sequences.epochs, 'epoch')}"
     )
     if sequences.unsequenced_records:
-        text += f"; {sequences.unsequenced_records:,} rows carry no sequence"
-    return text
+        text += f"; {_count(sequences.unsequenced_records, 'row')} without a sequence"
+    return text + _selected(topic)
+
+
+def _selected(topic: TopicAudit) -> str:
+    return "" if topic.selected_rows is None else f"; {topic.selected_rows:,} of them where {topic.where}"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
@@ -153,6 +237,7 @@ def _topic_document(topic: TopicAudit) -> dict[str, Any]:
     return {
         "topic": topic.topic,
         "rows": topic.rows,
+        "selected_rows": topic.selected_rows,
         "partitions": {
             str(number): {
                 "rows": rows,

@@ -43,6 +43,8 @@ class SequenceFinding:
                 return (
                     f"{where}: producer {self.producer_id} wrote in epoch {self.found} after {self.expected}"
                 )
+            case "sequence_repeated":
+                return f"{where}: {who}: sequence {self.found} once more, where {self.expected} was to come"
             case _:
                 return f"{where}: {who}: sequence {self.found} where {self.expected} was to come"
 

@@ -81,7 +81,7 @@ def produce(
     from semel.client.settings import ProducerSettings
 
     header_list = [(name, value.encode()) for name, value in pairs(headers or (), "-H").items()]
-    separator = None if key_separator is None else _unescape(key_separator).encode()
+    separator = None if key_separator is None else unescape(key_separator).encode()
     fixed_key = None if key is None else key.encode()
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
     settings = client_settings(overrides, {item.name: item.default for item in fields(ProducerSettings)})
@@ -161,7 +161,8 @@ def _or_null(text: bytes | None, empty_is_null: bool) -> bytes | None:
     return None if empty_is_null and not text else text
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A separator as it is written on the command line."""
     separator = re.sub(r"\\[tn0]", lambda found: _ESCAPES[found[0]], text)
     if not separator:
         raise ConfigError("the key separator of -K is empty")

@@ -22,10 +22,12 @@ def rows_progress(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    count = TextColumn("{task.completed}") if total is None else MofNCompleteColumn()
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        count,
         TextColumn(unit),
         TimeElapsedColumn(),
         console=Console(stderr=True),

@@ -1,0 +1,79 @@
+"""Which rows of the input the output has to hold: an SQL condition over each record, as SQLite judges it.
+
+SQLite comes with Python and has the whole of a condition's grammar, with SQL's logic of null. A record is one row
+of its own for it: nothing else can be read, and nothing written. Kept from surprising those who come from Spark:
+``LIKE`` minds the case, and a ``CAST`` to a type that SQLite does not have, which it would take for a number, is
+refused.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from semel.errors import ConfigError, SemelError
+from semel.record.batch import Record
+
+COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp_ms")
+_ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
+_CAST: Final = re.compile(r"\bas\s+(\w+)\s*\)", re.IGNORECASE)
+_TYPES: Final = {"INT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "FLOAT", "TEXT", "BLOB", "NUMERIC"}
+
+Select = Callable[[int, Sequence[Record]], list[Record]]  # of a partition's records, those that it holds for
+
+
+class ConditionFailed(SemelError):
+    """A record that the condition cannot be judged on, as a value that is no JSON; says which."""
+
+    def __init__(self, offset: int, why: str) -> None:
+        self.offset, self.why = offset, why
+        super().__init__(f"offset {offset}: --where: {why}")
+
+
+def compile_where(condition: str) -> Select:
+    """``key``, ``value`` (text where they are UTF-8), ``partition``, ``offset`` and ``timestamp_ms``, judged by SQL.
+
+    :class:`ConfigError` for what is no condition over them; a call raises :class:`ConditionFailed`.
+    """
+    for found in _CAST.finditer(condition):
+        if found[1].upper() not in _TYPES:
+            raise ConfigError(
+                f"--where: CAST(… AS {found[1]}) would be taken for a number. Key and value are text already; "
+                f"else cast to {', '.join(sorted(_TYPES))}"
+            )
+    database = sqlite3.connect(":memory:", cached_statements=8)
+    database.execute("PRAGMA case_sensitive_like = ON")
+    database.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+    )
+    columns = ", ".join(f'? AS "{name}"' for name in COLUMNS)
+    query = f"SELECT 1 FROM (SELECT {columns}) WHERE ({condition}\n)"
+    try:
+        database.execute(query, (None,) * len(COLUMNS)).fetchone()
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise ConfigError(
+            f"--where {condition!r}: {error}. It is an SQL condition over {', '.join(COLUMNS)}, as value = 'late', "
+            f"or value ->> 'delay' > 60 of a JSON value"
+        ) from None
+
+    def select(partition: int, records: Sequence[Record]) -> list[Record]:
+        chosen = []
+        for record in records:
+            row = (_text(record.key), _text(record.value), partition, record.offset, record.timestamp_ms)
+            try:
+                if database.execute(query, row).fetchone() is not None:
+                    chosen.append(record)
+            except sqlite3.Error as error:
+                raise ConditionFailed(record.offset, str(error)) from None
+        return chosen
+
+    return select
+
+
+def _text(data: bytes | None) -> str | bytes | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return data
