@@ -7,15 +7,17 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from semel.cli.offsets import GRAMMAR, OffsetRange, Point, parse_range, place, timestamp_needed
+from semel.cli.offsets import GRAMMAR, Absolute, OffsetRange, Point, parse_range, place, timestamp_needed
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings
-from semel.cli.output import Format, yaml_lines
+from semel.cli.output import Format, note, yaml_lines
+from semel.cli.patience import Patience
 from semel.cli.template import DEFAULT_TEMPLATE, compile_template
-from semel.errors import SemelError, UnreadableBatch
+from semel.errors import ConnectionLost, SemelError, UnreadableBatch
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ def consume(
 ) -> None:
     r"""Print a topic's records.
 
-    Waits for more at the end, unless told where to stop: with -e, -n or an offset a:b.
+    Waits for more at the end, unless told where to stop: with -e, -n or an offset a:b. A server that is away is
+    waited for; one that stays away ends what has a stop with exit code 1.
 
     Example: semel consume flights -o -10: -f '%p:%o %k %v\n'
     """
@@ -81,12 +84,15 @@ def consume(
     isolation: Isolation = "read_uncommitted" if uncommitted else "read_committed"
     with open_cluster(bootstrap) as cluster:
         first, stop = _places(cluster, _partitions(cluster, topic, partition), wanted)
-    with Consumer(
-        bootstrap, isolation=isolation, **client_settings(overrides, _CONSUMER_SETTINGS)
-    ) as consumer:
+    with (
+        Consumer(
+            bootstrap, isolation=isolation, **client_settings(overrides, _CONSUMER_SETTINGS)
+        ) as consumer,
+        Patience(lambda: consumer.inner.cluster.trouble) as patience,
+    ):
         consumer.assign(first)
         try:
-            for number, record in enumerate(_records(consumer, first, stop), start=1):
+            for number, record in enumerate(_records(consumer, patience, first, stop), start=1):
                 sys.stdout.buffer.write(shape(record))
                 if number == count:
                     break
@@ -126,22 +132,49 @@ def _places(
             for key in partitions
         }
 
-    return offsets(wanted.first), None if wanted.stop is None else offsets(wanted.stop)
+    first = offsets(wanted.first)
+    if isinstance(wanted.first, Absolute):
+        for key in partitions:
+            _note_other_start(key, wanted.first.offset, start[key].offset, end[key].offset)
+    return first, None if wanted.stop is None else offsets(wanted.stop)
+
+
+def _note_other_start(partition: TopicPartition, asked: int, start_offset: int, end_offset: int) -> None:
+    """An offset that is not there is not an error; but who asked for it should not have to guess."""
+    if asked < start_offset:
+        note(f"{partition}: offset {asked} is gone, trimmed or by retention; it begins at {start_offset}")
+    elif asked > end_offset:
+        note(
+            f"{partition}: offset {asked} is not written yet; it ends at {end_offset}, and is read from there"
+        )
 
 
 def _records(
-    consumer: Consumer, first: dict[TopicPartition, int], stop: dict[TopicPartition, int] | None
+    consumer: Consumer,
+    patience: Patience,
+    first: dict[TopicPartition, int],
+    stop: dict[TopicPartition, int] | None,
 ) -> Iterator[ConsumerRecord]:
-    """Records in the order of arrival; ends when every partition has come to its stop."""
+    """Records in the order of arrival; ends when every partition has come to its stop.
+
+    Who follows a log waits for a server that is away for as long as it takes; who wants a part of it, for as long
+    as a request may take.
+    """
+
+    def poll() -> list[ConsumerRecord]:
+        with patience.asking():
+            return consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
+
     if stop is None:
         while True:
-            yield from consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
+            with suppress(ConnectionLost):  # that it is away has been said
+                yield from poll()
             sys.stdout.buffer.flush()  # what follows a live log must show at once
     open_partitions = {partition for partition, offset in first.items() if offset < stop[partition]}
     damage: UnreadableBatch | None = None
     while open_partitions:
         try:
-            records = consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
+            records = poll()
         except UnreadableBatch as error:
             damage = damage or error
             consumer.pause(error.partition)  # the others go on to their end

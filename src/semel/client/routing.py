@@ -57,6 +57,7 @@ class Routing:
         self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self.partition_counts: dict[str, int] = {}  # as the newest metadata has them
+        self.trouble: str | None = None  # what the last attempt met, while it is repeated
 
     async def __aenter__(self) -> Self:
         return self
@@ -197,13 +198,16 @@ class Routing:
         missing_s: float | None = None
         while True:
             try:
-                return await ask()
+                answer = await ask()
+                self.trouble = None
+                return answer
             except NotThereYet as error:
                 missing_s = loop.time() if missing_s is None else missing_s
                 patience_ms = min(missing_max_ms, self.request_timeout_ms)
                 if loop.time() >= missing_s + patience_ms / 1000 or self.brokers.is_closed:
                     raise UnknownTopic(error.topic, error.detail) from None
-            except (Again, ConnectionLost):
+            except (Again, ConnectionLost) as error:
+                self.trouble = str(error)
                 was_reached = self.brokers.were_reached
                 patience_ms = self.request_timeout_ms if was_reached else self._first_contact_timeout_ms
                 if loop.time() >= began_s + patience_ms / 1000 or self.brokers.is_closed:
