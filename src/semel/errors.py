@@ -65,6 +65,8 @@ class UnreadableBatch(CorruptRecordBatch):
 class ConnectionLost(SemelError):
     """No broker answered in time. For a read: repeat it. Writes raise :class:`DeliveryError` instead."""
 
+    no_such_host: bool = False  # none of the addresses is a host's: to wait for it would be in vain
+
 
 class BrokerError(SemelError):
     """A broker refused a request."""

@@ -52,8 +52,15 @@ def test_a_group_without_a_command_shows_its_help(
 
 
 def test_a_wrong_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["topic", "list", "-b", "nonsense"]) == 2
+    assert run(["topic", "list", "-b", "localhost:port"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_host_that_there_is_not_is_not_said_to_be_down(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topic", "list", "-b", "no-such-host.invalid"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("semel: broker no-such-host.invalid:9092: ")
+    assert line.endswith("; look at the name after -b, or in SEMEL_BOOTSTRAP")
 
 
 @pytest.mark.parametrize("arguments", [["topic", "list"], ["produce", "t"], ["sink", "list"]])
@@ -70,6 +77,51 @@ def test_no_server_is_one_line_that_says_what_to_do(
         f"semel: broker {address}: Connection refused; "
         "is it running? (semel serve; or name another with -b H:P)\n"
     )
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_as_an_option(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([option]) == 0
+    assert capsys.readouterr().out == f"semel {__version__}\n"
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    def complete(words: str) -> list[str]:
+        count = str(len(words.split(" ")) - 1)
+        environment = {
+            **os.environ,
+            "_SEMEL_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": count,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", "from semel.cli.main import main; main()"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.split()
+
+    assert complete("semel pro") == ["produce", "producer"]
+    assert complete("semel topic d") == ["describe", "delete"]
+    assert complete("semel audit --wh") == ["--where"]
+
+
+def test_completion_says_what_a_shell_wants() -> None:
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f'"{sys.executable}" -c "from semel.cli.main import main; main()" --show-completion; exit $?',
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "complete -o default -F _semel_completion semel" in done.stdout
 
 
 def test_version_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -195,7 +195,8 @@ def test_reads_wait_out_a_restart(semel_server: semel.LocalLog) -> None:
 
 def test_bootstrap_addresses() -> None:
     assert parse_bootstrap("a:1, [::1]:2") == [BrokerAddress(-1, "a", 1), BrokerAddress(-1, "::1", 2)]
-    for wrong in ("", "a", "a:b", ":1", "a:0", "a:65536", []):
+    assert parse_bootstrap("a,[::1]") == [BrokerAddress(-1, "a", 9092), BrokerAddress(-1, "::1", 9092)]
+    for wrong in ("", "a:b", "http://a", ":1", "a:0", "a:65536", []):
         with pytest.raises(ConfigError):
             parse_bootstrap(wrong)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -28,11 +28,27 @@ app = typer.Typer(
     help="Event streams that arrive exactly once: a log server, its tools, and the proof.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: square brackets are ours, and paragraphs are wrapped
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def root(
+    version_asked: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            "-V",
+            callback=version.print_and_leave,
+            is_eager=True,
+            help="Show the version, and leave.",
+        ),
+    ] = False,
+) -> None: ...
+
+
 app.command("serve")(serve.serve)
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
@@ -61,7 +77,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         note(f"semel: {_one_line(error)}")
         return EXIT_USAGE
     except ConnectionLost as error:
-        note(f"semel: {_one_line(error)}; is it running? (semel serve; or name another with -b H:P)")
+        advice = (
+            "look at the name after -b, or in SEMEL_BOOTSTRAP"
+            if error.no_such_host
+            else "is it running? (semel serve; or name another with -b H:P)"
+        )
+        note(f"semel: {_one_line(error)}; {advice}")
         return EXIT_FAILED
     except BrokenPipeError:
         _discard_stdout()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 
+import typer
+
 from semel import __version__
 from semel.cli.options import OutputFormat
 from semel.cli.output import Format, print_document
@@ -18,6 +20,13 @@ def version(output_format: OutputFormat = Format.TABLE) -> None:
         {"semel": __version__, "python": platform.python_version(), **_libraries()},
         output_format,
     )
+
+
+def print_and_leave(asked: bool) -> None:
+    """``semel --version``: the one line that scripts look for."""
+    if asked:
+        typer.echo(f"semel {__version__}")
+        raise typer.Exit
 
 
 def _libraries() -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
 
+PORT_DEFAULT: Final = 9092
 BOOTSTRAP: Final = -1  # in place of a node id: any broker will do
 
 # The version of each message that the client writes; every one is served by semel and by Apache Kafka >= 2.8.
@@ -51,12 +52,14 @@ def check_security(security_protocol: str) -> None:
 
 
 def parse_bootstrap(bootstrap: str | list[str]) -> list[BrokerAddress]:
-    """``"host:port,host:port"``, or a list of ``"host:port"``; IPv6 hosts in brackets."""
+    """``"host:port,host:port"``, or a list of ``"host:port"``; IPv6 hosts in brackets. Without a port: 9092."""
     entries = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
     found = []
     for entry in (entry.strip() for entry in entries):
         host, colon, port = entry.rpartition(":")
-        if not colon or not port.isdigit() or not 0 < int(port) < 65536 or not host:
+        if entry.endswith("]") or not colon:
+            host, port = entry, str(PORT_DEFAULT)
+        if not port.isdigit() or not 0 < int(port) < 65536 or not host or "/" in host:
             raise ConfigError(f"bootstrap address {entry!r} is not HOST:PORT")
         found.append(BrokerAddress(BOOTSTRAP, host.strip("[]"), int(port)))
     if not found:
@@ -137,6 +140,7 @@ class Brokers:
         if node_id != BOOTSTRAP and address is None:
             raise ConnectionLost(f"broker {node_id} is not known")
         failures = []
+        unknown_hosts = 0
         for candidate in candidates:
             name = f"broker {candidate.host}:{candidate.port}"
             try:
@@ -146,9 +150,12 @@ class Brokers:
                 failures.append(f"{name}: no connection within {self.connect_timeout_ms} ms")
             except OSError as error:
                 failures.append(f"{name}: {_reason(error)}")
+                unknown_hosts += isinstance(error, socket.gaierror)
             except ConnectionLost as error:
                 failures.append(str(error))
-        raise ConnectionLost("; ".join(failures))
+        lost = ConnectionLost("; ".join(failures))
+        lost.no_such_host = unknown_hosts == len(candidates)
+        raise lost
 
     async def _connect(self, address: BrokerAddress, name: str) -> Connection:
         loop = asyncio.get_running_loop()
