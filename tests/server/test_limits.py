@@ -30,6 +30,12 @@ def test_only_what_was_cut_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["only 1024 open files are allowed: max.partitions is 128 instead of 200"]
 
 
+def test_a_default_that_does_not_fit_is_no_news_at_every_start(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "semel.server.limits"):
+        assert fitted(ServerSettings(), 20_000).partitions_max == 2500
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]
+
+
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     program = (

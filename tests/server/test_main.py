@@ -38,11 +38,11 @@ def test_page_cache_mode_is_said(start_server: Any) -> None:
 
 
 def test_a_second_server_on_the_folder_is_refused(start_server: Any, tmp_path: Path) -> None:
-    start_server()
+    first = start_server()
     second = run_server("--listen=127.0.0.1:0", f"--data-dir={tmp_path / 'data'}")
     assert second.returncode == 1
     assert second.stdout == ""
-    assert "in use by another process" in second.stderr
+    assert f"in use by another process, {first.process.pid}\n" in second.stderr
 
 
 def test_an_unknown_setting_names_the_nearest(tmp_path: Path) -> None:
@@ -58,6 +58,17 @@ def test_an_address_in_use_is_one_line(start_server: Any, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "cannot listen" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_address_for_metrics_that_is_in_use_is_told_as_that(start_server: Any, tmp_path: Path) -> None:
+    server = start_server()
+    done = run_server(
+        "--listen=127.0.0.1:0", f"--metrics={server.bootstrap}", f"--data-dir={tmp_path / 'other'}"
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot serve metrics: " in done.stderr
+    assert "--metrics HOST:PORT" in done.stderr
+    assert "--listen" not in done.stderr
 
 
 def test_logs_are_json_lines_when_asked(start_server: Any) -> None:

@@ -41,18 +41,25 @@ def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
     """
     partitions_max = min(settings.partitions_max, open_files_max // 2 // _FILES_PER_PARTITION)
     connections_max = min(settings.connections_max, open_files_max // 4)
+    default = ServerSettings()
     cut = [
-        f"{name} is {fits} instead of {wanted}"
-        for name, fits, wanted in (
-            ("max.partitions", partitions_max, settings.partitions_max),
-            ("max.connections", connections_max, settings.connections_max),
+        (f"{name} is {fits} instead of {wanted}", wanted != unless_told)
+        for name, fits, wanted, unless_told in (
+            ("max.partitions", partitions_max, settings.partitions_max, default.partitions_max),
+            ("max.connections", connections_max, settings.connections_max, default.connections_max),
         )
         if fits < wanted
     ]
     if not cut:
         log.debug("%d open files are allowed, enough for all bounds", open_files_max)
         return settings
-    log.info("only %d open files are allowed: %s", open_files_max, ", ".join(cut))
+    was_asked_for = any(asked for _, asked in cut)  # a default that does not fit is no news at every start
+    log.log(
+        logging.INFO if was_asked_for else logging.DEBUG,
+        "only %d open files are allowed: %s",
+        open_files_max,
+        ", ".join(text for text, asked in cut if asked or not was_asked_for),
+    )
     return replace(settings, partitions_max=partitions_max, connections_max=connections_max)
 
 

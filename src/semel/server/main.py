@@ -111,12 +111,18 @@ async def _serve_until_stopped(
     metrics = None
     try:
         address = await listener.start()
+    except OSError as error:
+        log.error("cannot listen: %s (choose another address with --listen HOST:PORT)", error)
+        storage.close(now_ms=listener.wall_clock_ms())
+        return 1
+    try:
         if settings.metrics is not None:
             from semel.server.metrics import start_metrics
 
             metrics = await start_metrics(settings.metrics, listener)
     except OSError as error:
-        log.error("cannot listen: %s (choose another address with --listen HOST:PORT)", error)
+        log.error("cannot serve metrics: %s (choose another address with --metrics HOST:PORT)", error)
+        await listener.stop()
         storage.close(now_ms=listener.wall_clock_ms())
         return 1
     warn_when_exposed(settings.listen)

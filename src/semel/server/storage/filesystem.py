@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -147,8 +148,21 @@ class OsFileSystem:
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StorageError(f"data folder {path.parent} is in use by another process") from None
+            holder = _process_id_in(path)
+            raise StorageError(f"data folder {path.parent} is in use by another process{holder}") from None
+        with suppress(OSError):  # on a full disk the lock holds, too; it only does not say whose it is
+            os.ftruncate(file.fileno(), 0)
+            os.pwrite(file.fileno(), b"%d\n" % os.getpid(), 0)
         return file
+
+
+def _process_id_in(lock: Path) -> str:
+    """Who holds a lock, as it wrote there itself: a number in the holder's own terms, if it is in a container."""
+    with suppress(OSError):
+        text = lock.read_bytes()[:20].strip()
+        if text.isdigit():
+            return f", {int(text)}"
+    return ""
 
 
 def _full_sync(descriptor: int) -> None:
