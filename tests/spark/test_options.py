@@ -73,6 +73,7 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "9 is above maxOffsetsPerTrigger=5"),
         ({"maxTriggerDelay": "soon"}, "a time such as 30s"),
         ({"fetchOffset.numRetries": "-1"}, "a number, or 0"),
+        ({"kafka.someOption": "x"}, "option kafka.someOption is not supported"),
         ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
         ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
         ({"kafka.fetch.minimum": "1"}, "option kafka.fetch.minimum is not supported"),

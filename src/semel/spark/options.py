@@ -188,10 +188,10 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
 def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:
     given = {name.lower(): value for name, value in options.items()}
     known = names_of(side)
-    refused = {name.lower(): why for name, why in REFUSED.items()}
-    ignored = {name.lower(): why for name, why in IGNORED.items()}
+    refused = {name.lower(): (name, why) for name, why in REFUSED.items()}
+    ignored = {name.lower(): (name, why) for name, why in IGNORED.items()}
     elsewhere = names_of(Side.BOTH)
-    for name, written in zip(given, options, strict=True):
+    for name, written in zip(given, options, strict=True):  # Spark itself may have made it lower case
         if name in known or name in _SPARK_OWN:
             continue
         if name.startswith(_SECURITY):
@@ -201,9 +201,9 @@ def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:
                 f"option {written} is not supported: TLS and SASL are not there yet, only PLAINTEXT"
             )
         if name in refused:
-            raise ConfigError(f"option {written} is not supported: {refused[name]}")
+            raise ConfigError("option {} is not supported: {}".format(*refused[name]))
         if name in ignored:
-            _warn(f"option {written} is ignored: {ignored[name]}")
+            _warn("option {} is ignored: {}".format(*ignored[name]))
         elif name in elsewhere and name.startswith("kafka."):
             _warn(f"option {elsewhere[name]} is ignored here: it is for {_users(name)}")
         elif name in elsewhere:
