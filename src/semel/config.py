@@ -118,7 +118,12 @@ class ServerSettings:
         _one_of("fsync", "page-cache"),
         "fsync: acks=all and acks=1 are answered once the disk has it; page-cache: once the kernel has it",
     )
-    metrics: Address | None = _setting("metrics", None, Address.parse, "serve Prometheus metrics here")
+    metrics: Address | None = _setting(
+        "metrics",
+        None,
+        Address.parse,
+        "serve Prometheus metrics here (`/metrics`), and whether every partition is served (`/healthz`: 200, else 503)",
+    )
     log_format: str = _setting("log.format", "plain", _one_of("plain", "json"), "form of the log lines")
     log_level: str = _setting(
         "log.level", "info", _one_of("debug", "info", "warning", "error"), "least severe line to log"

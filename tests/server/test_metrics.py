@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +87,32 @@ def test_leases_that_are_over_are_soon_not_remembered(metered: Metered) -> None:
     while metered.rooms() != (0, 0, PRODUCERS_MAX):
         assert time.monotonic() < until_s, "long before the next upkeep"
         time.sleep(0.05)
+
+
+def asked(address: str, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = HTTPConnection(address, timeout=10)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    found = answer.status, answer.read().decode()
+    connection.close()
+    return found
+
+
+def test_health_is_that_every_partition_is_served(start_server: Callable[..., Any], tmp_path: Path) -> None:
+    address = free_address()
+    server = start_server(f"--metrics={address}")
+    with Cluster(server.bootstrap) as cluster:
+        cluster.create_topics({"t": 2})
+        for tp in TPS:
+            assert not cluster.produce({tp: encode_batch([Record(0, 0, None, b"row")])})[tp].error_code
+    assert asked(address, "/healthz") == (200, "ok\n")
+    assert asked(address, "/healthz?verbose", "HEAD") == (200, "")
+    assert asked(address, "/health")[0] == 404
+    server.kill()
+    (log,) = (tmp_path / "data").rglob("t-1/*.log")
+    damaged = bytearray(log.read_bytes())
+    damaged[16] ^= 1  # the batch's version: what was acknowledged is not there any more
+    log.write_bytes(damaged)
+    server = start_server(f"--metrics={address}")
+    assert asked(address, "/healthz") == (503, "offline: t-1\n")
+    assert asked(address, "/metrics")[0] == 200

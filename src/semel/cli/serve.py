@@ -34,7 +34,8 @@ def serve(
         ),
     ] = None,
     metrics: Annotated[
-        str | None, typer.Option(metavar="H:P", help="Serve Prometheus metrics on this address.")
+        str | None,
+        typer.Option(metavar="H:P", help="Serve Prometheus metrics on this address, and /healthz."),
     ] = None,
     log_format: Annotated[
         str | None, typer.Option(metavar="plain|json", help="Form of the log lines.", show_default="plain")

@@ -2,6 +2,9 @@
 
 The page is made on the event loop from the live state at each scrape, so nothing is kept twice; Prometheus'
 library is imported only when metrics are asked for. One scrape at a time is served a connection.
+
+``/healthz`` beside it is for whoever restarts or routes: 200 while this process serves all of its partitions, 503
+with the names of those that a failed disk or damage has taken offline, until a restart (the first of them).
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from semel.wire.api import ApiKey
 _REQUEST_BYTES_MAX: Final = 8192
 _REQUEST_S_MAX: Final = 5.0
 _CONNECTIONS_MAX: Final = 16
+_NAMED_MAX: Final = 10
 
 
 class BrokerCollector:
@@ -198,7 +202,7 @@ class BrokerCollector:
 
 
 async def start_metrics(address: Address, listener: Listener) -> asyncio.Server:
-    """Serve ``GET /metrics`` on ``address``."""
+    """Serve ``GET /metrics`` and ``GET /healthz`` on ``address``."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(listener))
 
@@ -219,24 +223,34 @@ async def start_metrics(address: Address, listener: Listener) -> asyncio.Server:
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_REQUEST_S_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_respond(head, registry))
+                writer.write(_respond(head, registry, listener))
                 await writer.drain()
         writer.close()
 
     return await asyncio.start_server(serve, address.host, address.port, limit=_REQUEST_BYTES_MAX)
 
 
-def _respond(head: bytes, registry: CollectorRegistry) -> bytes:
+def _respond(head: bytes, registry: CollectorRegistry, listener: Listener) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.split(b" ", 1)[0].split(b"?", 1)[0]
-    if method != b"GET" or path != b"/metrics":
-        return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    body = generate_latest(registry)
+    if method == b"GET" and path == b"/metrics":
+        return _answer("200 OK", CONTENT_TYPE_PLAIN_0_0_4, generate_latest(registry))
+    if method in (b"GET", b"HEAD") and path == b"/healthz":
+        offline = [str(partition.name) for partition in listener.broker.storage if not partition.is_online]
+        text = f"offline: {', '.join(offline[:_NAMED_MAX])}" if offline else "ok"
+        if len(offline) > _NAMED_MAX:
+            text += f" and {len(offline) - _NAMED_MAX} more"
+        status = "503 Service Unavailable" if offline else "200 OK"
+        return _answer(status, "text/plain; charset=utf-8", f"{text}\n".encode(), send_body=method == b"GET")
+    return _answer("404 Not Found", "text/plain; charset=utf-8", b"")
+
+
+def _answer(status: str, content_type: str, body: bytes, *, send_body: bool = True) -> bytes:
     start = (
-        f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE_PLAIN_0_0_4}\r\n"
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    return start.encode() + body
+    return start.encode() + (body if send_body else b"")
 
 
 def _labels(partition: Partition) -> list[str]:
