@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+
+import pytest
 
 from semel.client.blocking import Cluster
 from semel.record.batch import Record, encode_batch
@@ -16,7 +21,7 @@ def test_a_topic_from_its_making_to_its_end(semel) -> None:
     listed = json.loads(semel("topic", "list", "--format", "json").out)
     assert listed == [{"name": "t", "partitions": 2, "internal": False}]
     described = json.loads(semel("topic", "describe", "t", "--format", "json").out)
-    assert [row["records"] for row in described["partitions"]] == [0, 0]
+    assert [row["offsets"] for row in described["partitions"]] == [0, 0]
     assert described["configs"]["retention.ms"] == "-1"
     assert semel("topic", "add-partitions", "t", "-p", "3").code == 0
     assert semel("topic", "alter-config", "t", "-c", "retention.ms=1000").code == 0
@@ -24,6 +29,56 @@ def test_a_topic_from_its_making_to_its_end(semel) -> None:
     assert (len(described["partitions"]), described["configs"]["retention.ms"]) == (3, "1000")
     assert semel("topic", "delete", "t").code == 0
     assert json.loads(semel("topic", "list", "--format", "json").out) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"), [("n", 1, "nothing was deleted"), ("y", 0, "deleted topic t")]
+)
+def test_a_person_is_asked_before_a_topic_is_deleted(
+    semel, semel_server, answer: str, code: int, said: str
+) -> None:
+    semel("topic", "create", "t", "-p", "2")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "semel.cli", "topic", "delete", "t", "-b", semel_server.bootstrap]
+    with subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, text=True) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        _, err = process.communicate(timeout=60)
+    os.close(ours)
+    assert (process.returncode, err) == (
+        code,
+        f"delete topic t, 2 partitions, with all its records? [y/N] {said}\n",
+    )
+    assert len(json.loads(semel("topic", "list", "--format", "json").out)) == code
+
+
+def test_who_says_yes_is_not_asked(semel, semel_server) -> None:
+    semel("topic", "create", "t")
+    ours, theirs = os.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "semel.cli",
+        "topic",
+        "delete",
+        "t",
+        "--yes",
+        "-b",
+        semel_server.bootstrap,
+    ]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, check=False, timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, "deleted topic t\n")
+
+
+def test_a_marker_is_not_called_a_record(semel, semel_server) -> None:
+    semel("produce", "t", stdin=b"a\n")
+    with Cluster(semel_server.bootstrap) as cluster:
+        cluster.write_fence({(cluster.init_producer_id().producer_id, 1): [TopicPartition("t", 0)]})
+    head, row, *_ = semel("topic", "describe", "t").out.splitlines()
+    assert (head.split()[-1], row.split()[-1]) == ("OFFSETS", "2")
+    assert "records" not in semel("topic", "describe", "t", "--format", "json").out
 
 
 def test_trim_prefix_moves_the_start(semel) -> None:

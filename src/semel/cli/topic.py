@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -81,6 +82,9 @@ def describe(
 ) -> None:
     """Show a topic's partitions and its settings.
 
+    OFFSETS is how many lie between start and end. There are no more records than that, and fewer where markers of
+    transactions and fences stand, or compaction took some: semel audit counts them.
+
     Example: semel topic describe flights
     """
     from semel.cli.connect import open_cluster
@@ -99,7 +103,7 @@ def describe(
             "leader": described.partitions[partition.partition].leader,
             "start_offset": first[partition].offset,
             "end_offset": end[partition].offset,
-            "records": end[partition].offset - first[partition].offset,
+            "offsets": end[partition].offset - first[partition].offset,
         }
         for partition in partitions
     ]
@@ -109,20 +113,33 @@ def describe(
             output_format,
         )
         return
-    print_rows(rows, ["partition", "leader", "start_offset", "end_offset", "records"], output_format)
+    print_rows(rows, ["partition", "leader", "start_offset", "end_offset", "offsets"], output_format)
     for name, value in configs.items():
         note(f"{name} = {value}")
 
 
 @app.command("delete")
-def delete(topic: Topic, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT) -> None:
+def delete(
+    topic: Topic,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+) -> None:
     """Delete a topic with all its records.
+
+    Asks first on a terminal; a script, whose input is none, has said it by running the command.
 
     Example: semel topic delete flights
     """
     from semel.cli.connect import open_cluster
 
     with open_cluster(bootstrap) as cluster:
+        if not yes and sys.stdin.isatty():
+            partitions = counted(len(cluster.topic(topic).partitions), "partition")
+            sys.stderr.write(f"delete topic {topic}, {partitions}, with all its records? [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                note("nothing was deleted")
+                raise typer.Exit(1)
         cluster.delete_topics([topic])
     note(f"deleted topic {topic}")
 
