@@ -44,6 +44,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What completion shows: the public names, also those that are not imported yet, and no modules of ours."""
+    return sorted(__all__)
+
+
 if not TYPE_CHECKING:  # to a type checker every misspelled name would be there
 
     def __getattr__(name: str) -> Any:

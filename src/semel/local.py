@@ -20,9 +20,11 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
+from semel.config import setting_names
 from semel.errors import ConfigError, StorageError
 
 _READY: Final = re.compile(r"semel \S+ ready on (\S+:\d+)")
+_FLAG: Final = re.compile(r"^(?:-X|option --[a-z-]+): ")
 _START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 15.0
 _WRONG_SETTING: Final = 2  # the server's exit code
@@ -184,7 +186,7 @@ class LocalLog:
                     process.wait()
                     self._errors.join()
                     if process.returncode == _WRONG_SETTING:
-                        raise ConfigError(self._errors.text().removeprefix("semel: "))
+                        raise ConfigError(_as_keywords(self._errors.text()))
                 raise StorageError(
                     f"the log server on {self.data_dir} did not start ({why}): {self._errors.text()}"
                 )
@@ -193,6 +195,14 @@ class LocalLog:
         if found is None:
             raise StorageError(f"the log server said {line!r} instead of where it is ready")
         return found[1]
+
+
+def _as_keywords(text: str) -> str:
+    """What the server says of its command line, in the terms of who wrote ``LocalLog(num_partitions=…)``."""
+    told = _FLAG.sub("LocalLog: ", text.removeprefix("semel: "), count=1)
+    for name in sorted(setting_names(), key=len, reverse=True):  # one may begin another
+        told = told.replace(name, name.replace(".", "_"))
+    return told
 
 
 class _Tail:

@@ -10,6 +10,9 @@ Installed with semel, so that any project's tests can say::
 ``semel_server`` is a :class:`semel.LocalLog` in the test's own ``tmp_path``, on a free port of 127.0.0.1,
 ready in under a second and gone with the test (or with the test process, however that ends).
 ``semel_server_factory`` starts further ones, or one with other settings.
+
+``semel_server_session`` is one server for the whole test run (for each worker of pytest-xdist, its own): no start
+a test, but topics stay from test to test, so give them names of their own, and do not crash it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,15 @@ def semel_server_factory(tmp_path: Path) -> Iterator[Callable[..., LocalLog]]:
             return stack.enter_context(LocalLog(tmp_path / f"semel-{count}", **settings))  # type: ignore[arg-type]
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def semel_server_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLog]:
+    """A log server that the tests of a run share, with ``bootstrap``; each takes topics of its own."""
+    from semel.local import LocalLog
+
+    with LocalLog(tmp_path_factory.mktemp("semel-session")) as log:
+        yield log
 
 
 @pytest.fixture

@@ -98,9 +98,25 @@ def test_a_second_server_on_the_same_folder_is_refused_and_leaves_nothing(
 
 def test_an_unknown_setting_is_told_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"^-X: unknown setting 'num_partition'; did you mean 'num\.partitions'"
+        ConfigError, match=r"^LocalLog: unknown setting 'num_partition'; did you mean 'num_partitions'"
     ):
         semel.LocalLog(tmp_path / "data", num_partition=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"durability": "never"}, "LocalLog: durability: 'never' is none of fsync, page-cache"),
+        ({"log_segment_bytes": "x"}, "LocalLog: log_segment_bytes: 'x' is not a whole number"),
+        ({"listen": "x"}, "LocalLog: listen: 'x' is not HOST:PORT"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_the_callers_terms(
+    tmp_path: Path, settings: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        semel.LocalLog(tmp_path / "data", **settings)
+    assert str(caught.value) == said
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so(semel_server: semel.LocalLog, tmp_path: Path) -> None:
