@@ -13,21 +13,17 @@ import uuid
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from tests.spark.driving import SOURCE, Driver, numbers
 
 from semel.client.blocking import Cluster
-from semel.core.sink.ranges import SourceRange, Verdict
-from semel.core.sink.task import Attempted, TaskReport, may_write
+from semel.core.sink.ranges import SourceRange
+from semel.core.sink.task import Attempted, TaskReport
 from semel.errors import SinkFenced
-from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions, source_options
-from semel.spark.refusing import allow
-from semel.spark.runs import plan_batch
 from semel.spark.source import SemelReader
 from semel.spark.task_write import TaskWrite
-from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
-SOURCE = TopicPartition("in", 0)
 
 
 @pytest.fixture
@@ -42,40 +38,9 @@ def driver(kafka_log):
 
     def make(sink_id: str, topic: str):
         options = SinkOptions(Connection(kafka_log.bootstrap, uuid.uuid4().hex), topic, sink_id)
-        return _Driver(options)
+        return Driver(options)
 
     return make
-
-
-class _Driver:
-    def __init__(self, options: SinkOptions) -> None:
-        self.options = options
-
-    def plan(self):
-        return plan_batch(self.options, self.options.connection.client_id)
-
-    def task(self, ticket, first: int, end: int, sent: int | None = None):
-        """The task of offsets ``first`` to ``end``; only the first ``sent`` rows, if that is said."""
-        source_range = SourceRange(SOURCE, first, end)
-        writer = source_range.writer
-        if allow(may_write(ticket, source_range, "q")) is Verdict.SKIP:
-            return Attempted(TaskReport(writer, source_range, -1, 0, skipped=True), False)
-        values = pa.array(
-            [b"%04d" % number for number in range(first, end if sent is None else first + sent)]
-        )
-        batches = [
-            pa.record_batch({"value": values.slice(0, 3)}),
-            pa.record_batch({"value": values.slice(3)}),
-        ]
-        task = TaskWrite(self.options, ticket, writer, source_range, 1, 0, "q")
-        return Attempted(task.run(batch for batch in batches if batch.num_rows), False)
-
-    def decide(self, ticket, attempted, batch_id: int):
-        return decide_batch(self.options, ticket, [attempted], "q", batch_id)
-
-
-def numbers(first: int, end: int) -> list[bytes]:
-    return [b"%04d" % number for number in range(first, end)]
 
 
 @pytest.mark.parametrize("sent", [None, 1, 5])
