@@ -20,6 +20,7 @@ from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.epochs import writer_epoch
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Attempt, OutputClaim, OutputTopic, WriterClaim
+from semel.core.sink.landing import Landing, landed
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.run import Ticket, compacted
 from semel.core.sink.task import (
@@ -34,6 +35,7 @@ from semel.core.sink.task import (
     late,
     may_claim_output,
     may_write,
+    not_stored,
     other_rows,
     surplus_allowed,
 )
@@ -132,7 +134,7 @@ class TaskWrite:
     def _output(self, tp: TopicPartition) -> _Output:
         if tp not in self.outputs:
             stored = self.ticket.have.get((self.writer, tp))
-            start = self._claimed_starts.get(tp, self.ticket.scan_from(self.writer, tp))
+            start = self._begun_at(tp)
             self.outputs[tp] = _Output(
                 next_sequence=self.ticket.next_sequences.get((self.writer, tp), 0),
                 end_offset=start if stored is None else stored.end_offset,
@@ -215,10 +217,18 @@ class TaskWrite:
         if code not in _STORED:
             raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
         output = self._output(tp)
-        if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or answer.base_offset < 0:
+        begun_at = self._begun_at(tp)
+        landing = landed(code, answer.base_offset, begun_at, output.end_offset)
+        if landing is Landing.ELSEWHERE:
+            allow(not_stored(self.writer, tp, answer.base_offset, begun_at))
+        if landing is Landing.DUPLICATE:
             self.duplicates = True
         else:
-            output.end_offset = max(output.end_offset, answer.base_offset + batch.record_count)
+            output.end_offset = answer.base_offset + batch.record_count
+
+    def _begun_at(self, tp: TopicPartition) -> int:
+        """Rows of this micro-batch stand at or after it in ``tp``."""
+        return self._claimed_starts.get(tp, self.ticket.scan_from(self.writer, tp))
 
     def _is_stored(self, tp: TopicPartition, batch: BatchHeader) -> bool:
         """Apache Kafka says "out of order" to a duplicate that is older than the batches it remembers."""

@@ -225,6 +225,16 @@ def other_rows(writer: str, tp: TopicPartition, rows: int) -> Refusal:
     )
 
 
+def not_stored(writer: str, tp: TopicPartition, base_offset: int, begun_at: int) -> Refusal:
+    """The log answered "stored", and named a place that this micro-batch cannot have."""
+    return Refusal(
+        Reason.REPLAY_UNPROVABLE,
+        f"rows of {writer} were answered as stored at offset {base_offset} of {tp}, and those of this micro-batch "
+        f"begin at {begun_at}: they are not stored. The topic was made anew or has lost its end, or the log took their "
+        f"sequences for older rows'. Start the query again",
+    )
+
+
 def fewer_rows(writer: str, tp: TopicPartition, came: int, stored: int) -> Refusal:
     """The same range gave fewer rows than before."""
     return Refusal(
