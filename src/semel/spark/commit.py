@@ -57,7 +57,7 @@ def decide_batch(
     )
     if decision is not None and ticket.producer_id != NO_PRODUCER_ID:
         grant = ProducerGrant(ticket.producer_id, identity_epoch(ticket.sink_epoch))
-        log.append(decision, grant, ticket.journal_sequence)
+        log.append_as_holder(history, decision, grant, ticket.journal_sequence)
     return decision
 
 

@@ -38,7 +38,7 @@ def known_sinks(bootstrap: str) -> dict[str, SinkHistory]:
             for batch, header in batches:
                 for record in [] if header.is_control else decode_records(batch):
                     if record.value is not None:
-                        entry = decode(record.value)
+                        entry = decode(record.value, header.producer_id)
                         sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).apply(entry)
     # A batch write without a name leaves records too, but nobody can go on with it.
     return {sink_id: sinks[sink_id] for sink_id in sorted(sinks) if sinks[sink_id].fence is not None}
@@ -66,7 +66,10 @@ def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
         tp: min(max(start, log_starts[tp]), ends[tp]) for tp, start in run.scan_starts(history, ends).items()
     }
     undecided = scan(log.cluster, history, starts, ends)
-    log.append(Begin(sink_id, sink_epoch, tuple(found.values()), ends), grant, sequence=1)
+    given_up = SinkReset(history.decision, undecided)
+    begun = Begin(sink_id, sink_epoch, tuple(found.values()), ends)
+    log.append_as_holder(history, begun, grant, sequence=1)
+    log.read(history)
     nothing = Decision(sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True)
-    log.append(nothing, grant, sequence=2)
-    return SinkReset(history.decision, undecided)
+    log.append_as_holder(history, nothing, grant, sequence=2)
+    return given_up

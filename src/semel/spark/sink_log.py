@@ -7,9 +7,12 @@ from typing import Final
 
 from semel.client.blocking import Cluster
 from semel.client.model import Produced
-from semel.core.sink.epochs import generation_of, identity_name, is_last, sink_epoch_of
+from semel.core.sink.epochs import identity_name, is_last
+from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import SINKS_TOPIC, Fence, JournalRecord, OutputTopic, decode, encode
+from semel.core.sink.journal import SINKS_TOPIC, JournalRecord, OutputTopic, decode, encode
+from semel.core.sink.landing import Landing, landed
+from semel.core.sink.run import journal_lost
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
@@ -17,6 +20,7 @@ from semel.record.partitioner import partition_for_key
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
 from semel.spark.reading import read_range
+from semel.spark.refusing import allow
 from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
 PARTITION_COUNT: Final = 8
@@ -67,18 +71,43 @@ class SinkLog:
     def take_over(self, query: str = "") -> tuple[ProducerGrant, int]:
         """The sink's own identity with a raised epoch, and the sink's epoch; its FENCE is in the log.
 
-        From now on the log refuses any older driver. A generation that is used up ends here.
+        From now on no older driver's record counts. A generation that is used up ends here, and so does one whose
+        name the broker has forgotten.
         """
-        before = SinkHistory(self.sink_id)
-        self.read(before)
-        generation = 0 if before.fence is None else generation_of(before.fence.sink_epoch)
-        while True:
+        history = SinkHistory(self.sink_id)
+        self.read(history)
+        generation = generation_to_ask(history)
+        for _ in range(GRANTS_MAX):
             grant = self.cluster.init_producer_id(transactional_id=identity_name(self.sink_id, generation))
-            sink_epoch = sink_epoch_of(generation, grant.producer_epoch)
-            self.append(Fence(self.sink_id, sink_epoch, this_process().owner, query), grant, sequence=0)
-            if not is_last(sink_epoch):
-                return grant, sink_epoch
-            generation += 1
+            fence = fence_of(history, generation, grant, this_process().owner, query)
+            if fence is None:
+                generation += 1
+                continue
+            self._read_past(history, self.append(fence, grant, sequence=0))
+            if not allow(stands(history, fence)):
+                generation = generation_to_ask(history)
+            elif is_last(fence.sink_epoch):
+                generation += 1
+            else:
+                return grant, fence.sink_epoch
+        raise SinkFenced(f"other drivers take sink {self.sink_id!r} over, one after the other")
+
+    def append_as_holder(
+        self, history: SinkHistory, record: JournalRecord, grant: ProducerGrant, sequence: int
+    ) -> None:
+        """Store a record of the driver, and know that it counts: in the log no newer FENCE stands before it.
+
+        ``history`` is what was read before; no more is read where the record came in right behind it. The log
+        refuses an older driver only while it remembers the producer ids.
+        """
+        offset = self.append(record, grant, sequence)
+        if landed(ErrorCode.NONE, offset, history.end_offset, 0) is Landing.ELSEWHERE:
+            allow(journal_lost(self.sink_id, offset, history.end_offset))
+        if offset == history.end_offset and history.is_held_by(record.sink_epoch):
+            return
+        known_to = history.end_offset
+        if record not in self._read_past(history, offset):
+            allow(history.fenced_by_other(record.sink_epoch) or journal_lost(self.sink_id, offset, known_to))
 
     def append(self, record: JournalRecord, grant: ProducerGrant | None = None, sequence: int = -1) -> int:
         """Store ``record`` and return its offset; with ``grant``: once, and only while it is the newest."""
@@ -103,10 +132,24 @@ class SinkLog:
             raise BrokerError(code, f"appending to the decision log of sink {self.sink_id!r}")
         return int(produced.base_offset)
 
+    def _read_past(self, history: SinkHistory, offset: int) -> list[JournalRecord]:
+        """:meth:`read` until the record at ``offset`` can be seen: a leader may have it and not yet say so."""
+        clock = this_process().clock
+        deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
+        new = self.read(history)
+        while history.end_offset <= offset:
+            if clock.elapsed_ms() > deadline_ms:
+                raise ConnectionLost(f"{self.partition} does not show offset {offset}, which is stored there")
+            clock.pause(RETRY_PAUSE_MS)
+            new += self.read(history)
+        return new
+
     def read(self, history: SinkHistory) -> list[JournalRecord]:
-        """Bring ``history`` up to the high watermark of now; the records that are new in it."""
+        """Bring ``history`` up to the high watermark of now; the records that are new in it and count."""
         listed = self.cluster.list_offsets({self.partition: LATEST_TIMESTAMP}, isolation="read_committed")
         end_offset = listed[self.partition].offset
+        if end_offset < history.end_offset:
+            allow(journal_lost(self.sink_id, end_offset, history.end_offset))
         new: list[JournalRecord] = []
         for batches in read_range(self.cluster, self.partition, history.end_offset, end_offset):
             for batch, header in batches:
@@ -114,11 +157,10 @@ class SinkLog:
                     continue
                 for record in decode_records(batch):
                     if history.end_offset <= record.offset < end_offset and record.value is not None:
-                        entry = decode(record.value)
-                        if entry.sink_id == self.sink_id:
-                            history.apply(entry)
+                        entry = decode(record.value, header.producer_id)
+                        if history.apply(entry):
                             new.append(entry)
-        history.end_offset = max(history.end_offset, end_offset)
+        history.end_offset = end_offset
         return new
 
 

@@ -46,6 +46,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     found = _outputs(log.cluster, run.output_topics(history, options.topic), options.topic)
     partitions = [tp for output in found.values() for tp in partitions_of(output)]
     fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
+    fence_writers(log.cluster, log.sink_id, run.former_identity(history, log.partition))
     ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
     starts = run.scan_starts(history, ends)
     compacted = {topic for topic in found if "compact" in cleanup_policy(log.cluster, topic)}
@@ -57,7 +58,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
         have = scan(log.cluster, history, starts, ends)
     # Who looks for some writers only may not say that nobody's rows are there.
     begun = allow(run.begin(history, sink_epoch, found, starts, have, {} if only_writers_of else ends))
-    log.append(begun, grant, sequence=1)
+    log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)
     return run.new_ticket(history, begun, grant.producer_id, journal_sequence=2)

@@ -15,7 +15,8 @@ import pytest
 from semel.core.sink import run
 from semel.core.sink.decide import check_twin, decide, has_twin
 from semel.core.sink.digest import NO_ROWS
-from semel.core.sink.epochs import closing_epoch, generation_of, is_last, sink_epoch_of, writer_epoch
+from semel.core.sink.epochs import closing_epoch, identity_epoch, is_last, writer_epoch
+from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import (
     Attempt,
@@ -44,7 +45,7 @@ from semel.core.sink.task import (
     may_write,
     surplus_allowed,
 )
-from semel.types import TopicPartition
+from semel.types import ProducerGrant, TopicPartition
 
 SINK = "orders"
 SOURCE = TopicPartition("in", 0)
@@ -73,8 +74,9 @@ class World:
     state: dict[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
     journal: list[bytes] = field(default_factory=list)
     sink_epochs: int = 0  # of all grants
-    identities: dict[int, int] = field(default_factory=dict)  # next epoch of each generation's identity
-    newest_driver_epochs: dict[int, int] = field(default_factory=dict)
+    identities: dict[int, int] = field(default_factory=dict)  # newest epoch of each generation's identity
+    identity_ids: dict[int, int] = field(default_factory=dict)  # its producer id
+    newest_driver_epochs: dict[int, int] = field(default_factory=dict)  # in the decision log, by producer id
     producer_ids: int = 100
     topic_id: str = "first"
     compacted: bool = False
@@ -92,11 +94,24 @@ class World:
     def outputs(self) -> list[TopicPartition]:
         return self.partitions_of("out")
 
-    def grant(self, generation: int) -> int:
-        """The next producer epoch of the sink's identity of ``generation``."""
+    def grant(self, generation: int) -> ProducerGrant:
+        """The sink's identity of ``generation`` with its next epoch."""
         self.sink_epochs += 1
+        if generation not in self.identity_ids:
+            self.producer_ids += 1
+            self.identity_ids[generation] = self.producer_ids
         self.identities[generation] = self.identities.get(generation, -1) + 1
-        return self.identities[generation]
+        return ProducerGrant(self.identity_ids[generation], self.identities[generation])
+
+    def forget_names(self) -> None:
+        """As Apache Kafka does after ``transactional.id.expiration.ms``; the producer ids are never given again."""
+        self.identities.clear()
+        self.identity_ids.clear()
+
+    def forget_producers(self) -> None:
+        """As any broker does after ``producer.id.expiration.ms``."""
+        self.state.clear()
+        self.newest_driver_epochs.clear()
 
     def log(self, output: TopicPartition) -> list[tuple[int, bytes]]:
         return self.rows.setdefault(output, [])
@@ -123,12 +138,11 @@ class World:
             self.state[producer_id, output] = (producer_epoch, -1)
             self.log(output).append((-1, b"marker"))
 
-    def append_as_driver(self, record) -> None:
-        """The log knows an identity of each generation, and refuses the older epochs of the same one only."""
-        generation = generation_of(record.sink_epoch)
-        if record.sink_epoch < self.newest_driver_epochs.get(generation, -1):
+    def append_as_driver(self, record, producer_id: int) -> None:
+        """The log knows identities by their producer ids, and refuses the older epochs of the same one only."""
+        if identity_epoch(record.sink_epoch) < self.newest_driver_epochs.get(producer_id, -1):
             raise Stopped("SinkFenced")
-        self.newest_driver_epochs[generation] = record.sink_epoch
+        self.newest_driver_epochs[producer_id] = identity_epoch(record.sink_epoch)
         self.journal.append(encode(record)[1])
 
     def append_as_task(self, record) -> None:
@@ -282,30 +296,53 @@ class Driver:
     world: World
     query_id: str = "q1"
     sink_epoch: int = -1
+    granted: Fence | None = None
     ticket: Ticket | None = None
     history: SinkHistory | None = None
     starts: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self) -> Driver:
-        fence = self.world.history().fence
-        generation = 0 if fence is None else generation_of(fence.sink_epoch)
-        while True:
-            self.sink_epoch = sink_epoch_of(generation, self.world.grant(generation))
-            if not is_last(self.sink_epoch):
-                return self
-            self.fence()
-            generation += 1
+        """Up to the grant that a FENCE is to be made of."""
+        return self.read().ask(generation_to_ask(self.history))
 
-    def fence(self) -> Driver:
-        self.world.append_as_driver(Fence(SINK, self.sink_epoch, f"driver {self.sink_epoch}"))
+    def read(self) -> Driver:
         self.history = self.world.history()
         return self
+
+    def ask(self, generation: int) -> Driver:
+        for _ in range(GRANTS_MAX):
+            grant = self.world.grant(generation)
+            self.granted = fence_of(self.history, generation, grant, f"driver {id(self)}")
+            if self.granted is not None and not is_last(self.granted.sink_epoch):
+                self.sink_epoch = self.granted.sink_epoch
+                return self
+            if self.granted is not None:
+                self._append_fence()
+            generation += 1
+        raise Stopped("too many grants")
+
+    def _append_fence(self) -> bool:
+        self.world.append_as_driver(self.granted, self.granted.producer_id)
+        return allow(stands(self.read().history, self.granted))
+
+    def fence(self) -> Driver:
+        """Again from the grant on, should the FENCE not stand."""
+        return self if self._append_fence() else self.take().fence()
+
+    def append(self, record) -> None:
+        """A record of the driver's; it counts, or the driver stops."""
+        self.world.append_as_driver(record, self.granted.producer_id)
+        history = SinkHistory(SINK)
+        if [history.apply(decode(value)) for value in self.world.journal][-1] is False:
+            raise Stopped(history.fenced_by_other(self.sink_epoch) or "void")
 
     def fence_writers(self) -> Driver:
         every = self.world.partitions_of(*run.output_topics(self.history, "out"))
         for (producer_id, epoch), outputs in run.fences(self.history, self.sink_epoch, every).items():
             for output in outputs:
                 self.world.fence(producer_id, epoch, output)
+        for producer_id, epoch in run.former_identity(self.history, SOURCE):
+            self.world.newest_driver_epochs[producer_id] = epoch
         return self
 
     def begin(self) -> Driver:
@@ -334,7 +371,7 @@ class Driver:
                     digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
                     have[writer, tp] = Stored(digest, found[-1][0] + 1)
         begun = allow(run.begin(self.history, self.sink_epoch, outputs, self.starts, have, ends))
-        world.append_as_driver(begun)
+        self.append(begun)
         self.history = world.history()
         self.ticket = run.new_ticket(self.history, begun, producer_id=7, journal_sequence=2)
         return self
@@ -355,6 +392,14 @@ class Driver:
     def decide(
         self, reports: Sequence[TaskReport], batch_id: int = 0, retried: bool = False
     ) -> Decision | None:
+        decision = self.decision_of(reports, batch_id, retried)
+        if decision is not None:
+            self.append(decision)
+        return decision
+
+    def decision_of(
+        self, reports: Sequence[TaskReport], batch_id: int = 0, retried: bool = False
+    ) -> Decision | None:
         history = self.world.history()
         if (fenced := history.fenced_by_other(self.sink_epoch)) is not None:
             raise Stopped(fenced)
@@ -362,10 +407,7 @@ class Driver:
         for report in twins:
             self._settle(report)
         closed = bool(twins)
-        decision = allow(decide(self.ticket, history, reports, self.query_id, batch_id, closed=closed))
-        if decision is not None:
-            self.world.append_as_driver(decision)
-        return decision
+        return allow(decide(self.ticket, history, reports, self.query_id, batch_id, closed=closed))
 
     def _settle(self, report: TaskReport) -> None:
         ids = {report.producer_id, *self.ticket.writers.get(report.writer, {}).values()}

@@ -440,7 +440,7 @@ def test_a_planner_of_the_same_query_begins_anew_and_another_query_stops(world, 
     d = driver()
     d.batch((source(0, 2), rows(0, 2)))
     taken = Fence("orders", d.sink_epoch + 1, "process 2 on here", "here:1:checkpoint")
-    world.append_as_driver(taken)
+    world.append_as_driver(taken, d.granted.producer_id)
     assert goes_on(world.history(), d.sink_epoch, True, "here:1:checkpoint") is False
     for other in ("here:1:elsewhere", ""):
         assert goes_on(world.history(), d.sink_epoch, True, other).reason.value == "SinkFenced"

@@ -1,6 +1,10 @@
 """What the decision log says about one sink: a fold over its records, in log order.
 
 Only :meth:`SinkHistory.apply` mutates, so planner, task and commit see the same thing.
+
+Who holds the sink is decided here, by the FENCEs' order in the log, and a driver's record counts only while its
+run is the holder's. The log refuses most of an older driver's records by itself, but not for ever: a broker forgets
+a producer id that rests, and then takes its records at any epoch and sequence.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from semel.core.sink.journal import (
     WriterClaim,
 )
 from semel.core.sink.refusal import Reason, Refusal
-from semel.types import TopicPartition
+from semel.types import NO_PRODUCER_ID, TopicPartition
 
 WriterIds = Mapping[int, int]  # a writer's producer id by generation
 
@@ -40,16 +44,25 @@ class SinkHistory:
     starts: dict[TopicPartition, int] = field(default_factory=dict)  # of ``outputs``, before any decision
     attempts: list[Attempt] = field(default_factory=list)  # since the last BEGIN
     cuts: list[Cut] = field(default_factory=list)  # of ranges that may have undecided rows
+    former_id: int = NO_PRODUCER_ID  # of the identity that the sink had before this one
 
-    def apply(self, record: JournalRecord) -> None:
-        """Take the next record of the log in; records of other sinks are passed over."""
+    def apply(self, record: JournalRecord) -> bool:
+        """Take the next record of the log in; ``False`` for those that count for nothing here.
+
+        Such are the ones of other sinks, and of drivers that did not hold the sink when they came in: also a
+        FENCE by a grant from before the newest FENCE (its driver took the identity before, and appended after).
+        """
         if record.sink_id != self.sink_id:
-            return
+            return False
         match record:
             case Fence():
-                # Never an older one: its driver took the identity before, and appended after.
-                if self.fence is None or record.sink_epoch > self.fence.sink_epoch:
-                    self.fence = record
+                if not record.follows(self.fence):
+                    return False
+                if self.fence is not None and self.fence.producer_id != record.producer_id:
+                    self.former_id = self.fence.producer_id
+                self.fence = record
+            case Begin() | Decision() if not self.is_held_by(record.sink_epoch):
+                return False
             case Begin():
                 self.begin = record
                 self.outputs = {output.topic: output for output in record.outputs}
@@ -75,6 +88,11 @@ class SinkHistory:
                 is_current = self.begin is None or record.sink_epoch >= self.begin.sink_epoch
                 if is_current and self._is_undecided(record):
                     self.cuts.append(record)
+        return True
+
+    def is_held_by(self, sink_epoch: int) -> bool:
+        """Whether run ``sink_epoch`` is that of the newest FENCE."""
+        return self.fence is None or self.fence.sink_epoch == sink_epoch
 
     def _is_undecided(self, cut: Cut) -> bool:
         return self.decision is None or cut.batch_end > self.decision.source_ends.get(cut.source, 0)
@@ -92,6 +110,7 @@ class SinkHistory:
             dict(self.starts),
             list(self.attempts),
             list(self.cuts),
+            self.former_id,
         )
 
     def fenced_by_other(self, sink_epoch: int) -> Refusal | None:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from semel.core.sink.digest import Digest
+from semel.core.sink.epochs import generation_of
 from semel.core.sink.ranges import writers_of
-from semel.types import TopicPartition
+from semel.types import NO_PRODUCER_ID, TopicPartition
 
 SINKS_TOPIC: Final = "__semel_sinks"
 FORMAT_VERSION: Final = 1
@@ -27,12 +28,27 @@ class Fence:
     """A driver took over. ``owner`` says who, for the error of the one that it fences.
 
     ``query`` is the same for every planner process of one running query, and empty where that is not known.
+    ``producer_id`` is that of the sink's identity: another one under the same name means that the name was
+    forgotten, and that its epochs began anew.
     """
 
     sink_id: str
     sink_epoch: int
     owner: str
     query: str = ""
+    producer_id: int = NO_PRODUCER_ID  # not known
+
+    def follows(self, before: Fence | None) -> bool:
+        """Whether it counts behind ``before``: in a later generation, or by a later grant of the same identity."""
+        if before is None:
+            return True
+        if generation_of(self.sink_epoch) != generation_of(before.sink_epoch):
+            return self.sink_epoch > before.sink_epoch
+        is_same = self.producer_id == before.producer_id or NO_PRODUCER_ID in (
+            self.producer_id,
+            before.producer_id,
+        )
+        return is_same and self.sink_epoch > before.sink_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +176,11 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
     match record:
         case Fence():
             key: list[Any] = ["fence", record.sink_id]
-            body: dict[str, Any] = {"owner": record.owner, "query": record.query}
+            body: dict[str, Any] = {
+                "owner": record.owner,
+                "query": record.query,
+                "producer_id": record.producer_id,
+            }
         case Begin():
             key = ["begin", record.sink_id]
             body = {
@@ -209,8 +229,11 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
     return _json(key), _json(head | body)
 
 
-def decode(value: bytes) -> JournalRecord:
-    """The record; ``ValueError`` for one of a later format, which must not be guessed at."""
+def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
+    """The record; ``ValueError`` for one of a later format, which must not be guessed at.
+
+    ``producer_id`` is the one of its batch: a FENCE that does not name it was written under that one.
+    """
     body = json.loads(value)
     if body["v"] != FORMAT_VERSION:
         raise ValueError(
@@ -219,7 +242,8 @@ def decode(value: bytes) -> JournalRecord:
     sink_id, sink_epoch = body["sink_id"], body["sink_epoch"]
     match body["kind"]:
         case "fence":
-            return Fence(sink_id, sink_epoch, body["owner"], body["query"])
+            granted_id = body.get("producer_id", producer_id)
+            return Fence(sink_id, sink_epoch, body["owner"], body["query"], granted_id)
         case "begin":
             return Begin(
                 sink_id,

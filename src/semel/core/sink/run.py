@@ -12,9 +12,9 @@ from typing import Final
 
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
-from semel.core.sink.journal import Begin, Cut, Decision, OutputTopic, Stored
+from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Stored
 from semel.core.sink.refusal import Reason, Refusal
-from semel.types import TopicPartition
+from semel.types import NO_PRODUCER_ID, TopicPartition
 
 OUTPUT_TOPICS_MAX: Final = 1000  # of one sink, ever: each is fenced and scanned whenever a run begins
 
@@ -39,6 +39,7 @@ class Ticket:
     source_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     decided_query_id: str | None = None
     cuts: Sequence[Cut] = ()  # of undecided rows
+    fence: Fence | None = None  # of this run
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
@@ -54,6 +55,7 @@ class Ticket:
         return SinkHistory(
             self.sink_id,
             self.journal_end_offset,
+            self.fence,
             writers={name: dict(ids) for name, ids in self.writers.items()},
             outputs=dict(self.outputs),
             starts=dict(self.starts),
@@ -105,13 +107,32 @@ def next_in_run(held: Planned, history: SinkHistory, query: str = "") -> Ticket 
 def fences(
     history: SinkHistory, sink_epoch: int, outputs: list[TopicPartition]
 ) -> dict[tuple[int, int], list[TopicPartition]]:
-    """Every known writer in every output partition, to exactly the run's writer epoch."""
+    """Every known writer in every output partition, to exactly the run's writer epoch.
+
+    Those of the generations before the last BEGIN's were raised to the highest epoch there is before that BEGIN was
+    appended, so only the last one of them is again, lest the fences of a sink that rests often grow without end.
+    """
     generation = generation_of(sink_epoch)
+    begun = 0 if history.begin is None else generation_of(history.begin.sink_epoch)
     return {
         (producer_id, writer_epoch(sink_epoch) if of == generation else RETIRED_WRITER_EPOCH): outputs
         for ids in history.writers.values()
         for of, producer_id in ids.items()
+        if of >= begun - 1
     }
+
+
+def former_identity(
+    history: SinkHistory, journal: TopicPartition
+) -> dict[tuple[int, int], list[TopicPartition]]:
+    """The identity that the sink had before its present one, to the highest epoch there is in the decision log.
+
+    So that the log refuses its drivers by itself, as long as it knows that identity; by the FENCEs' order none of
+    their records counts in any case.
+    """
+    if history.former_id == NO_PRODUCER_ID:
+        return {}
+    return {(history.former_id, RETIRED_WRITER_EPOCH): [journal]}
 
 
 def output_topics(history: SinkHistory, option: str | None) -> list[str]:
@@ -181,6 +202,14 @@ def gone(sink_id: str, output: TopicPartition, start: int, end: int) -> Refusal:
     )
 
 
+def journal_lost(sink_id: str, found: int, known_to: int) -> Refusal:
+    """The decision log is another one than this driver has read, or has lost its end."""
+    return _unprovable(
+        f"the decision log of sink {sink_id!r} was read up to offset {known_to} and now says {found}: it was deleted "
+        f"and made anew, or has lost its end. What this driver has written since its last decision is not decided"
+    )
+
+
 def compacted(topic: str) -> Refusal:
     """No sink writes there."""
     return _unprovable(f"topic {topic!r} is compacted, so rows of an unfinished micro-batch may be gone")
@@ -236,6 +265,7 @@ def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_s
         source_ends={} if decision is None else dict(decision.source_ends),
         decided_query_id=None if decision is None else decision.query_id,
         cuts=tuple(history.cuts),
+        fence=history.fence,
     )
 
 

@@ -56,7 +56,11 @@ def sink_reads_before_its_fence(patch: Patches) -> None:
             return []
         return original_read(log, history)
 
+    def appends(log: SinkLog, history: SinkHistory, record: Any, grant: Any, sequence: int) -> None:
+        log.append(record, grant, sequence)
+
     patch.set(takeover, "history_of", as_before)
+    patch.set(SinkLog, "append_as_holder", appends)
     original_read = patch.set(SinkLog, "read", reads)
 
 
@@ -110,23 +114,22 @@ def sink_begins_behind_the_first_row(patch: Patches) -> None:
     due: dict[tuple[str, int], Begin] = {}
 
     def appends(
-        log: SinkLog, record: JournalRecord, grant: ProducerGrant | None = None, sequence: int = -1
-    ) -> int:
+        log: SinkLog, history: SinkHistory, record: JournalRecord, grant: ProducerGrant, sequence: int
+    ) -> None:
         key = (log.sink_id, record.sink_epoch)
         if isinstance(record, Begin):
             due[key] = record
-            return -1
+            return
         if isinstance(record, Decision) and key in due:
-            original(log, due.pop(key), grant, sequence - 1)
-        offset: int = original(log, record, grant, sequence)
-        return offset
+            log.append(due.pop(key), grant, sequence - 1)
+        original(log, history, record, grant, sequence)
 
     def as_if_begun(history: SinkHistory, started: Begin, *rest: Any, **more: Any) -> Ticket:
         history.apply(started)
         ticket: Ticket = new_ticket(history, started, *rest, **more)
         return ticket
 
-    original = patch.set(SinkLog, "append", appends)
+    original = patch.set(SinkLog, "append_as_holder", appends)
     new_ticket = patch.set(run, "new_ticket", as_if_begun)
 
 

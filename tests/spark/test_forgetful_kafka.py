@@ -1,0 +1,152 @@
+"""Sinks that rest for longer than Apache Kafka remembers names and producers, with expiries of seconds.
+
+By default it forgets a transactional id seven days after its last grant, and a producer id a day after the
+newest timestamp of its records; a name that was forgotten is granted anew, with another producer id at epoch 0.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from tests.peers.apache_kafka import ApacheKafka
+from tests.spark.driving import Driver, numbers
+
+from semel.client.blocking import Cluster
+from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
+from semel.core.sink.task import Attempted
+from semel.spark.batch_sink import plan_write
+from semel.spark.commit import decide_batch
+from semel.spark.options import Connection, SinkOptions
+from semel.spark.task_write import TaskWrite
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
+
+NAMES_LIVE_MS = 2_000
+PRODUCERS_LIVE_MS = 2_000
+FORGETFUL = {
+    "transactional.id.expiration.ms": str(NAMES_LIVE_MS),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+}
+FORGETS_PRODUCERS = {
+    "producer.id.expiration.ms": str(PRODUCERS_LIVE_MS),
+    "producer.id.expiration.check.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="module", params=[FORGETFUL, FORGETFUL | FORGETS_PRODUCERS], ids=["names", "producers"])
+def node(request, java_tool, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forgetful")
+    with ApacheKafka(java_tool.java, java_tool.jars, folder, settings=request.param) as node:
+        yield node
+
+
+@pytest.fixture
+def log(node, log_of):
+    with Cluster(node.bootstrap) as cluster:
+        yield log_of(node.bootstrap, cluster)
+
+
+@pytest.fixture
+def options(log):
+    """``options(sink_id, topic)``: a process of its own, as far as caches go."""
+
+    def make(sink_id: str, topic: str) -> SinkOptions:
+        return SinkOptions(Connection(log.bootstrap, uuid.uuid4().hex), topic, sink_id)
+
+    return make
+
+
+@pytest.fixture
+def rest(log):
+    """``rest(sink_id)``: until the broker has forgotten a name that was granted after all of the sink's."""
+
+    def wait() -> None:
+        probe = f"probe-{uuid.uuid4().hex}"
+        first = log.cluster.init_producer_id(transactional_id=probe)
+        for _ in range(20):
+            time.sleep((NAMES_LIVE_MS + 600) / 1000)
+            if log.cluster.init_producer_id(transactional_id=probe).producer_id != first.producer_id:
+                return
+        raise AssertionError("the name was not forgotten")
+
+    return wait
+
+
+def fences(log, sink_id: str) -> list[Fence]:
+    records = [decode(record.value) for record in log.read(SINKS_TOPIC)]
+    return [record for record in records if isinstance(record, Fence) and record.sink_id == sink_id]
+
+
+def test_rows_after_a_long_rest_are_stored(log, options, rest):
+    """Its producer ids and epochs would come again, and so its sequences: the log would call all rows stored."""
+    topic = log.topic("out", 2)
+    for turn in range(3):
+        Driver(options(topic, topic)).micro_batch(5 * turn, 5 * turn + 5, turn)
+        assert log.values(topic) == numbers(0, 5 * turn + 5)
+        rest()
+
+
+def test_after_a_rest_fewer_rows_come_and_more_after_the_next(log, options, rest):
+    topic = log.topic("out", 2)
+    ends = [0, 9, 11, 30]
+    for turn in range(3):
+        Driver(options(topic, topic)).micro_batch(ends[turn], ends[turn + 1], turn)
+        rest()
+    assert log.values(topic) == numbers(0, 30)
+
+
+def test_a_sink_of_many_drivers_rests_and_is_fenced_by_nobody(log, options, rest):
+    """Its earlier epochs are higher than those that a forgotten name begins with again."""
+    topic = log.topic("out")
+    for turn in range(4):
+        Driver(options(topic, topic)).micro_batch(2 * turn, 2 * turn + 2, turn)
+    rest()
+    driver = Driver(options(topic, topic))
+    driver.micro_batch(8, 20, 4)
+    driver.micro_batch(20, 21, 5)
+    assert log.values(topic) == numbers(0, 21)
+
+
+def test_named_versions_after_a_long_rest(log, options, rest):
+    topic = log.topic("out")
+
+    def write(version: int) -> None:
+        named = replace(options("", topic), sink_id=None, txn_app_id=topic, txn_version=version)
+        plan = plan_write(named)
+        assert plan.ticket is not None
+        task = TaskWrite(named, plan.ticket, f"write:{version}/0", None, version, 0, plan.write_id)
+        report = task.run([pa.record_batch({"value": pa.array(numbers(3 * version, 3 * version + 3))})])
+        decide_batch(
+            named,
+            plan.ticket,
+            [Attempted(report, task.duplicates)],
+            plan.write_id,
+            0,
+            carry=False,
+            txn_version=version,
+        )
+
+    for version in range(3):
+        write(version)
+    rest()
+    write(3)
+    rest()
+    write(4)
+    assert log.values(topic) == numbers(0, 15)
+
+
+def test_rows_that_were_undecided_before_a_long_rest_are_met_again(log, options, rest):
+    topic = log.topic("out", 2)
+    killed = Driver(options(topic, topic))
+    killed.micro_batch(0, 5, 0)
+    ticket = killed.plan()
+    killed.task(ticket, 5, 12, sent=4)
+    rest()
+    Driver(options(topic, topic)).micro_batch(5, 12, 1)
+    rest()
+    Driver(options(topic, topic)).micro_batch(12, 14, 2)
+    assert log.values(topic) == numbers(0, 14)
