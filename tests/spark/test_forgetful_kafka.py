@@ -18,6 +18,7 @@ from tests.spark.driving import Driver, numbers
 from semel.client.blocking import Cluster
 from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
 from semel.core.sink.task import Attempted
+from semel.errors import ReplayUnprovable, SinkFenced
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
@@ -150,3 +151,73 @@ def test_rows_that_were_undecided_before_a_long_rest_are_met_again(log, options,
     rest()
     Driver(options(topic, topic)).micro_batch(12, 14, 2)
     assert log.values(topic) == numbers(0, 14)
+
+
+def test_an_old_driver_does_not_decide_when_the_log_has_forgotten_it(log, options, rest):
+    """Kafka takes a record at any epoch and sequence from a producer that it does not know."""
+    topic = log.topic("out", 2)
+    old = Driver(options(topic, topic))
+    ticket = old.plan()
+    done = old.task(ticket, 0, 5)
+    newer = Driver(options(topic, topic))
+    newer_ticket = newer.plan()
+    rest()
+    with pytest.raises(SinkFenced, match="taken over"):
+        old.decide(ticket, done, 0)
+    newer.decide(newer_ticket, newer.task(newer_ticket, 0, 7), 0)
+    newer.micro_batch(7, 9, 1)
+    assert log.values(topic) == numbers(0, 9)
+
+
+def test_a_sequence_of_an_earlier_run_is_not_taken_for_an_append(log, options):
+    """The answer is NONE, with the offset of the rows that had the sequences then."""
+    topic = log.topic("out")
+    driver = Driver(options(topic, topic))
+    driver.micro_batch(0, 3, 0)
+    ticket = driver.plan()
+    again = replace(ticket, next_sequences=dict.fromkeys(ticket.next_sequences, 0))
+    with pytest.raises(ReplayUnprovable, match=f"answered as stored at offset 0 of {topic}-0"):
+        driver.task(again, 3, 6)
+    assert log.values(topic) == numbers(0, 3)
+    Driver(options(topic, topic)).micro_batch(3, 6, 1)
+    assert log.values(topic) == numbers(0, 6)
+
+
+def test_an_output_that_is_made_anew_under_a_run(log, options):
+    topic = log.topic("out")
+    driver = Driver(options(topic, topic))
+    driver.micro_batch(0, 5, 0)
+    ticket = driver.plan()
+    make_anew(log, topic, 1)
+    with pytest.raises(ReplayUnprovable, match="made anew"):
+        driver.task(ticket, 5, 8)
+    with pytest.raises(ReplayUnprovable, match="deleted and made anew"):
+        Driver(options(topic, topic)).plan()
+
+
+@pytest.mark.parametrize("before", ["a micro-batch", "its rows", "its decision"])
+def test_a_decision_log_that_is_made_anew_under_a_run(log, options, before):
+    topic = log.topic("out")
+    driver = Driver(options(topic, topic))
+    for turn in range(3):
+        driver.micro_batch(5 * turn, 5 * turn + 5, turn)
+    ticket = driver.plan()
+    attempted = driver.task(ticket, 15, 20) if before == "its decision" else None
+    if before == "its rows":
+        ticket = replace(ticket, writers={})  # it has a WRITER to append
+    make_anew(log, SINKS_TOPIC, len(log.cluster.topic(SINKS_TOPIC).partitions))
+    with pytest.raises(ReplayUnprovable, match=r"decision log .* made anew"):
+        if before == "a micro-batch":
+            driver.plan()
+        elif attempted is None:
+            driver.task(ticket, 15, 20)
+        else:
+            driver.decide(ticket, attempted, 3)
+
+
+def make_anew(log, topic: str, partition_count: int) -> None:
+    log.cluster.delete_topics([topic])
+    while topic in log.cluster.metadata().topics:
+        time.sleep(0.05)
+    log.cluster.create_topics({topic: partition_count})
+    log.cluster.topic(topic, is_known_to_exist=True)

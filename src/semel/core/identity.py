@@ -28,7 +28,7 @@ IDENTITY_NAME_BYTES_MAX: Final = 1024
 IDENTITIES_MAX: Final = 100_000
 
 _BLOCK_KEY: Final = b"producer-ids"
-_NAMED_PREFIX: Final = b"identity/"
+NAMED_PREFIX: Final = b"identity/"
 _RESUMED_PREFIX: Final = b"producer/"
 _VERSION: Final = 1
 
@@ -133,8 +133,8 @@ class Identities:
         if record.key == _BLOCK_KEY:
             assert record.value is not None
             self._next_id = json.loads(record.value)["next"]
-        elif record.key.startswith(_NAMED_PREFIX):
-            name = record.key[len(_NAMED_PREFIX) :].decode()
+        elif record.key.startswith(NAMED_PREFIX):
+            name = record.key[len(NAMED_PREFIX) :].decode()
             if record.value is None:
                 self._put_named(name, None)
             else:
@@ -232,7 +232,7 @@ def _identity_record(identity: Identity) -> StateRecord:
         "epoch": identity.producer_epoch,
         "granted_ms": identity.granted_ms,
     }
-    return _record(_NAMED_PREFIX + identity.name.encode(), fields)
+    return _record(NAMED_PREFIX + identity.name.encode(), fields)
 
 
 def _resumed_record(producer_id: int, producer_epoch: int) -> StateRecord:

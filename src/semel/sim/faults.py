@@ -73,6 +73,7 @@ class Fault(StrEnum):
     SINK_TORN = "sink: checkpoint without its last entries"
     SINK_RECUT = "sink: ranges split otherwise"
     SINK_TRIMMED = "sink: output trimmed"
+    SINK_NAME_FORGOTTEN = "sink: its name forgotten by the server"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from typing import Final
 from uuid import UUID
 
 from semel.config import ServerSettings
+from semel.core.decision import Decision, StateRecord
+from semel.core.identity import NAMED_PREFIX
 from semel.core.log.config import LogConfig
 from semel.errors import StorageError
 from semel.record.batch import Record, assign_offsets, encode_batch
@@ -294,6 +296,20 @@ class SimulatedServer:
         elif self._counts.bites(Fault.CLOCK_FREEZE, self._random, 1.0):
             self.clock.freeze(self._random.randint(*CLOCK_FREEZE_MS))
             self._trace.note("server", "the clock stands still")
+
+    def forget_names(self, chosen: Callable[[str], bool]) -> None:
+        """Named identities are gone as if nobody had ever had them; no producer id is given out again."""
+
+        def forget(shell: ServerShell) -> None:
+            assert self.storage is not None
+            names = [each.name for each in self.storage.producer_ids.identities if chosen(each.name)]
+            records = tuple(StateRecord(NAMED_PREFIX + name.encode(), None) for name in names)
+            submitted = self.storage.metadata_log.submit(Decision(records, None), self.clock.now_ms())
+            if records and submitted.error_message is None:
+                self._counts.bit(Fault.SINK_NAME_FORGOTTEN)
+                self._trace.note("server", f"forgets {names}")
+
+        self._in_process(forget)
 
     def _ended(self, end: ProcessEnd) -> None:
         if self._mount is not None:

@@ -23,6 +23,7 @@ from semel.sim.process import EVEN_PACE, Process
 from semel.sim.producer import Kind, SimulatedProducer
 from semel.sim.resumer import SimulatedResumer, Source
 from semel.sim.server import SimulatedServer
+from semel.sim.sinks.forgetter import NameForgetter
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.operator import SinkOperator
 from semel.sim.sinks.trimmer import OutputTrimmer
@@ -69,6 +70,7 @@ class Workload:
         self.resumers: list[SimulatedResumer] = []  # those alive
         self.sinks: list[SinkOperator] = []
         self._trimmers: list[OutputTrimmer] = []
+        self._forgetters: list[NameForgetter] = []
         self._sources = 0
         self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
@@ -113,6 +115,10 @@ class Workload:
             if mix.trim_interval_ms:
                 random = self._stream(f"{story.sink_id} trims")
                 self._trimmers.append(OutputTrimmer(story, random, self._around, mix.trim_interval_ms))
+            if interval_ms := mix.name_forgotten_interval_ms:
+                random = self._stream(f"{story.sink_id} is forgotten")
+                forget = self._server.forget_names
+                self._forgetters.append(NameForgetter(story, random, self._around, interval_ms, forget))
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
@@ -121,6 +127,8 @@ class Workload:
             sink.stop()
         for trimmer in self._trimmers:
             trimmer.wanted = False
+        for forgetter in self._forgetters:
+            forgetter.wanted = False
         for producer in self.producers:
             producer.rows_left = 0
         assert self._admin is not None

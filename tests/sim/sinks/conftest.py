@@ -183,6 +183,10 @@ class World:
         """The server's time of day; drivers' is right."""
         self._simulation.server.clock.step_to(ahead_ms)
 
+    def forget_names(self) -> None:
+        """The server's, of every identity."""
+        self._simulation.server.forget_names(lambda name: True)
+
     def trim(self, before_offset: int) -> None:
         """Take what the output holds below ``before_offset``."""
         simulation = self._simulation
@@ -252,11 +256,16 @@ def make_world(monkeypatch: pytest.MonkeyPatch):
         fence_writers(*of)
         worlds[-1].arrive("twins are fenced")
 
+    def fences_writers(*of):
+        worlds[-1].arrive("fences")
+        return fence_writers(*of)
+
     def reads_back(*of):
         worlds[-1].arrive("read back")
         return stored_rows(*of)
 
     monkeypatch.setattr(takeover, "scan", scans)
+    monkeypatch.setattr(takeover, "fence_writers", fences_writers)
     monkeypatch.setattr(commit, "fence_writers", fences)
     monkeypatch.setattr(commit, "stored_rows", reads_back)
     monkeypatch.setattr(SinkLog, "append", appends)

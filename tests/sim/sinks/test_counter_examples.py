@@ -512,3 +512,63 @@ def test_a_driver_whose_clock_is_hours_ahead_takes_its_sink_over(make_world):
     world.set_server_clock(0)
     world.finish(world.driver(checkpoint))
     assert world.output() == BATCH
+
+
+@without("sink_trusts_a_forgotten_name")
+def test_a_name_that_the_server_forgot_begins_a_generation(make_world):
+    """The sink's first epoch comes again, and with it the sequences of rows that are stored."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    first = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    first.die()
+    world.forget_names()
+    world.story.rows[0] = 16
+    second = world.driver(checkpoint)
+    world.until(lambda: checkpoint.commits == 2 or second in world.ended)
+    world.check()
+    world.finish(second)
+    assert world.output() == TWO_BATCHES
+
+
+def test_two_drivers_that_find_their_name_forgotten_at_once(make_world):
+    """Both have read that it was another's, and each is granted the next generation's name."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    first = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    first.die()
+    world.forget_names()
+    world.story.rows[0] = 16
+    one_fences, two_fences = (world.hold(number, "planner", "FENCE") for number in (1, 2))
+    one, two = world.driver(checkpoint), world.driver(checkpoint)
+    world.until_held(one_fences)
+    world.forget_names()  # so that both have the same epoch
+    world.until_held(two_fences)
+    one_fences.let_go()
+    world.until(lambda: checkpoint.commits == 2)
+    two_fences.let_go()
+    world.finish(one, two)
+    assert world.output() == TWO_BATCHES
+    assert sorted(type(world.ended[each]).__name__ for each in (one, two)) == ["NoneType", "SinkFenced"]
+
+
+def test_a_driver_that_decides_behind_a_newer_generations_fence_is_told_so(make_world):
+    """The log does not know that the two identities are one sink's."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    decides = world.hold(0, "commit", "DECISION")
+    old = world.driver(checkpoint)
+    world.until_held(decides)
+    world.forget_names()
+    scans = world.hold(1, "planner", "scan")
+    fenced = world.hold(1, "planner", "fences")
+    new = world.driver(checkpoint)
+    world.until_held(fenced)
+    decides.let_go()
+    assert type(world.end_of(old)).__name__ == "SinkFenced"
+    fenced.let_go()
+    scans.let_go()
+    world.until_committed(checkpoint, 1)
+    world.finish(new)
+    assert world.output() == BATCH

@@ -23,6 +23,7 @@ class SinkMix:
     driver_kill_interval_ms: int = 0  # mean; 0: none
     forget_interval_ms: int = 0
     trim_interval_ms: int = 0
+    name_forgotten_interval_ms: int = 0
 
     @staticmethod
     def draw(random: Random) -> SinkMix:
@@ -45,6 +46,7 @@ class SinkMix:
             driver_kill_interval_ms=random.randint(300, 3_000),
             forget_interval_ms=random.choice((0, 0, 2_000, 5_000)),
             trim_interval_ms=random.choice((0, 0, 0, 1_000, 4_000)),
+            name_forgotten_interval_ms=random.choice((0, 0, 1_000, 4_000)),
         )
 
 

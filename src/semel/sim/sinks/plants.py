@@ -11,8 +11,10 @@ from typing import Any
 
 from semel.core.sink import run, task
 from semel.core.sink.digest import NO_ROWS
+from semel.core.sink.epochs import identity_name, sink_epoch_of
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Begin, Decision, JournalRecord, OutputTopic, WriterClaim
+from semel.core.sink.journal import Begin, Decision, Fence, JournalRecord, OutputTopic, WriterClaim
+from semel.core.sink.landing import Landing
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import PrefixCheck
@@ -62,6 +64,21 @@ def sink_reads_before_its_fence(patch: Patches) -> None:
     patch.set(takeover, "history_of", as_before)
     patch.set(SinkLog, "append_as_holder", appends)
     original_read = patch.set(SinkLog, "read", reads)
+
+
+@plant(
+    "a name that the server has forgotten is taken for the one that it was", "here", DECIDED, ROWS_ONCE, STOPS
+)
+def sink_trusts_a_forgotten_name(patch: Patches) -> None:
+    def takes_over(log: SinkLog, query: str = "") -> tuple[ProducerGrant, int]:
+        grant = log.cluster.init_producer_id(transactional_id=identity_name(log.sink_id, 0))
+        fence = Fence(log.sink_id, sink_epoch_of(0, grant.producer_epoch), this_process().owner, query)
+        log.append(fence, grant, sequence=0)
+        return grant, fence.sink_epoch
+
+    patch.set(SinkLog, "take_over", takes_over)
+    patch.set(Fence, "follows", lambda fence, before: not before or fence.sink_epoch >= before.sink_epoch)
+    patch.set(task_write, "landed", lambda code, base_offset, begun_at, written_to: Landing.APPENDED)
 
 
 @plant("older drivers' writers are not fenced", "step 3", ZOMBIES, ROWS_ONCE)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import (
     SINKS_TOPIC,
     Begin,
@@ -95,7 +96,9 @@ class SinkView:
 
     @cached_property
     def records(self) -> list[JournalRecord]:
-        return [record for _, record in self.journal]
+        """Those that count: not what a driver appended that had lost the sink."""
+        histories = {sink_id: SinkHistory(sink_id) for sink_id in self.story.sink_ids}
+        return [record for _, record in self.journal if histories[record.sink_id].apply(record)]
 
     @cached_property
     def decisions(self) -> list[Decision]:
