@@ -35,7 +35,7 @@ def decide_batch(
     txn_version: int | None = None,
 ) -> Decision | None:
     """Append the DECISION and return it; ``None`` when all was decided before."""
-    log = SinkLog(options.connection, ticket.sink_id)
+    log = SinkLog(options.connection, ticket.sink_id, ticket.journal_partition)
     history = history_of(log, options.connection)
     written = allow(to_settle(ticket, history, attempted))
     with fence_goes_first(log, history, ticket.sink_epoch):

@@ -20,6 +20,7 @@ from semel.client.blocking import Cluster
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.run import Planned
 from semel.spark.options import Connection
+from semel.types import TopicPartition
 
 
 class Clock(Protocol):
@@ -67,6 +68,7 @@ class SinkProcess:
     new_cluster: Callable[[Connection], Cluster] = _new_cluster
     clusters: dict[Connection, Cluster] = field(default_factory=dict)
     histories: dict[tuple[Connection, str], SinkHistory] = field(default_factory=dict)  # by log and sink
+    homes: dict[tuple[Connection, str], TopicPartition] = field(default_factory=dict)  # of sinks in their log
     runs: dict[tuple[Connection, str, str], Planned] = field(default_factory=dict)  # by log, sink, checkpoint
 
     def cluster(self, connection: Connection) -> Cluster:

@@ -10,7 +10,7 @@ from semel.client.model import Produced
 from semel.core.sink.epochs import identity_name, is_last
 from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import SINKS_TOPIC, JournalRecord, OutputTopic, decode, encode
+from semel.core.sink.journal import SINKS_TOPIC, JournalRecord, OutputTopic, decode, encode, fence_key
 from semel.core.sink.landing import Landing, landed
 from semel.core.sink.run import journal_lost
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkFenced
@@ -21,7 +21,7 @@ from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
 from semel.spark.reading import read_range
 from semel.spark.refusing import allow
-from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
 PARTITION_COUNT: Final = 8
 # Kept for ever: a sink that stood still for long must find its decisions. A DECISION of many writers is large.
@@ -34,6 +34,7 @@ DECISION_LOG_CONFIG: Final = {
 _PLAIN_BYTES_MAX: Final = 16 * 1024
 APPEND_TIMEOUT_MS: Final = 60_000
 RETRY_PAUSE_MS: Final = 100
+_ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
@@ -48,25 +49,61 @@ def planning_query(checkpoint: str) -> str:
 class SinkLog:
     """One sink's part of the decision log."""
 
-    def __init__(self, connection: Connection, sink_id: str) -> None:
+    def __init__(self, connection: Connection, sink_id: str, partition: int | None = None) -> None:
+        """``partition`` is where the sink is, for who was told: a task, a commit."""
         self.sink_id = sink_id
         self.cluster: Cluster = connect(connection)
-        self._partition: TopicPartition | None = None
+        self._connection = connection
+        self._partition = None if partition is None else TopicPartition(SINKS_TOPIC, partition)
 
     @property
     def partition(self) -> TopicPartition:
-        """By hash of the sink id; the topic is made when it is not there.
-
-        A process asks once how many partitions there are: the log is never grown, which would move its sinks.
-        """
+        """Where its records are; a new sink's by hash of its id. The topic is made when it is not there."""
         if self._partition is None:
-            count = self.cluster.known_partition_count(SINKS_TOPIC)
-            count = count or topic_partition_count(self.cluster, SINKS_TOPIC)
-            if count is None:
-                create_topic(self.cluster, SINKS_TOPIC, PARTITION_COUNT, DECISION_LOG_CONFIG)
-                count = topic_partition_count(self.cluster, SINKS_TOPIC) or PARTITION_COUNT
-            self._partition = TopicPartition(SINKS_TOPIC, partition_for_key(self.sink_id.encode(), count))
+            self._partition = this_process().homes.get((self._connection, self.sink_id))
+        if self._partition is None:
+            number = partition_for_key(self.sink_id.encode(), self._partition_count())
+            self._partition = TopicPartition(SINKS_TOPIC, number)
         return self._partition
+
+    def _partition_count(self) -> int:
+        count = self.cluster.known_partition_count(SINKS_TOPIC)
+        count = count or topic_partition_count(self.cluster, SINKS_TOPIC)
+        if count is None:
+            create_topic(self.cluster, SINKS_TOPIC, PARTITION_COUNT, DECISION_LOG_CONFIG)
+            count = topic_partition_count(self.cluster, SINKS_TOPIC) or PARTITION_COUNT
+        return count
+
+    def history(self) -> SinkHistory:
+        """All that the log says of the sink.
+
+        Where it has no FENCE in the partition that its name has now, the others are looked through, once in a
+        process: it has one there if the topic was grown, which moves names and no records.
+        """
+        history = SinkHistory(self.sink_id)
+        self.read(history)
+        place = (self._connection, self.sink_id)
+        homes = this_process().homes
+        if history.fence is None and place not in homes:
+            others = (TopicPartition(SINKS_TOPIC, number) for number in range(self._partition_count()))
+            home = next((tp for tp in others if tp != self.partition and self._is_home(tp)), None)
+            if home is not None:
+                self._partition = home
+                history = SinkHistory(self.sink_id)
+                self.read(history)
+        homes[place] = self.partition
+        return history
+
+    def _is_home(self, tp: TopicPartition) -> bool:
+        ends = {which: self.cluster.list_offsets({tp: which})[tp].offset for which in _ENDS}
+        key = fence_key(self.sink_id)
+        return any(
+            record.key == key
+            for batches in read_range(self.cluster, tp, *ends.values())
+            for batch, header in batches
+            if not header.is_control
+            for record in decode_records(batch)
+        )
 
     def take_over(self, query: str = "") -> tuple[ProducerGrant, int]:
         """The sink's own identity with a raised epoch, and the sink's epoch; its FENCE is in the log.
@@ -74,8 +111,7 @@ class SinkLog:
         From now on no older driver's record counts. A generation that is used up ends here, and so does one whose
         name the broker has forgotten.
         """
-        history = SinkHistory(self.sink_id)
-        self.read(history)
+        history = self.history()
         generation = generation_to_ask(history)
         for _ in range(GRANTS_MAX):
             grant = self.cluster.init_producer_id(transactional_id=identity_name(self.sink_id, generation))
@@ -166,8 +202,12 @@ class SinkLog:
 
 def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
     """The sink's whole history up to now; a process reads each record once."""
-    history = this_process().histories.setdefault((connection, log.sink_id), SinkHistory(log.sink_id))
-    log.read(history)
+    histories = this_process().histories
+    history = histories.get((connection, log.sink_id))
+    if history is None:
+        history = histories[connection, log.sink_id] = log.history()
+    else:
+        log.read(history)
     return history
 
 

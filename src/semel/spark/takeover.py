@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from semel.client.blocking import Cluster
 from semel.core.sink import run
@@ -61,7 +62,8 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)
-    return run.new_ticket(history, begun, grant.producer_id, journal_sequence=2)
+    ticket = run.new_ticket(history, begun, grant.producer_id, journal_sequence=2)
+    return replace(ticket, journal_partition=log.partition.partition)
 
 
 def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
@@ -82,6 +84,7 @@ def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
         starts=starts,
         writers={},
         scanned_from=starts,
+        journal_partition=log.partition.partition,
     )
 
 

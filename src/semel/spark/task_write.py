@@ -89,7 +89,7 @@ class TaskWrite:
     _flight: Flight = field(init=False)
 
     def __post_init__(self) -> None:
-        self._log = SinkLog(self.options.connection, self.ticket.sink_id)
+        self._log = SinkLog(self.options.connection, self.ticket.sink_id, self.ticket.journal_partition)
         self._topics = dict(self.ticket.outputs)
         self._flight = Flight(self._log.cluster, self._take)
 

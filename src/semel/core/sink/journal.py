@@ -229,6 +229,11 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
     return _json(key), _json(head | body)
 
 
+def fence_key(sink_id: str) -> bytes:
+    """The key of every FENCE of ``sink_id``."""
+    return _json(["fence", sink_id])
+
+
 def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
     """The record; ``ValueError`` for one of a later format, which must not be guessed at.
 

@@ -40,6 +40,7 @@ class Ticket:
     decided_query_id: str | None = None
     cuts: Sequence[Cut] = ()  # of undecided rows
     fence: Fence | None = None  # of this run
+    journal_partition: int | None = None  # where the sink is in the decision log
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""

@@ -1,0 +1,74 @@
+"""The decision log that is not what it was: grown, trimmed, compacted, or about sinks that stood still within a run."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from semel.core.sink.journal import SINKS_TOPIC
+from semel.errors import ReplayUnprovable
+from semel.record.partitioner import partition_for_key
+from semel.spark import runs
+from semel.spark.known_sinks import known_sinks, reset_sink
+from semel.spark.options import Connection, SinkOptions
+from semel.spark.sink_log import decided_ends
+from semel.types import TopicPartition
+from tests.spark.driving import SOURCE, Driver, numbers
+
+pytestmark = pytest.mark.usefixtures("own_caches")
+
+
+@pytest.fixture
+def driver(log):
+    """``driver(topic)``: of the sink of that name; a process of its own, as far as caches go."""
+
+    def make(topic: str) -> Driver:
+        return Driver(SinkOptions(Connection(log.bootstrap, uuid.uuid4().hex), topic, topic))
+
+    return make
+
+
+@pytest.fixture
+def grow(log):
+    """``grow(sink_id)``: the decision log, until the sink's name would be elsewhere; to and from what number."""
+
+    def until_it_moves(sink_id: str) -> tuple[int, int]:
+        count = len(log.cluster.topic(SINKS_TOPIC).partitions)
+        home = partition_for_key(sink_id.encode(), count)
+        grown = next(
+            more for more in range(count + 1, 100) if partition_for_key(sink_id.encode(), more) != home
+        )
+        log.cluster.add_partitions({SINKS_TOPIC: grown})
+        return count, grown
+
+    return until_it_moves
+
+
+def test_a_sink_stays_where_its_records_are_when_the_decision_log_grows(log, driver, grow):
+    topic = log.topic("out", 2)
+    killed = driver(topic)
+    killed.micro_batch(0, 5, 0)
+    killed.task(killed.plan(), 5, 12, sent=4)
+    grow(topic)
+    newer = driver(topic)
+    newer.micro_batch(5, 12, 1)
+    newer.micro_batch(12, 15, 2)
+    assert decided_ends(driver(topic).options.connection, topic) == {SOURCE: 15}
+    driver(topic).micro_batch(15, 16, 3)
+    assert log.values(topic) == numbers(0, 16)
+    reset_sink(log.bootstrap, topic)
+    assert known_sinks(log.bootstrap)[topic].decision.source_ends == {}
+
+
+def test_a_sink_that_is_new_is_where_its_name_says(log, driver, grow):
+    topic = log.topic("out")
+    driver(topic).micro_batch(0, 2, 0)
+    _, count = grow(topic)
+    fresh = log.topic("out")
+    driver(fresh).micro_batch(0, 2, 0)
+    ends = {
+        number: log.offset(TopicPartition(SINKS_TOPIC, number), -1)
+        for number in log.cluster.topic(SINKS_TOPIC).partitions
+    }
+    assert ends[partition_for_key(fresh.encode(), count)] > 0
