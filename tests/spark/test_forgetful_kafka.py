@@ -195,6 +195,18 @@ def test_an_output_that_is_made_anew_under_a_run(log, options):
         Driver(options(topic, topic)).plan()
 
 
+def test_a_decision_log_that_is_compacted_is_refused(log, options):
+    """Of the records of one key the last one may be an older driver's, and not count."""
+    topic = log.topic("out")
+    Driver(options(topic, topic)).micro_batch(0, 2, 0)
+    log.cluster.alter_configs({SINKS_TOPIC: {"cleanup.policy": "compact"}})
+    with pytest.raises(ReplayUnprovable, match="'__semel_sinks' is compacted"):
+        Driver(options(topic, topic)).plan()
+    log.cluster.alter_configs({SINKS_TOPIC: {"cleanup.policy": "delete"}})
+    Driver(options(topic, topic)).micro_batch(2, 4, 1)
+    assert log.values(topic) == numbers(0, 4)
+
+
 @pytest.mark.parametrize("before", ["a micro-batch", "its rows", "its decision"])
 def test_a_decision_log_that_is_made_anew_under_a_run(log, options, before):
     topic = log.topic("out")

@@ -1,20 +1,19 @@
-"""The decision log that is not what it was: grown, trimmed, compacted, or about sinks that stood still within a run."""
+"""The decision log that is not what it was: grown, or trimmed."""
 
 from __future__ import annotations
 
 import uuid
 
 import pytest
+from tests.spark.driving import SOURCE, Driver, numbers
 
 from semel.core.sink.journal import SINKS_TOPIC
 from semel.errors import ReplayUnprovable
 from semel.record.partitioner import partition_for_key
-from semel.spark import runs
 from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.sink_log import decided_ends
 from semel.types import TopicPartition
-from tests.spark.driving import SOURCE, Driver, numbers
 
 pytestmark = pytest.mark.usefixtures("own_caches")
 
@@ -72,3 +71,17 @@ def test_a_sink_that_is_new_is_where_its_name_says(log, driver, grow):
         for number in log.cluster.topic(SINKS_TOPIC).partitions
     }
     assert ends[partition_for_key(fresh.encode(), count)] > 0
+
+
+def test_a_decision_log_that_was_trimmed_is_no_empty_one(log, driver):
+    topic = log.topic("out")
+    driver(topic).micro_batch(0, 2, 0)
+    count = len(log.cluster.topic(SINKS_TOPIC).partitions)
+    home = TopicPartition(SINKS_TOPIC, partition_for_key(topic.encode(), count))
+    log.cluster.delete_records({home: -1})
+    with pytest.raises(ReplayUnprovable, match=r"offsets 0 to \d+ of __semel_sinks-\d+ are gone"):
+        driver(topic).plan()
+    reset_sink(log.bootstrap, topic)
+    driver(topic).micro_batch(2, 5, 1)
+    driver(topic).micro_batch(5, 6, 2)
+    assert log.values(topic) == numbers(0, 6)

@@ -50,12 +50,12 @@ def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
     Rows that are in the output stay there, also those of an unfinished micro-batch: a query that begins before
     them writes them again.
     """
-    log = SinkLog(Connection(bootstrap), sink_id)
-    if sink_id not in known_sinks(bootstrap):
+    log = SinkLog(Connection(bootstrap), sink_id, is_given_up=True)
+    trimmed_to = listed(log.cluster, [log.partition], EARLIEST_TIMESTAMP)[log.partition]
+    if sink_id not in known_sinks(bootstrap) and not trimmed_to:
         raise SinkError(f"there is no sink {sink_id!r}: semel sink list shows them all")
     grant, sink_epoch = log.take_over()
-    history = SinkHistory(sink_id)
-    log.read(history)
+    history = log.history()
     outputs = {topic: find_output(log.cluster, topic) for topic in history.outputs}
     found = {topic: output for topic, output in outputs.items() if output is not None}
     partitions = [tp for output in found.values() for tp in partitions_of(output)]

@@ -10,10 +10,18 @@ from semel.client.model import Produced
 from semel.core.sink.epochs import identity_name, is_last
 from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import SINKS_TOPIC, JournalRecord, OutputTopic, decode, encode, fence_key
+from semel.core.sink.journal import (
+    SINKS_TOPIC,
+    Decision,
+    JournalRecord,
+    OutputTopic,
+    decode,
+    encode,
+    fence_key,
+)
 from semel.core.sink.landing import Landing, landed
-from semel.core.sink.run import journal_lost
-from semel.errors import BrokerError, ConnectionLost, ErrorCode, SinkFenced
+from semel.core.sink.run import journal_lost, journal_trimmed
+from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -49,11 +57,22 @@ def planning_query(checkpoint: str) -> str:
 class SinkLog:
     """One sink's part of the decision log."""
 
-    def __init__(self, connection: Connection, sink_id: str, partition: int | None = None) -> None:
-        """``partition`` is where the sink is, for who was told: a task, a commit."""
+    def __init__(
+        self,
+        connection: Connection,
+        sink_id: str,
+        partition: int | None = None,
+        *,
+        is_given_up: bool = False,
+    ) -> None:
+        """``partition`` is where the sink is, for who was told: a task, a commit.
+
+        What was lost of a sink that is given up does not matter.
+        """
         self.sink_id = sink_id
         self.cluster: Cluster = connect(connection)
         self._connection = connection
+        self._is_given_up = is_given_up
         self._partition = None if partition is None else TopicPartition(SINKS_TOPIC, partition)
 
     @property
@@ -80,8 +99,7 @@ class SinkLog:
         Where it has no FENCE in the partition that its name has now, the others are looked through, once in a
         process: it has one there if the topic was grown, which moves names and no records.
         """
-        history = SinkHistory(self.sink_id)
-        self.read(history)
+        history = self._whole()
         place = (self._connection, self.sink_id)
         homes = this_process().homes
         if history.fence is None and place not in homes:
@@ -89,10 +107,23 @@ class SinkLog:
             home = next((tp for tp in others if tp != self.partition and self._is_home(tp)), None)
             if home is not None:
                 self._partition = home
-                history = SinkHistory(self.sink_id)
-                self.read(history)
+                history = self._whole()
         homes[place] = self.partition
         return history
+
+    def _whole(self) -> SinkHistory:
+        history = SinkHistory(self.sink_id)
+        try:
+            self._read(history)
+        except DataLoss as lost:
+            history.end_offset = lost.lost_to_end
+            if not any(isinstance(each, Decision) and each.is_reset for each in self.read(history)):
+                self._stop_at_trim(lost)
+        return history
+
+    def _stop_at_trim(self, lost: DataLoss) -> None:
+        if not self._is_given_up:
+            allow(journal_trimmed(self.sink_id, self.partition, lost.lost_from, lost.lost_to_end))
 
     def _is_home(self, tp: TopicPartition) -> bool:
         ends = {which: self.cluster.list_offsets({tp: which})[tp].offset for which in _ENDS}
@@ -182,6 +213,13 @@ class SinkLog:
 
     def read(self, history: SinkHistory) -> list[JournalRecord]:
         """Bring ``history`` up to the high watermark of now; the records that are new in it and count."""
+        try:
+            return self._read(history)
+        except DataLoss as lost:
+            self._stop_at_trim(lost)
+            raise
+
+    def _read(self, history: SinkHistory) -> list[JournalRecord]:
         listed = self.cluster.list_offsets({self.partition: LATEST_TIMESTAMP}, isolation="read_committed")
         end_offset = listed[self.partition].offset
         if end_offset < history.end_offset:
@@ -215,8 +253,7 @@ def decided_ends(connection: Connection, sink_id: str) -> dict[TopicPartition, i
     """Where ``startingOffsets=sink:<id>`` starts. Fences it first: an old driver could still decide."""
     log = SinkLog(connection, sink_id)
     log.take_over()
-    history = SinkHistory(sink_id)
-    log.read(history)
+    history = log.history()
     return {} if history.decision is None else dict(history.decision.source_ends)
 
 

@@ -41,6 +41,8 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
+    if "compact" in cleanup_policy(log.cluster, log.partition.topic):
+        allow(run.journal_compacted(log.partition.topic))
     grant, sink_epoch = log.take_over(query)
     history = history_of(log, options.connection).of_writers(only_writers_of)
     _stop_if_fenced(history, sink_epoch)

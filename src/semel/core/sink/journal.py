@@ -2,9 +2,10 @@
 
 A driver's records (FENCE, BEGIN, DECISION) carry the sink's own producer id and epoch, so the log itself
 refuses an older driver once a newer FENCE is in. A task's records (WRITER, OUTPUT, ATTEMPT, CUT) carry no
-identity: a shared sequence would be answered "duplicate" and not be stored. Keys are made so that compaction
-keeps all that is ever asked for: with the producer id in WRITER's key no "first" is compacted away, nor with
-the sink's epoch in OUTPUT's, because the BEGIN of a later run takes the first one of an earlier run over.
+identity: a shared sequence would be answered "duplicate" and not be stored. With the producer id in WRITER's key no
+"first" of a name is ever shadowed by key, nor with the sink's epoch in OUTPUT's, because the BEGIN of a later run
+takes the first one of an earlier run over. But the topic must not be compacted: of a driver's records some may not
+count (:mod:`semel.core.sink.history`), and the last of a key may be such a one.
 """
 
 from __future__ import annotations
@@ -166,6 +167,11 @@ class Decision:
     output_ends: Mapping[TopicPartition, int]
     closed: bool = False  # the run ended with it: the next planner begins a new one
     txn_version: int | None = None
+
+    @property
+    def is_reset(self) -> bool:
+        """Nothing before it matters (``semel sink reset``)."""
+        return self.batch_id < 0
 
 
 JournalRecord = Fence | Begin | WriterClaim | OutputClaim | Attempt | Cut | Decision

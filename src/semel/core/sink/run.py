@@ -211,6 +211,23 @@ def journal_lost(sink_id: str, found: int, known_to: int) -> Refusal:
     )
 
 
+def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int) -> Refusal:
+    """What the sink has decided may have stood there, or that it has begun; only a reset needs none of it."""
+    return _unprovable(
+        f"offsets {start} to {end - 1} of {journal} are gone, and with them what sink {sink_id!r} has decided. That "
+        f"topic is kept whole: retention.ms=-1, retention.bytes=-1, cleanup.policy=delete. Put it back from a copy; or "
+        f"begin behind the rows that are in the output, with a new checkpoint and `semel sink reset {sink_id}`"
+    )
+
+
+def journal_compacted(journal: str) -> Refusal:
+    """The newest record of a key need not be one that counts: it may be that of a driver which had lost the sink."""
+    return _unprovable(
+        f"topic {journal!r} is compacted, and the sinks need it whole: a record of a driver that was overtaken would "
+        f"take the place of one that counts. Set cleanup.policy=delete; what is there is read as it is"
+    )
+
+
 def compacted(topic: str) -> Refusal:
     """No sink writes there."""
     return _unprovable(f"topic {topic!r} is compacted, so rows of an unfinished micro-batch may be gone")
