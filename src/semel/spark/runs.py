@@ -23,9 +23,12 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     query = planning_query(checkpoint)
     held = runs.pop(key, None)  # gone, should anything below fail: a new run is always safe
     history = history_of(log, options.connection)
-    ticket = None if held is None else allow(next_in_run(held, history, query))
+    now_ms = this_process().clock.elapsed_ms()
+    ticket = None if held is None else allow(next_in_run(held, history, query, now_ms))
+    begun_ms = now_ms if held is None else held.begun_ms
     if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
         ticket = begin_run(options, log, query=query)
         history = history_of(log, options.connection)
-    runs[key] = Planned(ticket, history.decision)
+        begun_ms = now_ms
+    runs[key] = Planned(ticket, history.decision, begun_ms)
     return ticket

@@ -20,7 +20,7 @@ from semel.core.sink.journal import (
     fence_key,
 )
 from semel.core.sink.landing import Landing, landed
-from semel.core.sink.run import journal_lost, journal_trimmed
+from semel.core.sink.run import holder_forgotten, journal_lost, journal_trimmed
 from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
@@ -195,6 +195,8 @@ class SinkLog:
             raise SinkFenced(
                 fenced.evidence if fenced else f"sink {self.sink_id!r} was taken over by another driver"
             )
+        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
+            allow(holder_forgotten(self.sink_id, self.partition))
         if code is not ErrorCode.NONE and code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             raise BrokerError(code, f"appending to the decision log of sink {self.sink_id!r}")
         return int(produced.base_offset)

@@ -38,6 +38,7 @@ from semel.core.sink.task import (
     not_stored,
     other_rows,
     surplus_allowed,
+    writer_forgotten,
 )
 from semel.errors import BrokerError, ConfigError, ErrorCode, SinkFenced
 from semel.record.batch import BatchHeader
@@ -212,6 +213,8 @@ class TaskWrite:
         if code is ErrorCode.INVALID_RECORD:
             # It straddles the high-water mark: an attempt with other rows was here.
             allow(other_rows(self.writer, tp, batch.record_count))
+        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
+            allow(writer_forgotten(self.writer, tp))
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_stored(tp, batch):
             code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         if code not in _STORED:

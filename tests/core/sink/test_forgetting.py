@@ -189,6 +189,16 @@ def test_a_sink_that_rests_often_does_not_fence_all_its_former_writers():
     assert fences == {(102, RETIRED_WRITER_EPOCH): outputs, (103, RETIRED_WRITER_EPOCH): outputs}
 
 
+def test_a_run_does_not_grow_old(world, driver, source, rows):
+    """What it goes on from, sequences and epochs, is known to a log for a day of rest."""
+    d = driver()
+    d.batch((source(0, 2), rows(0, 2)))
+    held = run.Planned(d.ticket, None, begun_ms=500)
+    history = world.history()
+    assert run.next_in_run(held, history, elapsed_ms=500 + run.RUN_MS_MAX).sink_epoch == d.sink_epoch
+    assert run.next_in_run(held, history, elapsed_ms=501 + run.RUN_MS_MAX) is None
+
+
 def steps_of(driver, planned, done, stop):
     """One driver's life, step by step: anything may happen between two of them."""
     try:

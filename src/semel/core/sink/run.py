@@ -16,6 +16,9 @@ from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, St
 from semel.core.sink.refusal import Reason, Refusal
 from semel.types import NO_PRODUCER_ID, TopicPartition
 
+RUN_MS_MAX: Final = (
+    3_600_000  # far below a day, after which a log forgets who has written nothing (see next_in_run)
+)
 OUTPUT_TOPICS_MAX: Final = 1000  # of one sink, ever: each is fenced and scanned whenever a run begins
 
 
@@ -94,14 +97,23 @@ class Planned:
 
     ticket: Ticket
     decided_before: Decision | None
+    begun_ms: int = 0  # the run, by a clock that never goes back
 
 
-def next_in_run(held: Planned, history: SinkHistory, query: str = "") -> Ticket | Refusal | None:
-    """The ticket of the run's next micro-batch; ``None``: begin a new run."""
+def next_in_run(
+    held: Planned, history: SinkHistory, query: str = "", elapsed_ms: int = 0
+) -> Ticket | Refusal | None:
+    """The ticket of the run's next micro-batch; ``None``: begin a new run. ``elapsed_ms`` is ``begun_ms``'s clock now.
+
+    A run does not grow old: its sequences go on from what a log remembers of its producers, and a writer whose source
+    rests, or the sink's own identity, is forgotten after ``producer.id.expiration.ms``. A new run begins them at 0.
+    """
     decided = history.decision is not None and history.decision is not held.decided_before
     on = goes_on(history, held.ticket.sink_epoch, decided, query)
     if isinstance(on, Refusal):
         return on
+    if elapsed_ms - held.begun_ms > RUN_MS_MAX:
+        return None
     return next_ticket(held.ticket, history, held.ticket.journal_sequence + 1) if on else None
 
 
@@ -217,6 +229,14 @@ def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int)
         f"offsets {start} to {end - 1} of {journal} are gone, and with them what sink {sink_id!r} has decided. That "
         f"topic is kept whole: retention.ms=-1, retention.bytes=-1, cleanup.policy=delete. Put it back from a copy; or "
         f"begin behind the rows that are in the output, with a new checkpoint and `semel sink reset {sink_id}`"
+    )
+
+
+def holder_forgotten(sink_id: str, journal: TopicPartition) -> Refusal:
+    """The decision log does not know the producer that has written this run's FENCE."""
+    return _unprovable(
+        f"{journal} knows nothing of this run of sink {sink_id!r} any more, and this record of it is not stored: the "
+        f"topic was made anew, or the run has rested for longer than producer.id.expiration.ms. Start the query again"
     )
 
 

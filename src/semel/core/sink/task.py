@@ -235,6 +235,15 @@ def not_stored(writer: str, tp: TopicPartition, base_offset: int, begun_at: int)
     )
 
 
+def writer_forgotten(writer: str, tp: TopicPartition) -> Refusal:
+    """The log knows nothing of a producer that has written there in this run."""
+    return Refusal(
+        Reason.REPLAY_UNPROVABLE,
+        f"{tp} knows nothing of {writer} any more, and these rows of it are not stored: the topic was made anew, or "
+        f"the run has rested for longer than producer.id.expiration.ms. Start the query again",
+    )
+
+
 def fewer_rows(writer: str, tp: TopicPartition, came: int, stored: int) -> Refusal:
     """The same range gave fewer rows than before."""
     return Refusal(
