@@ -48,6 +48,22 @@ def test_what_is_produced_is_fetched_and_found_by_time(semel_server: semel.Local
         assert cluster.fetch({OUT: 7}, max_wait_ms=10)[OUT].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_a_fetch_by_the_topics_id_never_reads_another_of_its_name(semel_server: semel.LocalLog) -> None:
+    with semel.Admin(semel_server.bootstrap) as admin, Cluster(semel_server.bootstrap) as cluster:
+        admin.create_topic("out")
+        cluster.produce({OUT: batch_of("a")})
+        topic_id = cluster.topic("out").topic_id
+        assert topic_id is not None
+        asked = {"max_wait_ms": 10, "topic_ids": {"out": topic_id}}
+        assert [row.value for row in decode_records(cluster.fetch({OUT: 0}, **asked)[OUT].records)] == [b"a"]
+        admin.delete_topic("out")
+        admin.create_topic("out")
+        cluster.produce({OUT: batch_of("b")})
+        fetched = cluster.fetch({OUT: 0}, **asked)[OUT]
+        assert (fetched.error_code, bytes(fetched.records)) == (ErrorCode.UNKNOWN_TOPIC_ID, b"")
+        assert cluster.topic("out").topic_id != topic_id
+
+
 def test_a_produce_is_one_attempt_whose_answer_is_a_value(semel_server: semel.LocalLog) -> None:
     with semel.Admin(semel_server.bootstrap) as admin, Cluster(semel_server.bootstrap) as cluster:
         admin.create_topic("out")

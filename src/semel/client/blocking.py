@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from semel.client import cluster as aio
 from semel.client.background import shared_loop
@@ -114,6 +115,7 @@ class Cluster:
         max_bytes: int = 50 * 1024 * 1024,
         partition_max_bytes: int = 1024 * 1024,
         isolation: aio.Isolation = "read_committed",
+        topic_ids: Mapping[str, UUID] | None = None,
     ) -> dict[TopicPartition, Fetched]:
         """One round of reads; a partition's error is a value in its answer."""
         return self._run(
@@ -124,6 +126,7 @@ class Cluster:
                 max_bytes=max_bytes,
                 partition_max_bytes=partition_max_bytes,
                 isolation=isolation,
+                topic_ids=topic_ids,
             )
         )
 
@@ -136,6 +139,7 @@ class Cluster:
         max_bytes: int = 50 * 1024 * 1024,
         partition_max_bytes: int = 1024 * 1024,
         isolation: aio.Isolation = "read_committed",
+        topic_ids: Mapping[str, UUID] | None = None,
     ) -> Future[dict[TopicPartition, Fetched]]:
         """The same without waiting: the caller works on one answer while the next is on its way."""
         return self._background.submit(
@@ -146,6 +150,7 @@ class Cluster:
                 max_bytes=max_bytes,
                 partition_max_bytes=partition_max_bytes,
                 isolation=isolation,
+                topic_ids=topic_ids,
             )
         )
 

@@ -40,6 +40,7 @@ CLIENT_VERSION: Final[dict[ApiKey, int]] = {
     ApiKey.DESCRIBE_CLUSTER: 0,
     ApiKey.DESCRIBE_PRODUCERS: 0,
 }
+FETCH_BY_ID: Final = 13  # the first that names topics by id; served by semel and by Apache Kafka >= 3.1
 
 
 def check_security(security_protocol: str) -> None:
@@ -100,18 +101,31 @@ class Brokers:
 
     def serves(self, api_key: ApiKey) -> bool:
         """Whether the brokers said that they serve this API in our version (once any was connected to)."""
+        return self.serves_version(api_key, CLIENT_VERSION[api_key])
+
+    def serves_version(self, api_key: ApiKey, version: int) -> bool:
+        """The same of another version than ours."""
         low, high = (self._served or {}).get(api_key, (1, 0))
-        return low <= CLIENT_VERSION[api_key] <= high
+        return low <= version <= high
 
     async def ask(
-        self, node_id: int, api_key: ApiKey, parts: list[Buffer], *, wait_ms: int = 0
+        self,
+        node_id: int,
+        api_key: ApiKey,
+        parts: list[Buffer],
+        *,
+        wait_ms: int = 0,
+        version: int | None = None,
     ) -> memoryview:
-        """One request, one answer. ``wait_ms`` is what the broker itself may take its time for."""
+        """One request, one answer. ``wait_ms`` is what the broker itself may take its time for.
+
+        ``version``: that the request is written in, where it is not the usual one; the caller knows that it is served.
+        """
         connection = await self.connection(node_id)
-        self.check(api_key, connection.name)
-        return await connection.ask(
-            api_key, CLIENT_VERSION[api_key], parts, self.request_timeout_ms + wait_ms
-        )
+        if version is None:
+            version = CLIENT_VERSION[api_key]
+            self.check(api_key, connection.name)
+        return await connection.ask(api_key, version, parts, self.request_timeout_ms + wait_ms)
 
     def check(self, api_key: ApiKey, name: str) -> None:
         if not self.serves(api_key):

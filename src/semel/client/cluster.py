@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Literal
+from uuid import UUID
 
-from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION
+from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, FETCH_BY_ID
 from semel.client.identity_requests import IdentityRequests
 from semel.client.model import (
     BrokerAddress,
@@ -93,30 +94,48 @@ class Cluster(TopicRequests, IdentityRequests):
         max_bytes: int = 50 * 1024 * 1024,
         partition_max_bytes: int = 1024 * 1024,
         isolation: Isolation = "read_committed",
+        topic_ids: Mapping[str, UUID] | None = None,
     ) -> dict[TopicPartition, Fetched]:
-        """One round of reads, one request a leader. A partition's error is a value in its answer."""
-        version = CLIENT_VERSION[ApiKey.FETCH]
+        """One round of reads, one request a leader. A partition's error is a value in its answer.
+
+        ``topic_ids``: which topics these offsets are of. With the id of each, another topic of such a name is never
+        read: its answer is UNKNOWN_TOPIC_ID. (By name where the brokers are older than that.)
+        """
+        ids = topic_ids or {}
+        names = {topic_id: name for name, topic_id in ids.items()}
 
         async def ask(node_id: int, tps: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
+            by_id = ids.keys() >= {tp.topic for tp in tps} and await self._fetches_by_id(node_id)
+            version = FETCH_BY_ID if by_id else CLIENT_VERSION[ApiKey.FETCH]
             request = fetch_wire.FetchRequest(
                 max_wait_ms,
                 min_bytes,
                 max_bytes,
                 _isolation_level(isolation),
                 [
-                    fetch_wire.FetchPartition(tp.topic, tp.partition, from_offsets[tp], partition_max_bytes)
+                    fetch_wire.FetchPartition(
+                        ids[tp.topic] if by_id else tp.topic,
+                        tp.partition,
+                        from_offsets[tp],
+                        partition_max_bytes,
+                    )
                     for tp in tps
                 ],
             )
             body = await self.brokers.ask(
-                node_id, ApiKey.FETCH, [fetch_wire.encode_request(version, request)], wait_ms=max_wait_ms
+                node_id,
+                ApiKey.FETCH,
+                [fetch_wire.encode_request(version, request)],
+                wait_ms=max_wait_ms,
+                version=version if by_id else None,
             )
             answer = fetch_wire.decode_response(version, body)
             check(answer.error_code, "fetch")
             fetched = {}
             for item in answer.partitions:
                 code = ErrorCode.of(item.error_code)
-                tp = TopicPartition(str(item.topic), item.partition)
+                name = names[item.topic] if isinstance(item.topic, UUID) else item.topic
+                tp = TopicPartition(name, item.partition)
                 if code.retriable:
                     self._leaders.pop(tp, None)
                 fetched[tp] = Fetched(
@@ -130,6 +149,10 @@ class Cluster(TopicRequests, IdentityRequests):
             return fetched
 
         return await self._by_leader(from_offsets, ask)
+
+    async def _fetches_by_id(self, node_id: int) -> bool:
+        await self.brokers.connection(node_id)  # only who was connected to has said what it serves
+        return self.brokers.serves_version(ApiKey.FETCH, FETCH_BY_ID)
 
     async def produce(
         self,

@@ -28,7 +28,7 @@ class PartitionMetadata:
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
     name: str
-    topic_id: UUID | None
+    topic_id: UUID | None  # None: the brokers are too old to have any
     partitions: dict[int, PartitionMetadata]
     error_code: ErrorCode
     is_internal: bool

@@ -269,7 +269,7 @@ def partitions_of(topics: Iterable[Any]) -> Iterable[tuple[TopicPartition, Any]]
 def topic_metadata(item: Any) -> TopicMetadata:
     return TopicMetadata(
         item.name,
-        item.topic_id,
+        item.topic_id if item.topic_id is not None and item.topic_id.int else None,
         {
             int(partition.partition_index): PartitionMetadata(
                 int(partition.partition_index),

@@ -74,8 +74,19 @@ class SimulatedBrokers:
     def serves(self, api_key: ApiKey) -> bool:
         return api_key in SERVED
 
-    async def ask(self, node_id: int, api_key: ApiKey, body: list[Buffer], **_: int) -> memoryview:
-        return await self.wait(self.send(api_key, CLIENT_VERSION[api_key], body), 0)
+    def serves_version(self, api_key: ApiKey, version: int) -> bool:
+        return SERVED[api_key].serves(version)
+
+    async def ask(
+        self,
+        node_id: int,
+        api_key: ApiKey,
+        body: list[Buffer],
+        *,
+        wait_ms: int = 0,
+        version: int | None = None,
+    ) -> memoryview:
+        return await self.wait(self.send(api_key, version or CLIENT_VERSION[api_key], body), 0)
 
     # -- what ``begin_produce`` asks of a connection: there is one, and it is the session's ----------------
 
