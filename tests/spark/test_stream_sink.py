@@ -183,3 +183,21 @@ def test_a_topic_that_no_one_made_is_an_error_that_names_it(log, stream, run_to_
     frame = stream(source).selectExpr("value", "'nowhere' AS topic")
     with pytest.raises(Exception, match="there is no topic 'nowhere'"):
         run_to_end(frame, None, tmp_path / "ck", "s-nowhere")
+
+
+def test_a_source_topic_made_anew_and_longer(log, stream, run_to_end, tmp_path):
+    """The offsets of the checkpoint are of the topic before."""
+    source, sink = log.topic("in"), log.topic("out")
+    log.write(source, numbers(0, 100))
+    run_to_end(stream(source).selectExpr("value"), sink, tmp_path / "ck", "s-anew")
+    log.cluster.delete_topics([source])
+    log.cluster.create_topics({source: 1})
+    log.write(source, numbers(1000, 1260))
+    with pytest.raises(Exception, match="the topic was deleted and made anew"):
+        run_to_end(stream(source).selectExpr("value"), sink, tmp_path / "ck", "s-anew")
+    assert log.values(sink) == numbers(0, 100)
+    frame = stream(source, failOnDataLoss="false").selectExpr("value")
+    run_to_end(frame, sink, tmp_path / "ck", "s-anew")
+    assert log.values(sink) == numbers(0, 100) + numbers(1000, 1260)
+    run_to_end(stream(source).selectExpr("value"), sink, tmp_path / "ck", "s-anew")
+    assert log.values(sink) == numbers(0, 100) + numbers(1000, 1260)

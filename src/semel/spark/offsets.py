@@ -2,7 +2,7 @@
 
 ``{"flights": {"0": 23, "1": -2}}``, where -2 is the earliest and -1 the latest offset; a topic may also carry
 ``"earliest"`` or ``"latest"`` for all of its partitions. The same JSON is the stream's offset in Spark's
-checkpoint, as the connector's is.
+checkpoint, as the connector's is; there each topic has its id beside its partitions, under ``topic_id``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ LATEST: Final = -1
 _NAMES: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 Offsets = dict[TopicPartition, int]
+TopicIds = dict[str, str]  # by topic: the UUID that Kafka gave it
+_TOPIC_ID: Final = "topic_id"
 
 
 def parse_offsets(text: str, option: str, *, sentinels: tuple[int, ...] = (EARLIEST, LATEST)) -> Offsets:
@@ -54,20 +56,32 @@ def parse_assignment(text: str) -> list[TopicPartition]:
     return sorted(set(assigned))
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """A stream offset, as Spark keeps it in the checkpoint."""
-    nested: dict[str, dict[str, int]] = {}
+def to_json(
+    offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None
+) -> dict[str, dict[str, int | str]]:
+    """A stream offset, as Spark keeps it in the checkpoint; with the ids of its topics, where they are known."""
+    nested: dict[str, dict[str, int | str]] = {}
     for tp, offset in sorted(offsets.items()):
         nested.setdefault(tp.topic, {})[str(tp.partition)] = offset
+    for topic in nested.keys() & (topic_ids or {}).keys():
+        nested[topic][_TOPIC_ID] = (topic_ids or {})[topic]
     return nested
 
 
-def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The inverse of :func:`to_json`."""
+def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> Offsets:
+    """The inverse of :func:`to_json`, without the topics' ids."""
     return {
         TopicPartition(topic, int(number)): int(offset)
         for topic, partitions in nested.items()
         for number, offset in partitions.items()
+        if number != _TOPIC_ID
+    }
+
+
+def ids_from_json(nested: Mapping[str, Mapping[str, int | str]]) -> TopicIds:
+    """The ids of a stream offset's topics; a checkpoint of an older semel has none."""
+    return {
+        topic: str(partitions[_TOPIC_ID]) for topic, partitions in nested.items() if _TOPIC_ID in partitions
     }
 
 

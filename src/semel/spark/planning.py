@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from semel.core.sink.ranges import SourceRange
+from semel.core.sink.ranges import SourceRange, ids_agree
 from semel.types import TopicPartition
 
 
@@ -20,6 +20,20 @@ class ReadRange:
     source_range: SourceRange
     read_from: int
     read_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTopic:
+    """Which topic the ranges of a name are of; see :class:`semel.core.sink.ranges.SourceRange`."""
+
+    topic_id: str | None = None  # where they end
+    from_topic_id: str | None = None  # where they begin
+    is_gone: bool = False  # and not there any more
+
+    @property
+    def is_another(self) -> bool:
+        """Whether the topic was made anew since the range's beginning was remembered."""
+        return not ids_agree(self.topic_id, self.from_topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +67,26 @@ def split(
     partitions_min: int | None = None,
     records_max: int | None = None,
     left_from: Mapping[TopicPartition, int] | None = None,
+    topics: Mapping[str, RangeTopic] | None = None,
 ) -> list[ReadRange]:
     """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size, or
     when one would have more than ``records_max`` offsets.
 
     ``left_from`` is where reading begins after a loss that was accepted. The source range stays the planned
-    one: that is what the sink knows the micro-batch by, also when nothing of it is left.
+    one: that is what the sink knows the micro-batch by, also when nothing of it is left. Of a topic that was made
+    anew every partition has a range, because each begins anew.
     """
-    planned = [tp for tp in sorted(end) if end[tp] != start.get(tp, 0)]
+    of = topics or {}
+    planned = [
+        tp
+        for tp in sorted(end)
+        if end[tp] != start.get(tp, 0) or (tp.topic in of and of[tp.topic].is_another)
+    ]
     firsts = {tp: (left_from or {}).get(tp, start.get(tp, 0)) for tp in planned}
     sizes = {tp: max(0, end[tp] - firsts[tp]) for tp in planned}
     idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in firsts)
+    idle_ids = {tp.topic: of[tp.topic].topic_id for tp, _ in idle if tp.topic in of}
+    idle_topic_ids = tuple((topic, known) for topic, known in idle_ids.items() if known is not None)
     total = max(1, sum(sizes.values()))
     ranges: list[ReadRange] = []
     for tp, size in sizes.items():
@@ -73,9 +96,19 @@ def split(
         if records_max is not None:
             pieces = max(pieces, -(-size // records_max))
         first = min(firsts[tp], end[tp])
+        topic = of.get(tp.topic, RangeTopic())
         for index in range(pieces):
             source_range = SourceRange(
-                tp, start.get(tp, 0), end[tp], index, pieces, idle if not ranges else ()
+                tp,
+                start.get(tp, 0),
+                end[tp],
+                index,
+                pieces,
+                idle if not ranges else (),
+                topic.topic_id,
+                topic.from_topic_id,
+                topic.is_gone,
+                idle_topic_ids if not ranges else (),
             )
             ranges.append(
                 ReadRange(source_range, first + size * index // pieces, first + size * (index + 1) // pieces)

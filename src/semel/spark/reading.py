@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final
+from uuid import UUID
 
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
-from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
+from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, UnknownTopic
 from semel.record.batch import BatchHeader, scan_batches
 from semel.spark.options import POLL_TIMEOUT_MS, Isolation
 from semel.spark.process import this_process
@@ -17,6 +19,8 @@ from semel.types import TopicPartition
 _WAIT_MS: Final = 500
 _RETRY_PAUSE_MS: Final = 50
 _FETCH_BYTES_MAX: Final = 32 * 2**20
+_OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
+_LOG: Final = logging.getLogger("semel.spark")
 
 Batch = tuple[memoryview, BatchHeader]
 
@@ -31,13 +35,15 @@ def read_range(
     partition_bytes_max: int = 8 * 2**20,
     fail_on_data_loss: bool = True,
     poll_timeout_ms: int = POLL_TIMEOUT_MS,
+    topic_id: str | None = None,
 ) -> Iterator[list[Batch]]:
     """The batches that hold offsets ``from_offset`` to ``end_offset`` (exclusive), fetch by fetch.
 
     The next fetch is under way while the caller works on an answer: two answers are held at most. The first
     and the last batch may hold offsets outside of the range. Raises :class:`DataLoss` when the range's
-    beginning has gone meanwhile.
+    beginning has gone meanwhile, or its topic: with ``topic_id``, rows of another topic of that name never come.
     """
+    topic_ids = None if topic_id is None else {source.topic: UUID(topic_id)}
 
     def ask() -> Future[dict[TopicPartition, Fetched]]:
         return cluster.begin_fetch(
@@ -47,6 +53,7 @@ def read_range(
             max_bytes=_FETCH_BYTES_MAX,
             partition_max_bytes=partition_bytes_max,
             isolation=isolation,
+            topic_ids=topic_ids,
         )
 
     clock = this_process().clock
@@ -66,6 +73,11 @@ def read_range(
             if code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 position = _after_loss(cluster, source, position, end_offset, fail_on_data_loss)
                 continue
+            if code in _OTHER_TOPIC and not _is_there(cluster, source, topic_id):
+                if fail_on_data_loss:
+                    raise made_anew(source, position, end_offset)
+                warn_made_anew(source.topic)
+                return
             if code is ErrorCode.NONE:
                 batches = list(scan_batches(fetched.records, allow_partial_tail=True))
                 if batches:
@@ -110,6 +122,34 @@ def data_loss(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss
         "retention, a trim or a new topic took them before they were read. Start from another offset, or set "
         "failOnDataLoss=false to go on with what is left",
     )
+
+
+def made_anew(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
+    """The error where the name is that of another topic by now."""
+    return DataLoss(
+        source,
+        lost_from,
+        max(lost_end, lost_from + 1),
+        "the topic was deleted and made anew, and these are offsets of the one before. failOnDataLoss=false goes on "
+        "with the new topic, from its beginning; what was not read of the one before is lost",
+    )
+
+
+def warn_made_anew(topic: str) -> None:
+    """``failOnDataLoss=false``: what Spark's connector, which knows offsets only, mostly cannot tell."""
+    _LOG.warning(
+        "topic %r was deleted and made anew: what was not read of the one before is lost, and the new one is read "
+        "from its beginning",
+        topic,
+    )
+
+
+def _is_there(cluster: Cluster, source: TopicPartition, topic_id: str | None) -> bool:
+    """Whether the name still means this topic; a leader may be late to hear of it."""
+    try:
+        return str(cluster.topic(source.topic).topic_id) == topic_id
+    except UnknownTopic:
+        return False
 
 
 def log_start_offset(cluster: Cluster, source: TopicPartition) -> int:

@@ -251,12 +251,15 @@ def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
     return history
 
 
-def decided_ends(connection: Connection, sink_id: str) -> dict[TopicPartition, int]:
-    """Where ``startingOffsets=sink:<id>`` starts. Fences it first: an old driver could still decide."""
+def decided_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """Where ``startingOffsets=sink:<id>`` starts, and the ids of the topics that these are offsets of.
+
+    Fences the sink first: an old driver could still decide.
+    """
     log = SinkLog(connection, sink_id)
     log.take_over()
-    history = log.history()
-    return {} if history.decision is None else dict(history.decision.source_ends)
+    decided = log.history().decision
+    return ({}, {}) if decided is None else (dict(decided.source_ends), dict(decided.source_ids))
 
 
 def produce_until_answered(

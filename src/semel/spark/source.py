@@ -24,14 +24,15 @@ from pyspark.sql.types import StructType
 
 from semel.client.blocking import Cluster
 from semel.client.model import ClusterMetadata
+from semel.core.sink.ranges import ids_agree
 from semel.errors import BrokerError, ConfigError, ConnectionLost
 from semel.record.columnar import decode_table
 from semel.spark.notes import leave_note
-from semel.spark.offsets import EARLIEST, LATEST, Offsets, from_json, to_json
+from semel.spark.offsets import EARLIEST, LATEST, Offsets, TopicIds, from_json, ids_from_json, to_json
 from semel.spark.options import Position, SourceOptions
-from semel.spark.planning import ReadRange, limit, losses, split
+from semel.spark.planning import RangeTopic, ReadRange, limit, losses, split
 from semel.spark.process import connect
-from semel.spark.reading import data_loss, read_range
+from semel.spark.reading import data_loss, made_anew, read_range, warn_made_anew
 from semel.spark.sink_log import decided_ends
 from semel.spark.worker_heap import freeze_heap
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -78,24 +79,30 @@ class RangePartition(InputPartition):
 
 
 class SourceOffsets:
-    """What the log has: the chosen partitions, and offsets of positions in them."""
+    """What the log has: the chosen partitions, and offsets of positions in them.
+
+    ``topic_ids`` are as the newest metadata had them. They are asked for before the offsets: an offset that is of
+    another topic by then does not bear its id, and is found out where it is planned with or read from.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
+        self.topic_ids: TopicIds = {}
 
     def partitions(self, *, not_gone: bool = True) -> list[TopicPartition]:
         """The partitions that the query reads, as of now; ``not_gone``: every topic has to be there."""
         if self.options.assign:
+            self._metadata({tp.topic for tp in self.options.assign})
             return list(self.options.assign)
         if self.options.subscribe:
-            metadata = self._asked(lambda cluster: cluster.metadata(list(self.options.subscribe)))
+            metadata = self._metadata(self.options.subscribe)
             missing = [name for name in self.options.subscribe if not _is_there(metadata, name)]
             if missing and (not_gone or self.options.fail_on_data_loss):
                 raise ConfigError(f"there is no topic {', '.join(missing)}")
             names: Iterable[str] = [name for name in self.options.subscribe if name not in missing]
         else:
             assert self.options.subscribe_pattern is not None
-            metadata = self._asked(lambda cluster: cluster.metadata())
+            metadata = self._metadata(None)
             names = [
                 name
                 for name, topic in metadata.topics.items()
@@ -110,7 +117,7 @@ class SourceOffsets:
         wanted = sorted(partitions)
         if not wanted:
             return []
-        metadata = self._asked(lambda cluster: cluster.metadata({tp.topic for tp in wanted}))
+        metadata = self._metadata({tp.topic for tp in wanted})
         return [
             tp
             for tp in wanted
@@ -125,12 +132,26 @@ class SourceOffsets:
         """Where a reader of this isolation level stops: the high watermark or the last stable offset."""
         return self._listed(dict.fromkeys(partitions, LATEST_TIMESTAMP))
 
+    def start(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, TopicIds]:
+        """The starting position, and the ids of the topics that it is of: a sink may have decided in others."""
+        sink_id = self.options.start.sink_id
+        if sink_id is None:
+            return self.resolve(self.options.start, partitions, is_start=True), dict(self.topic_ids)
+        ends, ids = decided_ends(self.options.connection, sink_id)
+        known = {tp: ends[tp] for tp in partitions if tp in ends}
+        decided = {tp.topic for tp in known}
+        held = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic not in decided}
+        held |= {topic: ids[topic] for topic in decided & ids.keys()}
+        return self.earliest([tp for tp in partitions if tp not in ends]) | known, held
+
+    def accept_another(self, first: TopicPartition, lost_from: int, lost_end: int) -> None:
+        """The name is that of another topic by now: stop, or say so."""
+        if self.options.fail_on_data_loss:
+            raise made_anew(first, lost_from, lost_end)
+        warn_made_anew(first.topic)
+
     def resolve(self, position: Position, partitions: Sequence[TopicPartition], *, is_start: bool) -> Offsets:
         """Offsets of ``position`` in ``partitions``."""
-        if position.sink_id is not None:
-            ends = decided_ends(self.options.connection, position.sink_id)
-            known = {tp: ends[tp] for tp in partitions if tp in ends}
-            return self.earliest([tp for tp in partitions if tp not in ends]) | known
         if position.timestamp_ms is not None:
             return self._at(dict.fromkeys(partitions, position.timestamp_ms), is_start)
         if position.timestamps_ms is not None:
@@ -161,6 +182,16 @@ class SourceOffsets:
             lambda cluster: cluster.list_offsets(dict(timestamps_ms), isolation=self.options.isolation)
         )
         return {tp: listed.offset for tp, listed in answer.items()}
+
+    def _metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
+        names = None if topics is None else list(topics)
+        metadata = self._asked(lambda cluster: cluster.metadata(names))
+        self.topic_ids = {
+            name: str(topic.topic_id)
+            for name, topic in metadata.topics.items()
+            if topic.topic_id is not None and not topic.error_code
+        }
+        return metadata
 
     def _asked(self, ask: Callable[[Cluster], Answer]) -> Answer:
         """``fetchOffset.numRetries`` more rounds than the client makes by itself."""
@@ -197,6 +228,7 @@ class RangeReading:
             partition_bytes_max=self.options.partition_fetch_bytes_max,
             fail_on_data_loss=self.options.fail_on_data_loss,
             poll_timeout_ms=self.options.poll_timeout_ms,
+            topic_id=partition.source_range.topic_id,
         )
         for batches in fetches:
             table = decode_table(
@@ -222,9 +254,10 @@ class SemelReader(RangeReading, DataSourceReader):
         """Ranges from the starting to the ending position."""
         offsets = SourceOffsets(self.options)
         partitions = offsets.partitions()
-        start = offsets.resolve(self.options.start, partitions, is_start=True)
+        end_ids = offsets.topic_ids
+        start, start_ids = offsets.start(partitions)
         end = offsets.resolve(self.options.end, partitions, is_start=False)
-        return _ranges(offsets, start, end)
+        return _ranges(offsets, start, end, start_ids, end_ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task."""
@@ -237,14 +270,14 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options = options
         self.columns = columns
-        self._available_now: Offsets | None = None
+        self._available_now: tuple[Offsets, TopicIds] | None = None
         self._latest: Offsets = {}
         self._triggered_ms: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """The starting position; asked for once in a checkpoint's life."""
         offsets = SourceOffsets(self.options)
-        return to_json(offsets.resolve(self.options.start, offsets.partitions(), is_start=True))
+        return to_json(*offsets.start(offsets.partitions()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark hands it back, or ``ReadAllAvailable`` when the trigger wants all."""
@@ -257,16 +290,24 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the target: what is there now."""
         offsets = SourceOffsets(self.options)
-        self._available_now = offsets.latest(offsets.partitions())
+        partitions = offsets.partitions()
+        self._available_now = offsets.latest(partitions), offsets.topic_ids
 
     def latestOffset(self, start: dict[str, Any], limit_: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch; partitions that came since start at their earliest offset."""
         offsets = SourceOffsets(self.options)
-        begun = from_json(start)
-        latest = self._available_now
-        if latest is None:
-            latest = offsets.latest(offsets.partitions(not_gone=False))
+        begun, begun_ids = from_json(start), ids_from_json(start)
+        if self._available_now is not None:
+            latest, ids = self._available_now
+        else:
+            partitions = offsets.partitions(not_gone=False)
+            latest, ids = offsets.latest(partitions), offsets.topic_ids
         self._latest = begun | latest
+        others = {tp.topic for tp in latest if not ids_agree(begun_ids.get(tp.topic), ids.get(tp.topic))}
+        for topic in sorted(others):
+            first = min(tp for tp in begun if tp.topic == topic)
+            offsets.accept_another(first, begun[first], latest.get(first, 0))
+        begun = {tp: offset for tp, offset in begun.items() if tp.topic not in others}
         begun |= offsets.earliest([tp for tp in latest if tp not in begun])
         shrunk = [tp for tp, end in latest.items() if end < begun[tp]]
         for tp in shrunk:  # made anew; Spark would see no new offset, and never ask for the ranges
@@ -278,7 +319,10 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         if self._available_now is None and rows_min is not None and self._waits(begun, target, rows_min):
             return start
         rows_max = limit_.max_rows if isinstance(limit_, ReadMaxRows) else None
-        return to_json(limit(begun, target, rows_max))
+        ends = limit(begun, target, rows_max)
+        if not others and ends == from_json(start):
+            return start  # also where it has no ids yet: they alone are no reason for a micro-batch
+        return to_json(ends, begun_ids | {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids})
 
     def _waits(self, begun: Offsets, target: Offsets, rows_min: int) -> bool:
         """``minOffsetsPerTrigger``: not enough rows yet, and not ``maxTriggerDelay`` since the last time."""
@@ -300,9 +344,12 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         """The ranges of a micro-batch; also called for one that is replayed after a restart."""
         offsets = SourceOffsets(self.options)
         begun, ends = from_json(start), from_json(end)
+        ids = ids_from_json(end)
+        begun_topics = {tp.topic for tp in begun}
+        begun_ids = ids_from_json(start) | {name: ids[name] for name in ids if name not in begun_topics}
         begun |= offsets.earliest(offsets.existing([tp for tp in ends if tp not in begun]))
         ends = {tp: end for tp, end in ends.items() if tp in begun}
-        return _ranges(offsets, begun, ends)
+        return _ranges(offsets, begun, ends, begun_ids, ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task; first it tells a semel sink of the same task what it reads."""
@@ -321,18 +368,33 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
             _LOG.warning("group %s was not told: %s", self.options.commit_group, failed)
 
 
-def _ranges(offsets: SourceOffsets, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+def _ranges(
+    offsets: SourceOffsets, start: Offsets, end: Offsets, start_ids: TopicIds, end_ids: TopicIds
+) -> Sequence[InputPartition]:
     """What the tasks read, once it is known what is left of it."""
     options = offsets.options
     start = {tp: start[tp] for tp in end}
     there = offsets.existing(start)
+    topics = {}
+    for topic in sorted({tp.topic for tp in start}):
+        topic_id = end_ids.get(topic, offsets.topic_ids.get(topic))
+        was_replaced = not ids_agree(topic_id, offsets.topic_ids.get(topic))
+        is_gone = was_replaced or not any(tp.topic == topic for tp in there)
+        topics[topic] = RangeTopic(topic_id, start_ids.get(topic), is_gone)
+        if was_replaced or topics[topic].is_another:
+            first = min(tp for tp in start if tp.topic == topic)
+            offsets.accept_another(first, start[first], end[first])
+    anew = {tp for tp in start if topics[tp.topic].is_gone or topics[tp.topic].is_another}
     log_start = offsets.earliest(there)
-    lost = losses(start, log_start, offsets.latest(there))
+    held = start if options.fail_on_data_loss else {tp: start[tp] for tp in start if tp not in anew}
+    lost = losses(held, log_start, offsets.latest(there))
     if lost and options.fail_on_data_loss:
         raise data_loss(lost[0].source, lost[0].lost_from, lost[0].lost_end)
     # A topic that is gone has nothing left; one that was made anew, all that it has.
     left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
-    pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from)
+    for tp in anew:
+        left_from[tp] = end[tp] if topics[tp.topic].is_gone else log_start.get(tp, end[tp])
+    pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from, topics)
     return [RangePartition(piece) for piece in pieces]
 
 

@@ -324,6 +324,15 @@ def write_range(
         for _ in batches:  # the source's rows are thrown away: they are in the output
             pass
         return Attempted(TaskReport(source_range.writer, source_range, -1, 0, skipped=True), False)
+    stored = [(writer, tp) for writer, tp in ticket.have if source_range.gives_up(writer)]
+    if source_range.is_gone and stored:
+        for batch in batches:
+            if (
+                batch.num_rows
+            ):  # of no row of the source: nobody can tell whether they are among the stored ones
+                allow(other_rows(*stored[0], ticket.have[stored[0]].digest.count))
+        writer = source_range.writer
+        return Attempted(TaskReport(writer, source_range, ticket.known_id(writer) or -1, 0), False)
     attempt = TaskWrite(
         options, ticket, source_range.writer, source_range, task_attempt_id, attempt_number, query_id
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Decision, WriterOutput, WriterState
+from semel.core.sink.journal import Decision, Stored, WriterOutput, WriterState
+from semel.core.sink.ranges import ids_agree
 from semel.core.sink.refusal import Reason, Refusal, replay_differs
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, TaskReport, fewer_rows, other_rows
@@ -23,12 +24,25 @@ def check_reports(ticket: Ticket, reports: Sequence[TaskReport]) -> Refusal | No
                 f"two tasks of one micro-batch read the same range ({name}): the query reads a source twice "
                 f"(a union with itself, or two sources on one topic)",
             )
+    given_up = {writer for (writer, _), _ in _given_up(ticket, reports)}
     for writer, tp in ticket.have:
-        if writer not in names:
+        if writer not in names and writer not in given_up:
             return replay_differs(
                 f"{writer} has rows in {tp}, and this micro-batch does not have that writer"
             )
     return None
+
+
+def _given_up(
+    ticket: Ticket, reports: Sequence[TaskReport]
+) -> list[tuple[tuple[str, TopicPartition], Stored]]:
+    """Stored rows of writers whose further rows never come: their topic is gone, and the source goes on."""
+    ranges = [report.source_range for report in reports if report.source_range is not None]
+    return [
+        (place, stored)
+        for place, stored in ticket.have.items()
+        if any(source_range.gives_up(place[0]) for source_range in ranges)
+    ]
 
 
 def to_settle(
@@ -103,7 +117,9 @@ def decide(
         name: state if same_run else _restarted(state)
         for name, state in previous.items()
     }
-    source_ends = dict(ticket.source_ends)
+    source_ends, source_ids = dict(ticket.source_ends), dict(ticket.source_ids)
+    told: dict[TopicPartition, int] = {}
+    told_ids: dict[str, str] = {}
     # Topics that a task of this run was the first to write are in the history's starts only.
     output_ends = history.starts | dict(ticket.scanned_from)
     row_count = row_hash = 0
@@ -118,20 +134,34 @@ def decide(
         rows_total = ticket.rows_total.get(report.writer, 0) + report.row_count
         writers[report.writer] = WriterState(report.producer_id, rows_total, outputs)
         if report.source_range is not None:
-            source_ends[report.source_range.source] = report.source_range.batch_end
-            source_ends.update(report.source_range.idle_ends)
+            told[report.source_range.source] = report.source_range.batch_end
+            told.update(report.source_range.idle_ends)
+            told_ids.update(report.source_range.idle_topic_ids)
+            if report.source_range.topic_id is not None:
+                told_ids[report.source_range.source.topic] = report.source_range.topic_id
+    for (_, tp), stored in _given_up(ticket, written):
+        output_ends[tp] = max(output_ends.get(tp, 0), stored.end_offset)
+        row_hash = (row_hash + stored.digest.mixed()) % 2**64
+        row_count += stored.digest.count
+    # Where a topic was made anew, the ends of the older one's partitions are nobody's.
+    source_ends = {
+        tp: end
+        for tp, end in source_ends.items()
+        if ids_agree(source_ids.get(tp.topic), told_ids.get(tp.topic))
+    }
     return Decision(
         ticket.sink_id,
         ticket.sink_epoch,
         query_id,
         batch_id,
-        source_ends,
+        source_ends | told,
         row_count,
         row_hash,
         writers,
         output_ends,
         closed,
         txn_version,
+        source_ids | told_ids,
     )
 
 

@@ -24,6 +24,7 @@ from semel.core.sink.journal import (
     OutputTopic,
     WriterClaim,
 )
+from semel.core.sink.ranges import ids_agree
 from semel.core.sink.refusal import Reason, Refusal
 from semel.types import NO_PRODUCER_ID, TopicPartition
 
@@ -95,7 +96,11 @@ class SinkHistory:
         return self.fence is None or self.fence.sink_epoch == sink_epoch
 
     def _is_undecided(self, cut: Cut) -> bool:
-        return self.decision is None or cut.batch_end > self.decision.source_ends.get(cut.source, 0)
+        if self.decision is None or not ids_agree(
+            cut.topic_id, self.decision.source_ids.get(cut.source.topic)
+        ):
+            return True  # of a topic made anew, perhaps: BEGIN drops it, should it have no rows
+        return cut.batch_end > self.decision.source_ends.get(cut.source, 0)
 
     def of_writers(self, prefix: str) -> SinkHistory:
         """The same with only the writers whose name starts with ``prefix``: the others are done for good."""

@@ -132,6 +132,7 @@ class Cut:
     batch_from: int
     batch_end: int
     split_count: int
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,7 @@ class Decision:
     output_ends: Mapping[TopicPartition, int]
     closed: bool = False  # the run ended with it: the next planner begins a new one
     txn_version: int | None = None
+    source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``; where known
 
     @property
     def is_reset(self) -> bool:
@@ -216,6 +218,7 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
                 "batch_from": record.batch_from,
                 "batch_end": record.batch_end,
                 "split_count": record.split_count,
+                "topic_id": record.topic_id,
             }
             key = ["cut", record.sink_id, *body["source"], *list(body.values())[1:]]
         case Decision():
@@ -224,6 +227,7 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
                 "query_id": record.query_id,
                 "batch_id": record.batch_id,
                 "source_ends": _offsets(record.source_ends),
+                "source_ids": dict(sorted(record.source_ids.items())),
                 "row_count": record.row_count,
                 "row_hash": record.row_hash,
                 "writers": {name: _writer_body(state) for name, state in sorted(record.writers.items())},
@@ -286,6 +290,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                 body["batch_from"],
                 body["batch_end"],
                 body["split_count"],
+                body.get("topic_id"),
             )
         case "decision":
             return Decision(
@@ -300,6 +305,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                 _read_offsets(body["output_ends"]),
                 body["closed"],
                 body["txn_version"],
+                body.get("source_ids", {}),
             )
         case kind:
             raise ValueError(f"a record of unknown kind {kind!r} in {SINKS_TOPIC}")

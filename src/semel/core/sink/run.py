@@ -44,6 +44,7 @@ class Ticket:
     cuts: Sequence[Cut] = ()  # of undecided rows
     fence: Fence | None = None  # of this run
     journal_partition: int | None = None  # where the sink is in the decision log
+    source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
@@ -304,6 +305,7 @@ def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_s
         decided_query_id=None if decision is None else decision.query_id,
         cuts=tuple(history.cuts),
         fence=history.fence,
+        source_ids={} if decision is None else dict(decision.source_ids),
     )
 
 
@@ -331,6 +333,7 @@ def next_ticket(ticket: Ticket, history: SinkHistory, journal_sequence: int) -> 
         source_ends=dict(decision.source_ends),
         decided_query_id=decision.query_id,
         cuts=(),
+        source_ids=dict(decision.source_ids),
     )
 
 

@@ -9,7 +9,7 @@ from semel.core.sink.digest import NO_ROWS, Column, Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Cut, OutputTopic
-from semel.core.sink.ranges import SourceRange, Verdict, judge_range, writers_of
+from semel.core.sink.ranges import SourceRange, Verdict, ids_agree, judge_range, writers_of
 from semel.core.sink.refusal import Reason, Refusal, replay_differs
 from semel.core.sink.run import OUTPUT_TOPICS_MAX, Ticket
 from semel.types import TopicPartition
@@ -67,27 +67,44 @@ def the_one_range(notes: list[SourceRange]) -> SourceRange | Refusal:
 def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdict | Refusal:
     """Before the first row: skip, write, or differ."""
     verdict = judge_range(
-        source_range, query_id, ticket.source_ends.get(source_range.source), ticket.decided_query_id
+        source_range,
+        query_id,
+        ticket.source_ends.get(source_range.source),
+        ticket.decided_query_id,
+        ticket.source_ids.get(source_range.source.topic),
     )
     if verdict is not Verdict.WRITE:
         return verdict
+    idle_ids = dict(source_range.idle_topic_ids)
     for source, end in source_range.idle_ends:
         decided = ticket.source_ends.get(source)
-        if decided is not None and end != decided:
+        is_same = ids_agree(idle_ids.get(source.topic), ticket.source_ids.get(source.topic))
+        if decided is not None and (end != decided or not is_same):
             return replay_differs(
                 f"the planned micro-batch leaves {source} at {end}, and the log has decided up to {decided}"
+                + ("" if is_same else f" of another topic of that name ({ticket.source_ids[source.topic]})")
             )
-    siblings = writers_of(source_range.source)
     rule = f"of{source_range.split_count}"
     for writer, _ in ticket.have:
-        if writer.startswith(siblings) and not writer.endswith(rule):
+        if source_range.gives_up(writer) or not writer.startswith(writers_of(source_range.source)):
+            continue
+        if not source_range.is_sibling(writer):
+            return replay_differs(
+                f"rows stand in the log undecided that {writer} wrote, which read another topic of the name "
+                f"{source_range.source.topic!r}"
+            )
+        if not writer.endswith(rule):
             return replay_differs(
                 f"the range of {source_range.source} is split in {source_range.split_count}, and rows of "
                 f"it stand in the log under another split ({writer}): set minPartitions back"
             )
+    if source_range.is_gone:
+        return verdict
     mine = (source_range.batch_from, source_range.batch_end, source_range.split_count)
     for cut in ticket.cuts:
         if cut.split_count == 1:  # its rows begin where the range does, wherever that ends
+            continue
+        if not ids_agree(cut.topic_id, source_range.topic_id):  # of rows that were given up
             continue
         if cut.source == source_range.source and (cut.batch_from, cut.batch_end, cut.split_count) != mine:
             return replay_differs(
@@ -115,6 +132,7 @@ def cut_of(ticket: Ticket, source_range: SourceRange | None, query_id: str) -> C
         source_range.batch_from,
         source_range.batch_end,
         source_range.split_count,
+        source_range.topic_id,
     )
 
 
@@ -129,6 +147,7 @@ def surplus_allowed(ticket: Ticket, source_range: SourceRange, output: TopicPart
     return any(
         (cut.source, cut.batch_from) == (source_range.source, source_range.batch_from)
         and cut.batch_end > source_range.batch_end
+        and ids_agree(cut.topic_id, source_range.topic_id)
         for cut in ticket.cuts
     )
 

@@ -199,7 +199,7 @@ class SimulatedDriver:
         sink_ids = self.story.sink_ids
         for sink_id in reversed(sink_ids[: sink_ids.index(self.checkpoint.sink_id) + 1]):
             ask = partial(sink_log.decided_ends, self.options.connection, sink_id)
-            decided: Offsets = self._call(self._planner, ask)
+            decided, _ = self._call(self._planner, ask)
             if decided:
                 return decided
         return {}
