@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict, TypeVar
+from uuid import UUID
 
 from semel.client.cluster import Cluster, Isolation
 from semel.client.model import Fetched
@@ -21,6 +22,7 @@ __all__ = ["AsyncConsumer", "ConsumerChoices", "ConsumerRecord", "Start"]
 
 Start = int | Literal["earliest", "latest"]
 _PAUSE_S: Final = 0.05
+_OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
 _T = TypeVar("_T")
 
 
@@ -41,6 +43,8 @@ class AsyncConsumer:
 
     An offset that was deleted raises :class:`~semel.errors.DataLoss`, and a batch that is damaged
     :class:`~semel.errors.UnreadableBatch`, once what is in front of it was given: nothing is skipped in silence.
+    An offset of a topic that was deleted is lost, too, though another one has its name by now: a position is of the
+    topic that was there when it was assigned.
     """
 
     def __init__(
@@ -68,6 +72,9 @@ class AsyncConsumer:
             min_bytes,
         )
         self._positions: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[
+            str, UUID | None
+        ] = {}  # of the positions' topics; None: the brokers have no ids
         self._paused: set[TopicPartition] = set()
         self._buffered: dict[TopicPartition, BufferedRecords] = {}
 
@@ -91,6 +98,8 @@ class AsyncConsumer:
                 raise ConfigError(
                     f"{start!r} is no place to start {tp} at: an offset, 'earliest' or 'latest'"
                 )
+        self._topic_ids.clear()
+        await self._learn_ids({tp.topic for tp in wanted})  # first: later offsets may be of a later topic
         asked = {tp: sentinels[start] for tp, start in wanted.items() if isinstance(start, str)}
         listed = await self.cluster.list_offsets(asked, self._isolation) if asked else {}
         self._positions = {
@@ -103,7 +112,7 @@ class AsyncConsumer:
         return sorted(self._positions)
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Go on with ``offset`` next."""
+        """Go on with ``offset`` next; of a topic that was made anew since, only :meth:`assign` does."""
         self.position(tp)
         self._positions[tp] = offset
         self._buffered.pop(tp, None)
@@ -191,6 +200,8 @@ class AsyncConsumer:
 
     async def commit(self, group: str) -> None:
         """Commit the positions: of every assigned partition, the next offset to be read."""
+        for tp in {tp.topic: tp for tp in self._positions}.values():
+            await self._check_topic(tp)
         await self.cluster.commit_offsets(group, {tp: self.position(tp) for tp in self._positions})
 
     async def committed(self, group: str) -> dict[TopicPartition, int]:
@@ -227,11 +238,14 @@ class AsyncConsumer:
             max_bytes=self._max_bytes,
             partition_max_bytes=self._partition_max_bytes,
             isolation=self._isolation,
+            topic_ids=await self._known_ids(wanted),
         )
         whole = {}
         for tp, item in fetched.items():
             if item.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._refuse_offset(tp)
+            elif item.error_code in _OTHER_TOPIC:
+                await self._check_topic(tp)
             elif item.error_code is ErrorCode.NONE:
                 whole[tp] = item
             elif not item.error_code.retriable:
@@ -239,6 +253,29 @@ class AsyncConsumer:
         if not whole:
             await asyncio.sleep(min(wait_s, _PAUSE_S))  # leadership moves: do not ask without a breath
         return whole
+
+    async def _learn_ids(self, topics: Iterable[str]) -> None:
+        unknown = sorted(set(topics) - self._topic_ids.keys())
+        found = (await self.cluster.metadata(unknown)).topics if unknown else {}
+        self._topic_ids |= {name: topic.topic_id for name, topic in found.items() if not topic.error_code}
+
+    async def _known_ids(self, tps: Iterable[TopicPartition]) -> dict[str, UUID]:
+        """A topic that was not there when it was assigned is the first one that is."""
+        await self._learn_ids({tp.topic for tp in tps})
+        return {name: known for name, known in self._topic_ids.items() if known is not None}
+
+    async def _check_topic(self, tp: TopicPartition) -> None:
+        """Whether the name still means the topic that the position is of; a leader may be late to hear of it."""
+        known = self._topic_ids.get(tp.topic)
+        if known is not None and (await self.cluster.topic(tp.topic)).topic_id != known:
+            position = self.position(tp)
+            raise DataLoss(
+                tp,
+                position,
+                position + 1,
+                "the topic was deleted and made anew, and this is an offset of the one before. Assign it again, from "
+                '"earliest", to read the new one',
+            )
 
     async def _refuse_offset(self, tp: TopicPartition) -> None:
         wanted = self._positions[tp]
