@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.errors import ConfigError
-from semel.spark.offsets import from_json, parse_assignment, parse_offsets, to_json
+from semel.spark.offsets import from_json, ids_from_json, parse_assignment, parse_offsets, to_json
 from semel.types import TopicPartition
 
 TP = TopicPartition
@@ -46,3 +46,11 @@ def test_a_bad_assignment_is_refused(text):
 )
 def test_a_stream_offset_survives_the_checkpoint(offsets):
     assert from_json(to_json(offsets)) == offsets
+
+
+def test_a_stream_offset_knows_its_topics_by_id():
+    offsets = {TP("a", 0): 3, TP("a", 1): 0, TP("b", 0): 7}
+    written = to_json(offsets, {"a": "id-of-a", "c": "of no partition here"})
+    assert written == {"a": {"0": 3, "1": 0, "topic_id": "id-of-a"}, "b": {"0": 7}}
+    assert (from_json(written), ids_from_json(written)) == (offsets, {"a": "id-of-a"})
+    assert ids_from_json(to_json(offsets)) == {}

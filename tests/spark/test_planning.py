@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.core.sink.ranges import SourceRange
-from semel.spark.planning import Loss, limit, losses, split
+from semel.spark.planning import Loss, RangeTopic, limit, losses, split
 from semel.types import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -80,3 +80,22 @@ def test_after_an_accepted_loss_the_sink_still_sees_the_planned_ranges():
 def test_losses_name_what_is_gone():
     found = losses({A: 3, B: 10, C: 0}, {A: 5, B: 0}, {A: 9, B: 4})
     assert found == [Loss(A, 3, 5), Loss(B, 4, 10), Loss(C, 0, 1)]
+
+
+def test_every_partition_of_a_topic_made_anew_has_a_range():
+    anew = {"t": RangeTopic("new", "old")}
+    as_long, longer = split({A: 9, B: 4}, {A: 9, B: 6}, left_from={A: 0, B: 0}, topics=anew)
+    assert (as_long.read_from, as_long.read_end, longer.read_end) == (0, 9, 6)
+    assert as_long.source_range == SourceRange(A, 9, 9, topic_id="new", from_topic_id="old")
+    assert as_long.source_range.writer == "t/0/new/0of1"
+
+
+def test_the_first_range_tells_the_ids_of_those_without_rows():
+    other = TopicPartition("other", 0)
+    topics = {"t": RangeTopic("id", "id"), "other": RangeTopic("its", "its")}
+    first, second = split({A: 0, B: 0, other: 5}, {A: 1, B: 1, other: 5}, topics=topics)
+    assert (first.source_range.idle_ends, first.source_range.idle_topic_ids) == (
+        ((other, 5),),
+        (("other", "its"),),
+    )
+    assert second.source_range.idle_topic_ids == ()
