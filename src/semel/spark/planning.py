@@ -6,7 +6,7 @@ partition's range that goes with it, which the exactly-once sink recognises the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from semel.core.sink.ranges import SourceRange, ids_agree
@@ -29,6 +29,7 @@ class RangeTopic:
     topic_id: str | None = None  # where they end
     from_topic_id: str | None = None  # where they begin
     is_gone: bool = False  # and not there any more
+    is_replaced: bool = False  # by another one, which has the name now
 
     @property
     def is_another(self) -> bool:
@@ -43,6 +44,41 @@ class Loss:
     source: TopicPartition
     lost_from: int
     lost_end: int
+
+
+def made_anew(begun_ids: Mapping[str, str], ids: Mapping[str, str]) -> set[str]:
+    """The topics that are others by now than those that a stream's offset is of."""
+    return {topic for topic in ids if not ids_agree(begun_ids.get(topic), ids[topic])}
+
+
+def range_topics(
+    topics: Iterable[str],
+    start_ids: Mapping[str, str],
+    end_ids: Mapping[str, str],
+    ids: Mapping[str, str],
+    there: Collection[str],
+) -> dict[str, RangeTopic]:
+    """Which topics a planned micro-batch reads; ``ids`` are those of now, and ``there`` the topics that exist."""
+    found = {}
+    for topic in topics:
+        topic_id = end_ids.get(topic, ids.get(topic))
+        is_replaced = not ids_agree(topic_id, ids.get(topic))
+        is_gone = is_replaced or topic not in there
+        found[topic] = RangeTopic(topic_id, start_ids.get(topic), is_gone, is_replaced)
+    return found
+
+
+def left_of_topics(
+    end: Mapping[TopicPartition, int],
+    topics: Mapping[str, RangeTopic],
+    log_start: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Where reading begins in topics that were made anew: at their beginning. Of one that is gone, nothing is left."""
+    return {
+        tp: end[tp] if topics[tp.topic].is_gone else log_start.get(tp, end[tp])
+        for tp in end
+        if topics[tp.topic].is_gone or topics[tp.topic].is_another
+    }
 
 
 def limit(

@@ -75,7 +75,7 @@ def read_range(
                 continue
             if code in _OTHER_TOPIC and not _is_there(cluster, source, topic_id):
                 if fail_on_data_loss:
-                    raise made_anew(source, position, end_offset)
+                    raise another_topic(source, position, end_offset)
                 warn_made_anew(source.topic)
                 return
             if code is ErrorCode.NONE:
@@ -124,7 +124,7 @@ def data_loss(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss
     )
 
 
-def made_anew(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
+def another_topic(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
     """The error where the name is that of another topic by now."""
     return DataLoss(
         source,

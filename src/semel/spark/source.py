@@ -24,15 +24,14 @@ from pyspark.sql.types import StructType
 
 from semel.client.blocking import Cluster
 from semel.client.model import ClusterMetadata
-from semel.core.sink.ranges import ids_agree
 from semel.errors import BrokerError, ConfigError, ConnectionLost
 from semel.record.columnar import decode_table
 from semel.spark.notes import leave_note
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, TopicIds, from_json, ids_from_json, to_json
 from semel.spark.options import Position, SourceOptions
-from semel.spark.planning import RangeTopic, ReadRange, limit, losses, split
+from semel.spark.planning import ReadRange, left_of_topics, limit, losses, made_anew, range_topics, split
 from semel.spark.process import connect
-from semel.spark.reading import data_loss, made_anew, read_range, warn_made_anew
+from semel.spark.reading import another_topic, data_loss, read_range, warn_made_anew
 from semel.spark.sink_log import decided_ends
 from semel.spark.worker_heap import freeze_heap
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -147,7 +146,7 @@ class SourceOffsets:
     def accept_another(self, first: TopicPartition, lost_from: int, lost_end: int) -> None:
         """The name is that of another topic by now: stop, or say so."""
         if self.options.fail_on_data_loss:
-            raise made_anew(first, lost_from, lost_end)
+            raise another_topic(first, lost_from, lost_end)
         warn_made_anew(first.topic)
 
     def resolve(self, position: Position, partitions: Sequence[TopicPartition], *, is_start: bool) -> Offsets:
@@ -303,7 +302,7 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
             partitions = offsets.partitions(not_gone=False)
             latest, ids = offsets.latest(partitions), offsets.topic_ids
         self._latest = begun | latest
-        others = {tp.topic for tp in latest if not ids_agree(begun_ids.get(tp.topic), ids.get(tp.topic))}
+        others = made_anew(begun_ids, {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids})
         for topic in sorted(others):
             first = min(tp for tp in begun if tp.topic == topic)
             offsets.accept_another(first, begun[first], latest.get(first, 0))
@@ -375,25 +374,18 @@ def _ranges(
     options = offsets.options
     start = {tp: start[tp] for tp in end}
     there = offsets.existing(start)
-    topics = {}
-    for topic in sorted({tp.topic for tp in start}):
-        topic_id = end_ids.get(topic, offsets.topic_ids.get(topic))
-        was_replaced = not ids_agree(topic_id, offsets.topic_ids.get(topic))
-        is_gone = was_replaced or not any(tp.topic == topic for tp in there)
-        topics[topic] = RangeTopic(topic_id, start_ids.get(topic), is_gone)
-        if was_replaced or topics[topic].is_another:
+    names = {tp.topic for tp in there}
+    topics = range_topics(sorted({tp.topic for tp in start}), start_ids, end_ids, offsets.topic_ids, names)
+    for topic, its in topics.items():
+        if its.is_replaced or its.is_another:
             first = min(tp for tp in start if tp.topic == topic)
             offsets.accept_another(first, start[first], end[first])
-    anew = {tp for tp in start if topics[tp.topic].is_gone or topics[tp.topic].is_another}
     log_start = offsets.earliest(there)
-    held = start if options.fail_on_data_loss else {tp: start[tp] for tp in start if tp not in anew}
-    lost = losses(held, log_start, offsets.latest(there))
+    lost = losses(start, log_start, offsets.latest(there))
     if lost and options.fail_on_data_loss:
         raise data_loss(lost[0].source, lost[0].lost_from, lost[0].lost_end)
-    # A topic that is gone has nothing left; one that was made anew, all that it has.
     left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
-    for tp in anew:
-        left_from[tp] = end[tp] if topics[tp.topic].is_gone else log_start.get(tp, end[tp])
+    left_from |= left_of_topics(end, topics, log_start)
     pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from, topics)
     return [RangePartition(piece) for piece in pieces]
 
