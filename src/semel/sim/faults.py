@@ -74,6 +74,7 @@ class Fault(StrEnum):
     SINK_RECUT = "sink: ranges split otherwise"
     SINK_TRIMMED = "sink: output trimmed"
     SINK_NAME_FORGOTTEN = "sink: its name forgotten by the server"
+    SINK_SOURCE_ANEW = "sink: source topic made anew"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ EXPECTED: Final = (
     "sink: stopped, ReplayDiffers",
     "sink: stopped, NonDeterministicReplay",
     "sink: stopped, ReplayUnprovable",
+    "sink: stopped, DataLoss",
+    "sink: source made anew, read from its beginning",
     "rot: found by a reader's CRC",
     "rot: partition refused after a restart",
     "page cache: records lost at a power cut",

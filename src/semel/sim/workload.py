@@ -26,6 +26,7 @@ from semel.sim.server import SimulatedServer
 from semel.sim.sinks.forgetter import NameForgetter
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.operator import SinkOperator
+from semel.sim.sinks.source_maker import SourceMaker
 from semel.sim.sinks.trimmer import OutputTrimmer
 from semel.sim.surroundings import Surroundings
 from semel.sim.waiting import drawn_wait_ms
@@ -71,6 +72,7 @@ class Workload:
         self.sinks: list[SinkOperator] = []
         self._trimmers: list[OutputTrimmer] = []
         self._forgetters: list[NameForgetter] = []
+        self._source_makers: list[SourceMaker] = []
         self._sources = 0
         self._row_gap_ms_max = random.choice((80, 160, 300))
         self._admin: SimulatedAdmin | None = None
@@ -111,6 +113,8 @@ class Workload:
         mix = SinkMix.draw(self._stream("sink mix"))
         for story in self._around.history.sinks:
             self.sinks.append(SinkOperator(story, self._stream(story.sink_id), self._around, mix))
+            maker = SourceMaker(story, self._stream(f"{story.sink_id} source"), self._around)
+            self._source_makers.append(maker)
             self.sinks[-1].start()
             if mix.trim_interval_ms:
                 random = self._stream(f"{story.sink_id} trims")
@@ -123,6 +127,8 @@ class Workload:
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
         self._stopping = True
+        for maker in self._source_makers:
+            maker.wanted = False
         for sink in self.sinks:
             sink.stop()
         for trimmer in self._trimmers:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
-from tests.sim.checkers.conftest import Breaks, claim, decision, rows, story, view
+from tests.sim.checkers.conftest import SOURCE, Breaks, claim, decision, rows, story, view
 
 from semel.core.sink.journal import Decision
 from semel.sim.checkers.sink_decided_is_stored import SinkDecidedIsStored
@@ -38,3 +41,17 @@ def test_nothing_is_missing_from_a_log_that_cannot_be_read() -> None:
     seen = view(story(), [], claim(), decision(1))
     journal = {tp: log for tp, log in seen._logs.items() if tp.topic != "out"}
     SinkDecidedIsStored().sink_logs([SinkView(seen.story, journal, {})])
+
+
+def test_rows_that_went_with_their_topic_before_they_were_decided_may_be_missing(breaks: Breaks) -> None:
+    """Decided up to row 2 when it was made anew; it had four rows then."""
+    told = story(finished_at=4)
+    told.decided("0", {SOURCE: 2})
+    told.make_source_anew(9)
+    anew = replace(decision(3), source_ids={SOURCE.topic: "1"})
+    for numbers, holds in ((("0", "1", "4", "5", "6"), True), (("0", "1", "4", "6"), False)):
+        seen = view(told, [rows(0, *numbers)], claim(), decision(2), anew)
+        with nullcontext() if holds else breaks():
+            SinkDecidedIsStored().sink_logs([seen])
+    with breaks():
+        SinkDecidedIsStored().sink_logs([view(told, [rows(0, "0", "4", "5", "6")], claim(), anew)])

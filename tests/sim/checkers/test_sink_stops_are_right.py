@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.sim.checkers.conftest import OUT, Breaks, claim, decision, driver, story, view
+from tests.sim.checkers.conftest import OUT, SOURCE, Breaks, claim, decision, driver, story, view
 
 from semel.core.sink.journal import Begin, Fence
 from semel.errors import (
     BrokerError,
     ConnectionLost,
+    DataLoss,
     ErrorCode,
     NonDeterministicReplay,
     PlanNotSupported,
@@ -35,6 +36,15 @@ def test_a_named_error_needs_its_reason(breaks: Breaks, error: SemelError, reaso
     stop(error, **reason)
     with breaks():
         stop(error)
+
+
+def test_a_loss_needs_a_source_that_was_made_anew(breaks: Breaks) -> None:
+    stopped = driver(story())
+    loss = DataLoss(SOURCE, 3, 4, "made anew")
+    with breaks():
+        SinkStopsAreRight().sink_stopped(stopped.story, stopped, loss)
+    stopped.story.make_source_anew(5)
+    SinkStopsAreRight().sink_stopped(stopped.story, stopped, loss)
 
 
 @pytest.mark.parametrize(

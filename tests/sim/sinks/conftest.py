@@ -95,7 +95,8 @@ class World:
 
     def checkpoint(self, query: str = "q", *, from_sink: bool = False) -> Checkpoint:
         start = None if from_sink else dict.fromkeys(self.story.sources, 0)
-        return Checkpoint(query, start, self.story.sink_ids[-1])
+        topic_id = None if from_sink else self.story.source_topics[-1].topic_id
+        return Checkpoint(query, start, self.story.sink_ids[-1], start_topic_id=topic_id)
 
     def driver(
         self,

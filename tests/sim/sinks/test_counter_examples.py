@@ -572,3 +572,44 @@ def test_a_driver_that_decides_behind_a_newer_generations_fence_is_told_so(make_
     world.until_committed(checkpoint, 1)
     world.finish(new)
     assert world.output() == BATCH
+
+
+@without("sink_source_known_by_offsets")
+def test_a_source_topic_made_anew_is_read_from_its_beginning(make_world):
+    """It has more rows than the checkpoint has offsets: those below were skipped."""
+    world = make_world()
+    checkpoint = world.checkpoint()
+    first = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    first.die()
+    world.story.make_source_anew(0)
+    world.story.rows[0] = 16
+    stops = world.driver(checkpoint)
+    world.until(lambda: stops in world.ended or checkpoint.commits == 2)
+    world.check()
+    assert type(world.ended[stops]).__name__ == "DataLoss"
+    assert world.output() == BATCH
+    world.story.fails_on_data_loss = False
+    goes_on = world.driver(checkpoint)
+    world.until_committed(checkpoint, 3)
+    world.finish(goes_on)
+    assert world.output() == [(0, number) for number in range(24)]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_undecided_rows_of_a_source_topic_that_is_gone_stay(make_world, lost):
+    """The driver dies when all rows are in the output; a query that has lost its checkpoint leaves them there too."""
+    world = make_world()
+    world.story.fails_on_data_loss = False
+    checkpoint = world.checkpoint()
+    first = world.driver(checkpoint)
+    world.until_committed(checkpoint, 1)
+    first.die()
+    world.story.rows[0] = 16
+    world.die_before_the_decision(checkpoint)
+    world.story.make_source_anew(0)
+    world.story.was_lost = lost
+    new = world.driver(world.checkpoint("another", from_sink=True) if lost else checkpoint)
+    world.until(lambda: len(world.output()) == 32)
+    world.finish(new)
+    assert world.output() == [(0, number) for number in range(32)]

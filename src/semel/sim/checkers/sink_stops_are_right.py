@@ -4,8 +4,10 @@ A lost connection passes. ``SinkFenced`` needs a rival. ``ReplayDiffers`` needs 
 torn, begun anew or taken to other splits, a rival on such a one, or one that is another query. For
 ``NonDeterministicReplay`` there are two reasons: the query's rows differ, or it plans a micro-batch of its own
 again, from an old checkpoint, with fewer rows; where another query has begun, they are a surplus and no error.
-A new query that starts at the decided ends gets over them. ``ReplayUnprovable`` needs a trim that took offsets of an
-output from which on the run had to look for undecided rows; a sink of another name gets over it. Everything else is
+A new query that starts at the decided ends gets over them. ``DataLoss`` needs a source topic that was made anew. So
+may ``ReplayDiffers``, where rows of the older topic stand undecided and the checkpoint is lost, and
+``NonDeterministicReplay``, where attempts read it when it went. ``ReplayUnprovable`` needs a trim that took offsets of
+an output from which on the run had to look for undecided rows; a sink of another name gets over it. Everything else is
 wrong.
 """
 
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from semel.errors import (
     BrokerError,
     ConnectionLost,
+    DataLoss,
     ErrorCode,
     NonDeterministicReplay,
     ReplayDiffers,
@@ -58,8 +61,13 @@ class SinkStopsAreRight(Checker):
             case ReplayDiffers():
                 was_changed = story.was_tampered or story.was_lost
                 is_right = driver.is_tampered or plans_again or (query_had_rival and was_changed)
+                is_right |= story.was_made_anew and was_changed
             case NonDeterministicReplay():
-                is_right = plans_again or story.rows_differ
+                is_right = (
+                    plans_again or story.rows_differ or story.source_topics[-1].made_ms > driver.started_ms
+                )
+            case DataLoss():
+                is_right = story.was_made_anew
             case ReplayUnprovable():
                 self._unprovable.append((driver, error, dict(self._log_starts)))
                 is_right = True  # or not: what the decision log had for it to read is seen later

@@ -23,6 +23,8 @@ class Checkpoint:
     sink_id: str  # what its query's options say
     ends: list[Offsets] = field(default_factory=list)  # by batch id
     commits: int = 0  # entries of the commits log
+    start_topic_id: str | None = None  # of the topic that ``start`` is of
+    topic_ids: list[str] = field(default_factory=list)  # by batch id: of those that ``ends`` are of
     was_old: bool = False  # when it was made, its query had planned more already
     whole: Checkpoint | None = None  # what it was torn off, if it was; a driver may still go on with that
     planned_by_whole: int = 0  # entries of its offsets log, then
@@ -37,7 +39,7 @@ class Checkpoint:
 
     def copy(self) -> Checkpoint:
         """A backup."""
-        return replace(self, ends=list(self.ends), was_old=True)
+        return replace(self, ends=list(self.ends), topic_ids=list(self.topic_ids), was_old=True)
 
     def torn(self, *, offsets_too: bool) -> Checkpoint:
         """Without its last commit entry; or without its last offsets entry as well."""
@@ -46,6 +48,7 @@ class Checkpoint:
         return replace(
             self,
             ends=ends,
+            topic_ids=self.topic_ids[: len(ends)],
             commits=min(self.commits, max(0, last)),
             was_old=self.was_old or offsets_too,
             whole=self,
@@ -61,3 +64,7 @@ class Checkpoint:
         """Where micro-batch ``batch_id`` begins."""
         assert self.start is not None
         return self.ends[batch_id - 1] if batch_id else self.start
+
+    def topic_id_of(self, batch_id: int) -> str | None:
+        """Of the topic that micro-batch ``batch_id`` begins in."""
+        return self.topic_ids[batch_id - 1] if batch_id else self.start_topic_id

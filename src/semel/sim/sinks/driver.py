@@ -7,7 +7,7 @@ two of these, and what it has started may outlive it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Any, ClassVar, Final, TypeVar
@@ -26,7 +26,8 @@ from semel.sim.sinks.worker import Worker, connection_of
 from semel.sim.surroundings import Surroundings
 from semel.spark import commit, runs, sink_log
 from semel.spark.options import SinkOptions
-from semel.spark.planning import limit, split
+from semel.spark.planning import left_of_topics, limit, made_anew, range_topics, split
+from semel.spark.reading import another_topic
 
 _T = TypeVar("_T")
 
@@ -65,6 +66,7 @@ class SimulatedDriver:
         self.rows_per_arrow_batch = random.randint(1, 6)
         self.attempts_max = random.randint(1, 4)  # spark.task.maxFailures
         self.is_tampered = False  # its checkpoint does not say what this sink has done
+        self.started_ms = story.elapsed_ms()
         self.has_committed = False  # a micro-batch, in this life
         self.had_rival = False  # another driver, or what was left of one, lived at the same time
         self.workers: list[Worker] = []  # those alive
@@ -177,9 +179,11 @@ class SimulatedDriver:
     def _live(self) -> None:
         checkpoint, clock = self.checkpoint, FiberClock(self.process)
         if checkpoint.start is None:
-            decided = self._decided_ends()
+            decided, topic_ids = self._decided_ends()
             if checkpoint.start is None:  # no other driver on it was faster
                 checkpoint.start = {tp: decided.get(tp, 0) for tp in self.story.sources}
+                now = self.story.source_topics[-1].topic_id
+                checkpoint.start_topic_id = topic_ids.get(self.story.sources[0].topic, now)
             self.trace_note(f"starts at {list(checkpoint.start.values())}")
         batch_id = self._first_batch_id
         while True:
@@ -194,15 +198,15 @@ class SimulatedDriver:
                 return
             clock.pause(self._random.randint(*TRIGGER_MS))
 
-    def _decided_ends(self) -> Offsets:
+    def _decided_ends(self) -> tuple[Offsets, Mapping[str, str]]:
         """Of the sink; of the one that it has taken over for, as long as it has decided nothing itself."""
         sink_ids = self.story.sink_ids
         for sink_id in reversed(sink_ids[: sink_ids.index(self.checkpoint.sink_id) + 1]):
             ask = partial(sink_log.decided_ends, self.options.connection, sink_id)
-            decided, _ = self._call(self._planner, ask)
+            decided, topic_ids = self._call(self._planner, ask)
             if decided:
-                return decided
-        return {}
+                return decided, topic_ids
+        return {}, {}
 
     def _offsets_of(self, batch_id: int) -> Offsets | None:
         """Where the micro-batch ends: as planned before, or planned now; ``None`` when there is no row."""
@@ -211,23 +215,39 @@ class SimulatedDriver:
             if batch_id > self._first_batch_id:
                 raise RunsElsewhere(f"{self.name}: micro-batch {batch_id} is planned already")
             return checkpoint.ends[batch_id]
-        starts = checkpoint.starts_of(batch_id)
-        ends = limit(starts, self.story.heads(), self.rows_per_batch_max)
-        if ends == dict(starts):
+        story, starts = self.story, checkpoint.starts_of(batch_id)
+        topic_id = story.source_topics[-1].topic_id
+        others = made_anew(self._ids(checkpoint.topic_id_of(batch_id)), self._ids(topic_id))
+        if others:
+            self._accept_another(starts)
+        begun = dict.fromkeys(starts, 0) if others else starts
+        ends = limit(begun, story.heads(), self.rows_per_batch_max)
+        if not others and ends == dict(starts):
             return None
         checkpoint.ends.append(ends)
+        checkpoint.topic_ids.append(topic_id)
         self.story.planned(ends)
         return ends
 
     def _micro_batch(self, batch_id: int, starts: Offsets, ends: Offsets) -> None:
-        self.trace_note(f"micro-batch {batch_id}: {list(starts.values())} to {list(ends.values())}")
+        story, checkpoint = self.story, self.checkpoint
+        start_id, topic_id = checkpoint.topic_id_of(batch_id), checkpoint.topic_ids[batch_id]
+        self.trace_note(
+            f"micro-batch {batch_id}: {list(starts.values())} of {start_id} to {list(ends.values())} of {topic_id}"
+        )
+        name, now = story.sources[0].topic, self._ids(story.source_topics[-1].topic_id)
+        topics = range_topics([name], self._ids(start_id), self._ids(topic_id), now, [name])
+        if topics[name].is_replaced or topics[name].is_another:
+            self._accept_another(starts)
         if self._random.random() < self.mix.other_planner:
             self._replace_planner()
         ticket = self._call(self._planner, self._plan)
-        self._around.counts.operations += sum(ends[tp] - starts[tp] for tp in ends)
+        self._around.counts.operations += sum(max(0, ends[tp] - starts[tp]) for tp in ends)
         for checker in self._around.checkers:
             checker.sink_planned(ticket)
-        ranges = split(starts, ends, self.splits * len(ends) if self.splits > 1 else None)
+        partitions_min = self.splits * len(ends) if self.splits > 1 else None
+        left_from = left_of_topics(ends, topics, dict.fromkeys(ends, 0))
+        ranges = split(starts, ends, partitions_min, left_from=left_from, topics=topics)
         try:
             attempted = self._run_tasks(ticket, ranges)
             if attempted:
@@ -235,6 +255,7 @@ class SimulatedDriver:
         except SemelError:
             self._abort(ticket)
             raise
+        story.decided(topic_id, ends)
         self._around.counts.verdict("sink: micro-batch committed")
         skipped = sum(entry.report.skipped for entry in attempted)
         if skipped:
@@ -242,6 +263,16 @@ class SimulatedDriver:
         outputs = [output for entry in attempted for output in entry.report.outputs.values()]
         if any(output.surplus_from is not None for output in outputs):
             self._around.counts.verdict("sink: stored rows left to a later micro-batch")
+
+    def _ids(self, topic_id: str | None) -> dict[str, str]:
+        return {} if topic_id is None else {self.story.sources[0].topic: topic_id}
+
+    def _accept_another(self, starts: Offsets) -> None:
+        """As the source's option says."""
+        if self.story.fails_on_data_loss:
+            first = min(starts)
+            raise another_topic(first, starts[first], 0)
+        self._around.counts.verdict("sink: source made anew, read from its beginning")
 
     def _plan(self) -> Ticket:
         return runs.plan_batch(self.options, self.checkpoint.query_id)

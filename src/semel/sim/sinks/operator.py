@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from semel.errors import NonDeterministicReplay, ReplayDiffers, ReplayUnprovable, SemelError
+from semel.errors import DataLoss, NonDeterministicReplay, ReplayDiffers, ReplayUnprovable, SemelError
 from semel.sim.faults import Fault
 from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint
@@ -129,12 +129,15 @@ class SinkOperator:
             checker.sink_stopped(self.story, driver, error)
         if driver is not self._driver:
             return
+        if isinstance(error, DataLoss):
+            self.story.fails_on_data_loss = False
         if isinstance(error, (ReplayDiffers, NonDeterministicReplay, ReplayUnprovable)):
             self._ways_out = 1 if driver.has_committed else self._ways_out + 1
             if self._ways_out > WAYS_OUT_MAX:
                 self._leave_it(driver, error)
                 return
-            if isinstance(error, ReplayUnprovable):
+            # Where nothing is decided, the rows of an older topic stand in the way of every query.
+            if isinstance(error, ReplayUnprovable) or (self._ways_out > 2 and self.story.was_made_anew):
                 self._take_another_name()
             elif not (self.story.rows_differ and isinstance(error, NonDeterministicReplay)):
                 self._take_the_way_out()
@@ -171,7 +174,13 @@ class SinkOperator:
     def _new_checkpoint(self, *, from_sink: bool) -> Checkpoint:
         self._queries += 1
         start = None if from_sink else dict.fromkeys(self.story.sources, 0)
-        return Checkpoint(f"{self.story.sink_id}.q{self._queries}", start, self.story.sink_ids[-1])
+        topic_id = None if from_sink else self.story.source_topics[-1].topic_id
+        return Checkpoint(
+            f"{self.story.sink_id}.q{self._queries}",
+            start,
+            self.story.sink_ids[-1],
+            start_topic_id=topic_id,
+        )
 
     # -- disasters -------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from semel.core.sink.run import Ticket
 from semel.core.sink.task import PrefixCheck
 from semel.sim.planting import FINISHES, Patches, plant
 from semel.sim.sinks.driver import SimulatedDriver
-from semel.spark import commit, takeover, task_write
+from semel.spark import commit, planning, takeover, task_write
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
@@ -160,11 +160,18 @@ def sink_ignores_newer_fences(patch: Patches) -> None:
 
 @plant("a micro-batch is recognised by its number, not by its ranges", "rule 2", DECIDED, ROWS_ONCE)
 def sink_skips_by_batch_id(patch: Patches) -> None:
-    def by_id(source_range: SourceRange, query_id: str, end: int | None, decided_query_id: str | None) -> Any:
+    def by_id(
+        source_range: SourceRange, query_id: str, end: int | None, decided_query_id: str | None, *_: Any
+    ) -> Any:
         is_old = end is not None and source_range.batch_from < end and query_id == decided_query_id
         return Verdict.SKIP if is_old else Verdict.WRITE
 
     patch.set(task, "judge_range", by_id)
+
+
+@plant("a source's offsets are compared, and not its topic's ids", "here", DECIDED, ROWS_ONCE)
+def sink_source_known_by_offsets(patch: Patches) -> None:
+    patch.set(planning, "ids_agree", lambda *_: True)
 
 
 @plant("undecided rows under another split are not looked for", "S6", ROWS_ONCE, STOPS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from semel.sim.sinks.checkpoint import Checkpoint, Offsets
 from semel.spark.planning import ReadRange
+from semel.spark.reading import another_topic
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ def row_of(value: bytes) -> Row:
     return Row(sink_id.decode(), int(partition), int(number), bool(extra), int(version or 0))
 
 
+@dataclass(frozen=True, slots=True)
+class SourceTopic:
+    """One topic that had the source's name, until another one got it. Its offsets begin at 0, rows' numbers do not."""
+
+    topic_id: str
+    made_ms: int
+    rows_at_once: int  # that each partition had from the start
+    first_numbers: Mapping[int, int]  # by partition: of the row at offset 0
+
+
 @dataclass(slots=True)
 class SinkStory:
     """``sink_id`` names its rows for ever; it may come to write them under other names (``sink_ids``).
@@ -63,7 +74,9 @@ class SinkStory:
     straggle: float = (
         0.0  # how often the first attempt of such a task comes late to its rows, with one too many
     )
+    fails_on_data_loss: bool = True  # the source's option
     sink_ids: list[str] = field(init=False)  # one after the other; the last is in use
+    source_topics: list[SourceTopic] = field(init=False)  # one after the other
     drivers: list[SimulatedDriver] = field(default_factory=list)
     was_lost: bool = False  # a checkpoint, and a new query has begun where the log had decided
     was_tampered: bool = False  # a checkpoint was put back, torn or begun anew, or the splits changed
@@ -73,9 +86,12 @@ class SinkStory:
     has_stopped: bool = False  # for good, with an error that was right
     _planned_ends: dict[TopicPartition, int] = field(default_factory=dict)
     _closed_at: dict[TopicPartition, int] | None = None
+    _decided: dict[int, int] = field(default_factory=dict)  # by source partition: all rows below this number
+    _lost: dict[int, list[range]] = field(default_factory=dict)  # rows that no source has any more
 
     def __post_init__(self) -> None:
         self.sink_ids = [self.sink_id]
+        self.source_topics = [SourceTopic("0", 0, 0, dict.fromkeys(range(self.source_partitions), 0))]
 
     @property
     def outputs(self) -> list[TopicPartition]:
@@ -91,11 +107,13 @@ class SinkStory:
         """Where the source ends now."""
         if self._closed_at is not None:
             return self._closed_at
-        at_ms = self.elapsed_ms()
+        source = self.source_topics[-1]
+        at_ms = self.elapsed_ms() - source.made_ms
         return {
-            tp: min(
+            tp: source.rows_at_once
+            + min(
                 at_ms // (self.row_gap_ms * (1 + tp.partition)),
-                self._planned_ends.get(tp, 0) + BACKLOG_ROWS_MAX,
+                max(0, self._planned_ends.get(tp, 0) - source.rows_at_once) + BACKLOG_ROWS_MAX,
             )
             for tp in self.sources
         }
@@ -104,6 +122,35 @@ class SinkStory:
         """A micro-batch up to ``ends`` is in somebody's checkpoint."""
         for tp, end in ends.items():
             self._planned_ends[tp] = max(end, self._planned_ends.get(tp, 0))
+
+    def decided(self, topic_id: str, ends: Offsets) -> None:
+        """A micro-batch up to ``ends`` is decided, for all that its driver knows."""
+        for tp, end in ends.items():
+            number = self.number_of(topic_id, tp, end)
+            self._decided[tp.partition] = max(number, self._decided.get(tp.partition, 0))
+
+    def make_source_anew(self, rows_at_once: int) -> None:
+        """Delete the source topic and make another of its name. What nobody has read by now is lost."""
+        heads, before = self.heads(), self.source_topics[-1]
+        first_numbers = {tp.partition: self.number_of(before.topic_id, tp, heads[tp]) for tp in self.sources}
+        for partition, number in first_numbers.items():
+            self._lost.setdefault(partition, []).append(range(self._decided.get(partition, 0), number))
+        self._planned_ends.clear()
+        topic_id = str(len(self.source_topics))
+        self.source_topics.append(SourceTopic(topic_id, self.elapsed_ms(), rows_at_once, first_numbers))
+
+    @property
+    def was_made_anew(self) -> bool:
+        return len(self.source_topics) > 1
+
+    def number_of(self, topic_id: str | None, tp: TopicPartition, offset: int) -> int:
+        """The number of the row at ``offset`` of a source topic."""
+        source = self.source_topics[0 if topic_id is None else int(topic_id)]
+        return source.first_numbers[tp.partition] + offset
+
+    def may_be_lost(self, tp: TopicPartition, number: int) -> bool:
+        """Whether the row went with its topic before it was decided."""
+        return any(number in lost for lost in self._lost.get(tp.partition, ()))
 
     @property
     def is_closed(self) -> bool:
@@ -124,11 +171,13 @@ class SinkStory:
         """Key, value and topic of each row of a task's range, as ``version`` of the query gives them."""
         tp, tilde = planned.source_range.source, f"~{version}" if version else ""
         rows = []
-        for number in range(planned.read_from, planned.read_end):
+        topic_id = planned.source_range.topic_id
+        for offset in range(planned.read_from, planned.read_end):
+            number = self.number_of(topic_id, tp, offset)
             value = f"{self.sink_id}/{tp.partition}:{number}{tilde}".encode()
             rows.append((self._key_of(number), value, self.topics[number // 4 % len(self.topics)]))
         if version == ONE_TOO_MANY:
-            last = planned.read_end - 1
+            last = self.number_of(topic_id, tp, planned.read_end - 1)
             value = f"{self.sink_id}/{tp.partition}:{last}x{tilde}".encode()
             rows.append((self._key_of(last), value, self.topics[last // 4 % len(self.topics)]))
         return rows
@@ -140,6 +189,11 @@ class SinkStory:
         """The range's rows as Spark hands them on: ``size`` at a time, as it is configured."""
         rows = self.rows_of(planned, version)
         while rows:
+            # A fetch by the topic's id is refused from then on.
+            if planned.source_range.topic_id != self.source_topics[-1].topic_id:
+                if self.fails_on_data_loss:
+                    raise another_topic(planned.source_range.source, planned.read_from, planned.read_end)
+                return
             part, rows = rows[:size], rows[size:]
             columns = {"value": pa.array([value for _, value, _ in part], pa.binary())}
             if self.has_keys:

@@ -104,6 +104,13 @@ class SinkView:
     def decisions(self) -> list[Decision]:
         return [record for record in self.records if isinstance(record, Decision)]
 
+    def numbers_decided(self, decision: Decision) -> dict[TopicPartition, int]:
+        """Up to which row each source partition is decided."""
+        return {
+            tp: self.story.number_of(decision.source_ids.get(tp.topic), tp, end)
+            for tp, end in decision.source_ends.items()
+        }
+
     @property
     def decided_rows(self) -> Iterator[StoredRow]:
         """What the decisions speak of: neither rows that came later nor those that the last one left as a surplus."""
@@ -168,7 +175,7 @@ class SinkView:
         ends = {
             (decision.sink_id, tp.partition): end
             for decision in self.decisions
-            for tp, end in decision.source_ends.items()
+            for tp, end in self.numbers_decided(decision).items()
         }
         found = []
         for tp in self.story.outputs:
