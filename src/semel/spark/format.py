@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -13,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from semel.errors import ConfigError
 from semel.spark.batch_sink import SemelWriter
-from semel.spark.options import sink_options, source_options
-from semel.spark.output import check_columns
+from semel.spark.options import SinkOptions, sink_options, source_options
+from semel.spark.output import check_columns, routing_of
 from semel.spark.source import SemelReader, SemelStreamReader, chosen_columns, columns_of
 from semel.spark.stream_sink import SemelStreamWriter
 
@@ -43,14 +45,17 @@ class SemelDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write."""
-        options = sink_options(self.options, streaming=False)
-        check_columns(schema, has_topic=options.topic is not None)
+        options = self._sink_options(schema, streaming=False)
         if overwrite:
             raise ConfigError('a log can only be appended to: use mode("append")')
         return SemelWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A micro-batch of a streaming query."""
-        options = sink_options(self.options, streaming=True)
-        check_columns(schema, has_topic=options.topic is not None)
+        options = self._sink_options(schema, streaming=True)
         return SemelStreamWriter(options, self.options.get("checkpointLocation", ""))
+
+    def _sink_options(self, schema: StructType, *, streaming: bool) -> SinkOptions:
+        options = sink_options(self.options, streaming=streaming)
+        check_columns(schema, has_topic=options.topic is not None)
+        return replace(options, routing=routing_of(schema, options.topic))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
+from semel.core.sink.journal import Routing
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side, names_of
@@ -89,6 +90,7 @@ class SinkOptions:
     batch_bytes_max: int = 1_000_000
     txn_app_id: str | None = None
     txn_version: int | None = None
+    routing: Routing | None = None  # the frame's, which is no option
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:

@@ -15,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.core.sink.journal import Routing
 from semel.errors import ConfigError
 from semel.record.columnar import partition_rows
 from semel.record.partitioner import murmur2
 
 NULL_KEY_RUN_ROWS: Final = 1024  # rows without a key change the partition after so many: fuller batches
+_PARTITIONER: Final = f"murmur2/{NULL_KEY_RUN_ROWS}"
+_PLACED_BY: Final = ("key", "partition")
 _TYPES: Final = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
@@ -104,6 +107,12 @@ def check_columns(schema: Any, *, has_topic: bool) -> None:
             )
         if type_name.split("<")[0] not in known[name]:
             raise ConfigError(f"column {name!r} is {type_name}, and has to be {' or '.join(known[name])}")
+
+
+def routing_of(schema: Any, topic: str | None) -> Routing:
+    """Where the rows of a frame go; ``topic`` is the option's."""
+    found = {field.name.lower() for field in schema.fields}
+    return Routing(topic, tuple(name for name in _PLACED_BY if name in found), _PARTITIONER)
 
 
 def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:

@@ -26,7 +26,7 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     now_ms = this_process().clock.elapsed_ms()
     ticket = None if held is None else allow(next_in_run(held, history, query, now_ms))
     begun_ms = now_ms if held is None else held.begun_ms
-    if ticket is None or (options.topic is not None and options.topic not in ticket.outputs):
+    if ticket is None or ticket.routing != options.routing:  # nothing of it is undecided: it may change
         ticket = begin_run(options, log, query=query)
         history = history_of(log, options.connection)
         begun_ms = now_ms

@@ -33,7 +33,7 @@ from semel.spark.sink_log import (
 from semel.spark.stored_rows import stored_rows
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, TopicPartition
 
-_NEW_TOPIC_PARTITIONS = 1
+NEW_TOPIC_PARTITIONS = 1
 
 
 def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", query: str = "") -> Ticket:
@@ -46,7 +46,8 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     grant, sink_epoch = log.take_over(query)
     history = history_of(log, options.connection).of_writers(only_writers_of)
     _stop_if_fenced(history, sink_epoch)
-    found = _outputs(log.cluster, run.output_topics(history, options.topic), options.topic)
+    # A topic that is missing is made by the first task that may write: not every plan will do.
+    found = _outputs(log.cluster, run.output_topics(history, options.topic))
     partitions = [tp for output in found.values() for tp in partitions_of(output)]
     fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
     fence_writers(log.cluster, log.sink_id, run.former_identity(history, log.partition))
@@ -60,7 +61,11 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
             allow(refusal)
         have = scan(log.cluster, history, starts, ends)
     # Who looks for some writers only may not say that nobody's rows are there.
-    begun = allow(run.begin(history, sink_epoch, found, starts, have, {} if only_writers_of else ends))
+    begun = allow(
+        run.begin(
+            history, sink_epoch, found, starts, have, {} if only_writers_of else ends, routing=options.routing
+        )
+    )
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)
@@ -70,7 +75,9 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
 def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
     """The run of a batch write that nobody can rerun: there is nothing to fence, to scan or to decide."""
-    found = _outputs(log.cluster, [] if options.topic is None else [options.topic], options.topic)
+    if options.topic is not None and find_output(log.cluster, options.topic) is None:
+        create_topic(log.cluster, options.topic, NEW_TOPIC_PARTITIONS)
+    found = _outputs(log.cluster, [] if options.topic is None else [options.topic])
     starts = listed(
         log.cluster, [tp for output in found.values() for tp in partitions_of(output)], LATEST_TIMESTAMP
     )
@@ -136,17 +143,10 @@ def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:
         allow(fenced)
 
 
-def _outputs(cluster: Cluster, topics: list[str], made_if_missing: str | None) -> dict[str, OutputTopic]:
+def _outputs(cluster: Cluster, topics: list[str]) -> dict[str, OutputTopic]:
     """Those of ``topics`` that exist."""
-    found = {}
-    for topic in topics:
-        output = find_output(cluster, topic)
-        if output is None and topic == made_if_missing:
-            create_topic(cluster, topic, _NEW_TOPIC_PARTITIONS)
-            output = find_output(cluster, topic)
-        if output is not None:
-            found[topic] = output
-    return found
+    found = {topic: find_output(cluster, topic) for topic in topics}
+    return {topic: output for topic, output in found.items() if output is not None}
 
 
 def listed(

@@ -50,9 +50,9 @@ from semel.spark.options import SinkOptions
 from semel.spark.output import Rows, rows_of, spread
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, cleanup_policy, find_output, partitions_of
+from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
 from semel.spark.stored_rows import stored_rows
-from semel.spark.takeover import listed
+from semel.spark.takeover import NEW_TOPIC_PARTITIONS, listed
 from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
 
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -96,6 +96,8 @@ class TaskWrite:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write every row, or raise before the first one."""
+        if self.options.topic is not None and self.options.topic not in self._topics:
+            self._claim_output(self.options.topic)
         check = PrefixCheck.of(self.ticket, self.writer)
         incoming = iter(batches)
         if not check.settled:
@@ -272,6 +274,9 @@ class TaskWrite:
             if refusal is not None:
                 allow(refusal)
             output = find_output(self._log.cluster, topic)
+            if output is None and topic == self.options.topic:
+                create_topic(self._log.cluster, topic, NEW_TOPIC_PARTITIONS)
+                output = find_output(self._log.cluster, topic)
             if output is None:
                 raise ConfigError(f"there is no topic {topic!r}, which a row names in its topic column")
             if "compact" in cleanup_policy(self._log.cluster, topic):

@@ -24,6 +24,7 @@ from semel.core.sink.journal import (
     Fence,
     OutputClaim,
     OutputTopic,
+    Routing,
     Stored,
     WriterClaim,
     decode,
@@ -167,9 +168,9 @@ class World:
         return sorted(row for log in self.rows.values() for who, row in log if who >= 0)
 
 
-def topic_of(row: bytes) -> str:
+def topic_of(row: bytes, option: str) -> str:
     """A row that begins with "@b" goes to topic "b", any other to the option's."""
-    return chr(row[1]) if row[:1] == b"@" else "out"
+    return chr(row[1]) if row[:1] == b"@" else option
 
 
 @dataclass
@@ -234,7 +235,7 @@ class TaskAttempt:
         check = PrefixCheck.of(self.ticket, writer)
         targets: dict[TopicPartition, list[bytes]] = {tp: [] for tp in check.expected}
         for row in self.rows:
-            output = self._output_topic(topic_of(row))
+            output = self._output_topic(topic_of(row, self.driver.routing.topic))
             targets.setdefault(TopicPartition(output.topic, row[-1] % output.partition_count), []).append(row)
         for output, mine in sorted(targets.items()):
             stored = allow(check.feed(output, None, pa.array(mine, pa.binary()), None))
@@ -295,6 +296,7 @@ class TaskAttempt:
 class Driver:
     world: World
     query_id: str = "q1"
+    routing: Routing = field(default_factory=lambda: Routing("out"))
     sink_epoch: int = -1
     granted: Fence | None = None
     ticket: Ticket | None = None
@@ -337,7 +339,7 @@ class Driver:
             raise Stopped(history.fenced_by_other(self.sink_epoch) or "void")
 
     def fence_writers(self) -> Driver:
-        every = self.world.partitions_of(*run.output_topics(self.history, "out"))
+        every = self.world.partitions_of(*run.output_topics(self.history, self.routing.topic))
         for (producer_id, epoch), outputs in run.fences(self.history, self.sink_epoch, every).items():
             for output in outputs:
                 self.world.fence(producer_id, epoch, output)
@@ -347,7 +349,9 @@ class Driver:
 
     def begin(self) -> Driver:
         world = self.world
-        topics = [name for name in run.output_topics(self.history, "out") if name not in world.deleted]
+        topics = [
+            name for name in run.output_topics(self.history, self.routing.topic) if name not in world.deleted
+        ]
         outputs = {name: world.topic(name) for name in topics}
         partitions = world.partitions_of(*topics)
         ends = {tp: len(world.log(tp)) for tp in partitions}
@@ -370,7 +374,9 @@ class Driver:
                 if found:
                     digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
                     have[writer, tp] = Stored(digest, found[-1][0] + 1)
-        begun = allow(run.begin(self.history, self.sink_epoch, outputs, self.starts, have, ends))
+        begun = allow(
+            run.begin(self.history, self.sink_epoch, outputs, self.starts, have, ends, routing=self.routing)
+        )
         self.append(begun)
         self.history = world.history()
         self.ticket = run.new_ticket(self.history, begun, producer_id=7, journal_sequence=2)
@@ -439,8 +445,8 @@ def world() -> World:
 
 @pytest.fixture
 def driver(world):
-    def make(query_id: str = "q1") -> Driver:
-        return Driver(world, query_id)
+    def make(query_id: str = "q1", topic: str = "out", columns: tuple[str, ...] = ()) -> Driver:
+        return Driver(world, query_id, Routing(topic, columns))
 
     return make
 

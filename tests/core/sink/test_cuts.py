@@ -50,11 +50,18 @@ def left(batch_end: int = 16) -> list:
     return [begin(0), decided(), begin(1), cut(1, batch_end, 1), begin(2, stored)]
 
 
-def test_a_whole_range_needs_no_cut():
-    ticket = ticket_of(history_of(begin(0)))
+def test_a_whole_range_needs_no_cut_behind_a_decided_end():
+    ticket = ticket_of(history_of(begin(0), decided()))
     assert cut_of(ticket, WHOLE, "q") is None
     assert cut_of(ticket, None, "q") is None
     assert cut_of(ticket, HALF, "q") == cut(0)
+
+
+def test_the_first_range_of_a_source_partition_needs_one():
+    """No decided end says where it has to begin, nor which query it was."""
+    assert cut_of(ticket_of(history_of(begin(0))), WHOLE, "q") == cut(0, split_count=1)
+    elsewhere = Decision(SINK, 0, "q", 0, {TopicPartition("in", 1): 3}, 3, 0, {}, {OUTPUT: 3})
+    assert cut_of(ticket_of(history_of(begin(0), elsewhere)), WHOLE, "q") == cut(0, split_count=1)
 
 
 def test_a_whole_range_of_another_query_than_decided_last_needs_one():

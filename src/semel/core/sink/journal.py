@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 from semel.core.sink.digest import Digest
@@ -70,6 +70,19 @@ class OutputTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """What decides where a row goes, beside what is in the row. It binds as long as rows are undecided."""
+
+    topic: str | None  # the option's; None: each row names its own
+    columns: tuple[str, ...] = ()  # ``key`` and ``partition``, if the frame has them
+    partitioner: str = ""
+
+    def __str__(self) -> str:
+        topic = "each row's own topic" if self.topic is None else f"topic {self.topic!r}"
+        return f"{topic} by {' and '.join(self.columns) or 'row number'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """Rows of run ``sink_epoch`` follow: durable before the first of them."""
 
@@ -78,6 +91,7 @@ class Begin:
     outputs: tuple[OutputTopic, ...]  # every topic that the sink has ever written, and the option's
     scanned_from: Mapping[TopicPartition, int]
     have: Mapping[tuple[str, TopicPartition], Stored] = field(default_factory=dict)
+    routing: Routing | None = None  # None: no row is written in this run
 
     def has_rows_of(self, source: TopicPartition) -> bool:
         """Whether undecided rows of ``source`` were found."""
@@ -198,6 +212,7 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
                     [writer, *tp, stored.digest.to_list(), stored.end_offset]
                     for (writer, tp), stored in sorted(record.have.items())
                 ],
+                "routing": record.routing and astuple(record.routing),
             }
         case WriterClaim():
             key = ["writer", record.sink_id, record.writer, record.producer_id]
@@ -269,6 +284,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                     (writer, TopicPartition(topic, number)): Stored(Digest.from_list(digest), end_offset)
                     for writer, topic, number, digest, end_offset in body["have"]
                 },
+                _read_routing(body["routing"]),
             )
         case "writer":
             return WriterClaim(sink_id, body["writer"], body["producer_id"], sink_epoch)
@@ -321,6 +337,10 @@ def _output_body(output: OutputTopic) -> list[Any]:
 
 def _offsets(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:
     return [[tp.topic, tp.partition, offset] for tp, offset in sorted(offsets.items())]
+
+
+def _read_routing(row: list[Any] | None) -> Routing | None:
+    return None if row is None else Routing(row[0], tuple(row[1]), row[2])
 
 
 def _read_offsets(rows: list[list[Any]]) -> dict[TopicPartition, int]:

@@ -12,8 +12,8 @@ from typing import Final
 
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
-from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Stored
-from semel.core.sink.refusal import Reason, Refusal
+from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored
+from semel.core.sink.refusal import Reason, Refusal, other_routing
 from semel.types import NO_PRODUCER_ID, TopicPartition
 
 RUN_MS_MAX: Final = (
@@ -45,6 +45,7 @@ class Ticket:
     fence: Fence | None = None  # of this run
     journal_partition: int | None = None  # where the sink is in the decision log
     source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``
+    routing: Routing | None = None  # of the run
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
@@ -261,26 +262,37 @@ def begin(
     starts: Mapping[TopicPartition, int],
     have: Mapping[tuple[str, TopicPartition], Stored],
     scanned_to: Mapping[TopicPartition, int],
+    *,
+    routing: Routing | None = None,
 ) -> Begin | Refusal:
     """The BEGIN of a new run, once the scan is done.
 
     An output that was scanned for every writer up to ``scanned_to``, and has nothing of them, is scanned from there
     the next time. All that may still write to it is this run, behind that offset: the others were fenced before the
     offset was asked for. So others' rows may be trimmed there, however long the sink leaves the output alone.
+
+    Rows that are undecided come again, and have to come to where they stand: under the same ``routing``, and in a
+    topic that grew meanwhile to the partitions that it had.
     """
-    for topic in sorted({tp.topic for _, tp in have}):
-        before, now = history.outputs[topic].partition_count, found[topic].partition_count
-        if before != now:
-            return _unprovable(
-                f"topic {topic!r} grew from {before} to {now} partitions in the middle of a micro-batch"
-            )
-    outputs = tuple(found[topic] for topic in sorted(found))
+    written = None if history.begin is None else history.begin.routing
+    if have and written is not None and routing != written:
+        return other_routing(history.sink_id, written, routing)
+    grown = {tp.topic for _, tp in have} & {
+        topic for topic, output in found.items() if output != history.outputs.get(topic)
+    }
+    if grown and routing is not None and "partition" in routing.columns:
+        topic = min(grown)
+        return _unprovable(
+            f"topic {topic!r} grew from {history.outputs[topic].partition_count} to {found[topic].partition_count} "
+            f"partitions in the middle of a micro-batch, and rows may name the new ones"
+        )
+    outputs = tuple(history.outputs[topic] if topic in grown else found[topic] for topic in sorted(found))
     with_rows = {tp for _, tp in have}
     scanned_from = {
         tp: start if tp in with_rows else max(start, scanned_to.get(tp, start))
         for tp, start in starts.items()
     }
-    return Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have))
+    return Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have), routing)
 
 
 def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_sequence: int) -> Ticket:
@@ -306,6 +318,7 @@ def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_s
         cuts=tuple(history.cuts),
         fence=history.fence,
         source_ids={} if decision is None else dict(decision.source_ids),
+        routing=started.routing,
     )
 
 

@@ -100,6 +100,13 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
             )
     if source_range.is_gone:
         return verdict
+    for cut in ticket.cuts:
+        if cut.source == source_range.source not in ticket.source_ends:
+            if cut.batch_from != source_range.batch_from:
+                return replay_differs(
+                    f"the planned range of {source_range.source} begins at {source_range.batch_from}, and rows of "
+                    f"it stand in the log undecided since a range that began at {cut.batch_from}: begin there"
+                )
     mine = (source_range.batch_from, source_range.batch_end, source_range.split_count)
     for cut in ticket.cuts:
         if cut.split_count == 1:  # its rows begin where the range does, wherever that ends
@@ -118,12 +125,14 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
 def cut_of(ticket: Ticket, source_range: SourceRange | None, query_id: str) -> Cut | None:
     """What the decision log has to know before the first row of a range.
 
-    Where it is written in several splits; and where it is another query's than the one that decided last, which may
-    come back and has to tell that query's rows from its own.
+    Where it is written in several splits; where it is the first of its source partition, so that no decided end says
+    where it has to begin; and where it is another query's than the one that decided last, which may come back and has
+    to tell that query's rows from its own.
     """
     if source_range is None:
         return None
-    if source_range.split_count == 1 and ticket.decided_query_id in (None, query_id):
+    is_first = source_range.source not in ticket.source_ends
+    if source_range.split_count == 1 and not is_first and query_id == ticket.decided_query_id:
         return None
     return Cut(
         ticket.sink_id,
@@ -140,9 +149,13 @@ def surplus_allowed(ticket: Ticket, source_range: SourceRange, output: TopicPart
     """Whether more rows may be stored than this micro-batch has: they belong to later ones then.
 
     Another query (its checkpoint was lost) cuts its micro-batches elsewhere; what it left stays a surplus. Also for
-    the query that decided last, should that go on: the other one has left the CUT of its larger range.
+    the query that decided last, should that go on: the other one has left the CUT of its larger range. Of a source
+    partition's first range there is a CUT whoever wrote it.
     """
-    if query_id != ticket.decided_query_id or (source_range.writer, output) in ticket.surplus_from:
+    is_first = source_range.source not in ticket.source_ends
+    if (source_range.writer, output) in ticket.surplus_from:
+        return True
+    if not is_first and query_id != ticket.decided_query_id:
         return True
     return any(
         (cut.source, cut.batch_from) == (source_range.source, source_range.batch_from)
