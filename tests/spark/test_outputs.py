@@ -44,7 +44,7 @@ def left_undecided(log, stream, run_to_end, tmp_path):
 def test_the_option_topic_changed_in_the_first_micro_batch(log, stream, run_to_end, tmp_path, left_undecided):
     source, sink, frame = left_undecided("s-moved")
     other = log.topic("other")
-    with pytest.raises(Exception, match=f"ReplayDiffers.*were written to topic '{sink}'"):
+    with pytest.raises(Exception, match=rf"ReplayDiffers.*were written to topic '{sink}'"):
         run_to_end(frame, other, tmp_path / "ck", "s-moved")
     assert log.values(other) == []
     run_to_end(frame, sink, tmp_path / "ck", "s-moved")

@@ -13,7 +13,7 @@ from semel.core.sink.decide import check_twin, decide, to_settle
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.epochs import closing_epoch, identity_epoch
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Decision
+from semel.core.sink.journal import Decision, NamedWrite
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, OutputReport, TaskReport
 from semel.spark.options import SinkOptions
@@ -32,7 +32,7 @@ def decide_batch(
     batch_id: int,
     *,
     carry: bool = True,
-    txn_version: int | None = None,
+    write: NamedWrite | None = None,
 ) -> Decision | None:
     """Append the DECISION and return it; ``None`` when all was decided before."""
     log = SinkLog(options.connection, ticket.sink_id, ticket.journal_partition)
@@ -52,7 +52,7 @@ def decide_batch(
             batch_id,
             closed=any(twin for _, twin in written),
             carry=carry,
-            txn_version=txn_version,
+            write=write,
         )
     )
     if decision is not None and ticket.producer_id != NO_PRODUCER_ID:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from semel.core.sink import run
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored, decode
+from semel.core.sink.writes import SINK_PREFIX
 from semel.errors import SinkError
 from semel.record.batch import decode_records
 from semel.spark.options import Connection
@@ -70,6 +71,7 @@ def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
     begun = Begin(sink_id, sink_epoch, tuple(found.values()), ends)
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
-    nothing = Decision(sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True)
+    version = -1 if sink_id.startswith(SINK_PREFIX) else None  # below all of a named batch write
+    nothing = Decision(sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True, txn_version=version)
     log.append_as_holder(history, nothing, grant, sequence=2)
     return given_up

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from semel.core.sink.journal import Routing
+from semel.core.sink.writes import SINK_PREFIX
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side, names_of
@@ -167,11 +168,14 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
             "option sinkId is required: the log remembers under this name what the query has written. Choose "
             "it once and keep it; a name made up from the checkpoint would be lost with it"
         )
-    if sink_id is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", sink_id):
-        raise ConfigError(
-            f"option sinkId={sink_id!r}: up to 200 letters, digits, dots, dashes and underscores"
-        )
     txn_app_id, version = given.get("txnappid"), given.get("txnversion")
+    for option, name in (("sinkId", sink_id), ("txnAppId", txn_app_id)):
+        if name is not None and not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", name):
+            raise ConfigError(
+                f"option {option}={name!r}: up to 200 letters, digits, dots, dashes and underscores"
+            )
+    if sink_id is not None and sink_id.startswith((SINK_PREFIX, "write.")):
+        raise ConfigError(f"option sinkId={sink_id!r}: what begins with txn. or write. is for batch writes")
     if (txn_app_id is None) != (version is None):
         raise ConfigError("the options txnAppId and txnVersion name a batch write together: give both")
     if version is not None and not version.isdigit():

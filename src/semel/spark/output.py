@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.core.sink.digest import order_free_hash
 from semel.core.sink.journal import Routing
 from semel.errors import ConfigError
 from semel.record.columnar import partition_rows
@@ -71,6 +72,13 @@ class Incoming:
     numbers: Any  # of each row among all rows of its writer
     partitions: Any = None  # as the frame names them, or None
     topics: Any = None
+
+    def order_free_hash(self, option: str | None) -> int:
+        """Of the rows and their topics, as a named write is known by."""
+        return sum(
+            order_free_hash(topic, part.rows.keys, part.rows.values, part.rows.headers)
+            for topic, part in self.by_topic(option)
+        )
 
     def by_topic(self, option: str | None) -> Iterator[tuple[str, Incoming]]:
         """The option's topic for all rows, or each row's own."""

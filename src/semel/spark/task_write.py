@@ -82,6 +82,7 @@ class TaskWrite:
     query_id: str
     producer_id: int = -1
     row_count: int = 0
+    row_hash: int = 0
     duplicates: bool = False
     outputs: dict[TopicPartition, _Output] = field(default_factory=dict)
     _log: SinkLog = field(init=False)
@@ -126,6 +127,8 @@ class TaskWrite:
     def _spread(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, Rows]]:
         incoming = rows_of(batch, self.ticket.rows_total.get(self.writer, 0) + self.row_count)
         self.row_count += len(incoming.rows)
+        if self.options.txn_version is not None:
+            self.row_hash = (self.row_hash + incoming.order_free_hash(self.options.topic)) % 2**64
         for topic, of_topic in incoming.by_topic(self.options.topic):
             output = self._topics.get(topic) or self._claim_output(topic)
             for number, rows in spread(of_topic, self.writer, output.partition_count):
@@ -311,6 +314,7 @@ class TaskWrite:
                 for tp, output in self.outputs.items()
             },
             task_attempt_id=self.task_attempt_id,
+            row_hash=self.row_hash,
         )
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.core.sink.digest import NO_ROWS, Digest
+from semel.core.sink.digest import NO_ROWS, Digest, order_free_hash
 
 CELL = st.none() | st.binary(max_size=5)
 HEADERS = st.lists(st.tuples(st.text(max_size=3), CELL), max_size=2)
@@ -55,3 +55,40 @@ def test_a_null_and_an_empty_value_differ():
 def test_no_keys_column_is_a_column_of_nulls():
     values = pa.array([b"a", b"b"])
     assert NO_ROWS.over(None, values) == NO_ROWS.over(pa.array([None, None], pa.binary()), values)
+
+
+def hashed(rows, topic: str = "t") -> int:
+    return order_free_hash(
+        topic,
+        pa.array([key for key, _, _ in rows], pa.binary()),
+        pa.array([value for _, value, _ in rows], pa.binary()),
+        pa.array([[{"key": k, "value": v} for k, v in headers] for _, _, headers in rows], HEADERS_TYPE),
+    )
+
+
+@given(ROWS, st.integers(0, 12), st.randoms(use_true_random=False))
+def test_the_order_free_hash_is_of_the_rows_alone(rows, cut, random):
+    shuffled = random.sample(rows, len(rows))
+    assert hashed(rows) == (hashed(shuffled[:cut]) + hashed(shuffled[cut:])) % 2**64
+
+
+@given(ROWS, ROWS)
+def test_other_rows_have_another_order_free_hash(one, two):
+    def as_set(rows):
+        return sorted(repr(row) for row in rows)
+
+    assert (hashed(one) == hashed(two)) == (as_set(one) == as_set(two))
+
+
+def test_the_order_free_hash_tells_topics_null_keys_and_slices_apart():
+    values = pa.array([b"a", b"b", b"c"], pa.binary())
+    nulls = pa.array([None] * 3, pa.binary())
+    assert order_free_hash("t", None, values) == order_free_hash("t", nulls, values)
+    assert order_free_hash("t", None, values) != order_free_hash("u", None, values)
+    assert order_free_hash("t", None, values) != order_free_hash(
+        "t", pa.array([b""] * 3, pa.binary()), values
+    )
+    assert order_free_hash("t", None, values[1:]) == order_free_hash(
+        "t", None, pa.array([b"c", b"b"], pa.binary())
+    )
+    assert order_free_hash("t", values, nulls) != order_free_hash("t", nulls, values)

@@ -15,6 +15,7 @@ from semel.core.sink.journal import (
     Cut,
     Decision,
     Fence,
+    NamedWrite,
     OutputClaim,
     OutputTopic,
     Routing,
@@ -67,6 +68,10 @@ RECORDS = st.one_of(
         OFFSETS,
         st.booleans(),
         st.none() | NUMBERS,
+        st.lists(
+            st.builds(NamedWrite, NUMBERS, st.none() | NAMES, st.none() | NUMBERS, NUMBERS, NUMBERS),
+            max_size=3,
+        ).map(tuple),
     ),
 )
 

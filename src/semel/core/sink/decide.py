@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Decision, Stored, WriterOutput, WriterState
+from semel.core.sink.journal import Decision, NamedWrite, Stored, WriterOutput, WriterState
 from semel.core.sink.ranges import ids_agree
 from semel.core.sink.refusal import Reason, Refusal, replay_differs
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, TaskReport, fewer_rows, other_rows
+from semel.core.sink.writes import KEPT_MAX
 from semel.types import TopicPartition
 
 
@@ -93,11 +95,11 @@ def decide(
     *,
     closed: bool,
     carry: bool = True,
-    txn_version: int | None = None,
+    write: NamedWrite | None = None,
 ) -> Decision | Refusal | None:
     """The DECISION; ``None`` when there is nothing to decide, because every range was decided before.
 
-    ``carry`` is for streams: a batch write's writers are done with it.
+    ``carry`` is for streams: a batch write's writers are done with it. ``write`` is a batch write's name.
     """
     fenced = history.fenced_by_other(ticket.sink_epoch)
     if fenced is not None:
@@ -149,6 +151,11 @@ def decide(
         for tp, end in source_ends.items()
         if ids_agree(source_ids.get(tp.topic), told_ids.get(tp.topic))
     }
+    versions: tuple[NamedWrite, ...] = ()
+    if write is not None:
+        row_hash = sum(report.row_hash for report in written) % 2**64
+        before = () if history.decision is None else history.decision.versions
+        versions = (*before, replace(write, row_count=row_count, row_hash=row_hash))[-KEPT_MAX:]
     return Decision(
         ticket.sink_id,
         ticket.sink_epoch,
@@ -160,8 +167,9 @@ def decide(
         writers,
         output_ends,
         closed,
-        txn_version,
+        None if write is None else write.version,
         source_ids | told_ids,
+        versions,
     )
 
 

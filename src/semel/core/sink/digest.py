@@ -62,7 +62,51 @@ class Digest:
 NO_ROWS = Digest()
 
 
+def order_free_hash(topic: str, keys: Column | None, values: Column, headers: Column | None = None) -> int:
+    """The sum over all rows, modulo 2^64, of a hash of each: the same in whatever order and pieces they come.
+
+    Some 0.4 us a row: for named batch writes only, whose plans may have a shuffle.
+    """
+    rows = len(values)
+    if not rows:
+        return 0
+    value_lengths, value_crcs = _crcs_of(values)
+    if keys is None:
+        key_lengths, key_crcs = np.full(rows, -1, dtype="<i4"), np.zeros(rows, dtype=np.uint64)
+    else:
+        key_lengths, key_crcs = _crcs_of(keys)
+    place = np.full(rows, crc32c(topic.encode()), dtype=np.uint64)
+    if headers is not None:
+        place ^= np.array([_crc_of_pairs(pairs) << 32 for pairs in headers.to_pylist()], dtype=np.uint64)
+    lengths = key_lengths.astype(np.uint32).astype(np.uint64) << np.uint64(32)
+    lengths |= value_lengths.astype(np.uint32).astype(np.uint64)
+    hashed = _mixed(_mixed(_mixed(place) ^ lengths) ^ (key_crcs << np.uint64(32) | value_crcs))
+    return int(hashed.sum(dtype=np.uint64))
+
+
+def _mixed(words: Any) -> Any:
+    """The finalizer of SplitMix64, on each of an array of 64-bit words."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
 def _crc_of(column: Column, crc: int) -> tuple[Any, int]:
+    lengths, ends, data = _layout_of(column)
+    if data is not None and ends[-1] > ends[0]:
+        crc = crc32c(memoryview(data)[int(ends[0]) : int(ends[-1])], crc)
+    return lengths, int(crc)
+
+
+def _crcs_of(column: Column) -> tuple[Any, Any]:
+    lengths, ends, data = _layout_of(column)
+    view, at = memoryview(b"" if data is None else data), ends.tolist()
+    crcs = [crc32c(view[start:end]) for start, end in zip(at, at[1:], strict=False)]
+    return lengths, np.array(crcs, dtype=np.uint64)
+
+
+def _layout_of(column: Column) -> tuple[Any, Any, Any]:
+    """The length of each row, -1 for null; where each begins in the buffer, with the last one's end; the buffer."""
     column = _flat_binary(column)
     is_null = None
     if column.null_count:
@@ -73,9 +117,7 @@ def _crc_of(column: Column, crc: int) -> tuple[Any, int]:
     lengths = np.diff(ends).astype("<i4")
     if is_null is not None:
         lengths[is_null] = -1
-    if data is not None and ends[-1] > ends[0]:
-        crc = crc32c(memoryview(data)[int(ends[0]) : int(ends[-1])], crc)
-    return lengths, int(crc)
+    return lengths, ends, data
 
 
 def _flat_binary(column: Column) -> Column:
@@ -90,9 +132,13 @@ def _crc_of_headers(headers: Column | None, first_row: int, crc: int) -> int:
     for row, pairs in enumerate(headers.to_pylist()):
         if not pairs:
             continue  # no header, an empty list and a missing column are the same thing in the log
-        crc = crc32c(struct.pack("<QI", first_row + row, len(pairs)), crc)
-        for pair in pairs:
-            name, value = pair["key"].encode(), pair["value"]
-            crc = crc32c(struct.pack("<i", len(name)) + name, crc)
-            crc = crc32c(struct.pack("<i", -1 if value is None else len(value)) + (value or b""), crc)
+        crc = _crc_of_pairs(pairs, crc32c(struct.pack("<QI", first_row + row, len(pairs)), crc))
+    return int(crc)
+
+
+def _crc_of_pairs(pairs: Any, crc: int = 0) -> int:
+    for pair in pairs or ():
+        name, value = pair["key"].encode(), pair["value"]
+        crc = crc32c(struct.pack("<i", len(name)) + name, crc)
+        crc = crc32c(struct.pack("<i", -1 if value is None else len(value)) + (value or b""), crc)
     return int(crc)

@@ -74,6 +74,8 @@ class SinkHistory:
             case Decision():
                 # Attempts stay: one that came in just before this did not see it, and may still write.
                 self.decision = record
+                if record.txn_version is not None:
+                    self.writers.clear()  # of this version and those below, which nobody writes again
                 self.cuts = [cut for cut in self.cuts if self._is_undecided(cut)]
             case WriterClaim():
                 ids = self.writers.setdefault(record.writer, {})

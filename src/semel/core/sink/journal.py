@@ -168,6 +168,17 @@ class WriterState:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedWrite:
+    """A version of named batch writes: whose rows it has, and which."""
+
+    version: int
+    query_id: str | None  # None: a batch job's, of no streaming query
+    batch_id: int | None
+    row_count: int = 0
+    row_hash: int = 0  # whatever their order
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The micro-batch is in the output, and will not be written again."""
 
@@ -183,6 +194,7 @@ class Decision:
     closed: bool = False  # the run ended with it: the next planner begins a new one
     txn_version: int | None = None
     source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``; where known
+    versions: tuple[NamedWrite, ...] = ()  # the last so many that were decided, this one at the end
 
     @property
     def is_reset(self) -> bool:
@@ -249,6 +261,7 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
                 "output_ends": _offsets(record.output_ends),
                 "closed": record.closed,
                 "txn_version": record.txn_version,
+                "versions": [astuple(write) for write in record.versions],
             }
     head = {"v": FORMAT_VERSION, "kind": key[0], "sink_id": record.sink_id, "sink_epoch": record.sink_epoch}
     return _json(key), _json(head | body)
@@ -322,6 +335,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                 body["closed"],
                 body["txn_version"],
                 body.get("source_ids", {}),
+                tuple(NamedWrite(*write) for write in body.get("versions", ())),
             )
         case kind:
             raise ValueError(f"a record of unknown kind {kind!r} in {SINKS_TOPIC}")

@@ -36,6 +36,7 @@ class TaskReport:
     outputs: Mapping[TopicPartition, OutputReport] = field(default_factory=dict)
     skipped: bool = False
     task_attempt_id: int = -1
+    row_hash: int = 0  # of a named write's rows, whatever their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,12 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
     if source_range.is_gone:
         return verdict
     for cut in ticket.cuts:
-        if cut.source == source_range.source not in ticket.source_ends:
-            if cut.batch_from != source_range.batch_from:
-                return replay_differs(
-                    f"the planned range of {source_range.source} begins at {source_range.batch_from}, and rows of "
-                    f"it stand in the log undecided since a range that began at {cut.batch_from}: begin there"
-                )
+        is_first = cut.source == source_range.source not in ticket.source_ends
+        if is_first and cut.batch_from != source_range.batch_from:
+            return replay_differs(
+                f"the planned range of {source_range.source} begins at {source_range.batch_from}, and rows of "
+                f"it stand in the log undecided since a range that began at {cut.batch_from}: begin there"
+            )
     mine = (source_range.batch_from, source_range.batch_end, source_range.split_count)
     for cut in ticket.cuts:
         if cut.split_count == 1:  # its rows begin where the range does, wherever that ends
