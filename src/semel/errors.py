@@ -147,7 +147,7 @@ class SinkFenced(SinkError):
 
 
 class ReplayDiffers(SinkError):
-    """A replayed micro-batch is not the one that was decided; only a new sink id or a reset is a way out."""
+    """A replayed micro-batch is not the one that was decided; the text names the exact way on."""
 
 
 class NonDeterministicReplay(SinkError):

@@ -31,7 +31,7 @@ from semel.types import TopicPartition
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
 CHANGES = ("produce", "begin_produce", "init_producer_id", "write_fence")
-REQUESTS = 22  # that change something, in the three micro-batches below
+REQUESTS = 24  # that change something, in the three micro-batches below
 
 
 class Died(BaseException):

@@ -69,7 +69,9 @@ def reset(
 ) -> None:
     """Forget what a sink has decided: its next run begins as if it were new, and any driver of it stops.
 
-    Rows that are in the output stay there. A query that begins before them writes them a second time.
+    Rows that are in the output stay there. A query that begins before them writes them a second time, and one that
+    begins behind the decided ends leaves rows out. To go on without either there is startingOffsets=sink:<sinkId>, on a
+    new checkpoint and without a reset.
 
     Example: semel sink reset flights --yes
     """
@@ -78,8 +80,7 @@ def reset(
     greet(bootstrap)
     if not yes:
         raise SemelError(
-            f"this forgets what {sink_id!r} has written; a query that begins before it writes it again. "
-            f"Say --yes to do it"
+            f"this forgets what {sink_id!r} has written: {_what_a_reset_does(sink_id)}. Say --yes to do it"
         )
     given_up = reset_sink(bootstrap, sink_id)
     decided = {} if given_up.decided is None else given_up.decided.source_ends
@@ -100,3 +101,14 @@ def _row(history: SinkHistory) -> dict[str, Any]:
         "row_count": None if decision is None else decision.row_count,
         "topics": ", ".join(sorted(history.outputs)),
     }
+
+
+def _what_a_reset_does(sink_id: str) -> str:
+    from semel.core.sink.refusal import NAMED_PREFIX
+
+    if sink_id.startswith(NAMED_PREFIX):
+        return "a version that is run again is written again"
+    return (
+        "a query that begins before it writes it again, and one that begins behind leaves rows out. Without a reset, a "
+        f"new checkpoint with startingOffsets=sink:{sink_id} does neither"
+    )

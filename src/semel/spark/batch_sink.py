@@ -26,10 +26,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import NamedWrite
 from semel.core.sink.ranges import Verdict
+from semel.core.sink.refusal import NAMED_PREFIX
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, TaskReport
 from semel.core.sink.writes import (
-    SINK_PREFIX,
     begun_versions,
     judge_rerun,
     judge_version,
@@ -76,7 +76,7 @@ def plan_write(options: SinkOptions) -> BatchPlan:
         write_id = uuid.uuid4().hex
         log = SinkLog(options.connection, f"write.{write_id}")
         return BatchPlan(unnamed_run(options, log), log.sink_id, write_id)
-    log = SinkLog(options.connection, f"{SINK_PREFIX}{options.txn_app_id}")
+    log = SinkLog(options.connection, f"{NAMED_PREFIX}{options.txn_app_id}")
     # Judged before the fence, so that a version that is not to be written disturbs nobody, and after it.
     history = history_of(log, options.connection)
     if allow(judge_version(history, options.txn_version)) is Verdict.SKIP:

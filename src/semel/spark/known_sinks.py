@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from semel.core.sink import run
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored, decode
-from semel.core.sink.writes import SINK_PREFIX
+from semel.core.sink.refusal import NAMED_PREFIX
 from semel.errors import SinkError
 from semel.record.batch import decode_records
 from semel.spark.options import Connection
@@ -41,15 +41,20 @@ def known_sinks(bootstrap: str) -> dict[str, SinkHistory]:
                     if record.value is not None:
                         entry = decode(record.value, header.producer_id)
                         sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).apply(entry)
-    # A batch write without a name leaves records too, but nobody can go on with it.
-    return {sink_id: sinks[sink_id] for sink_id in sorted(sinks) if sinks[sink_id].fence is not None}
+    return {sink_id: sinks[sink_id] for sink_id in sorted(sinks) if _has_written(sinks[sink_id])}
+
+
+def _has_written(history: SinkHistory) -> bool:
+    """Or is about to. A plan that was refused leaves a FENCE and no more; a batch write without a name, that nobody
+    can go on with, no FENCE."""
+    return history.fence is not None and (bool(history.writers) or history.decision is not None)
 
 
 def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
     """Forget what ``sink_id`` has decided; its next run begins as if it were new. Any driver of it stops.
 
     Rows that are in the output stay there, also those of an unfinished micro-batch: a query that begins before
-    them writes them again.
+    them writes them again, and one that begins behind the decided ends leaves rows out.
     """
     log = SinkLog(Connection(bootstrap), sink_id, is_given_up=True)
     trimmed_to = listed(log.cluster, [log.partition], EARLIEST_TIMESTAMP)[log.partition]
@@ -71,7 +76,7 @@ def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
     begun = Begin(sink_id, sink_epoch, tuple(found.values()), ends)
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
-    version = -1 if sink_id.startswith(SINK_PREFIX) else None  # below all of a named batch write
+    version = -1 if sink_id.startswith(NAMED_PREFIX) else None  # below all of a named batch write
     nothing = Decision(sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True, txn_version=version)
     log.append_as_holder(history, nothing, grant, sequence=2)
     return given_up

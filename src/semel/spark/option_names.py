@@ -110,7 +110,10 @@ OPTIONS: Final = (
     Option("exactlyOnce", Side.SINK, "sequenced", "the protocol; there is one so far"),
     Option("txnAppId", Side.BATCH_SINK, "none", "with txnVersion: names a batch write across reruns"),
     Option(
-        "txnVersion", Side.BATCH_SINK, "none", "a rising number; at or below the last decided one: skipped"
+        "txnVersion",
+        Side.BATCH_SINK,
+        "none",
+        "a rising number; at or below the last decided one: skipped if its rows are those, else an error",
     ),
     Option("kafka.compression.type", Side.SINK, "none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`"),
     Option("kafka.max.request.size", Side.SINK, "1000000", "bytes of a batch of rows, before compression"),

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from semel.core.sink.journal import Routing
-from semel.core.sink.writes import SINK_PREFIX
+from semel.core.sink.refusal import NAMED_PREFIX
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side, names_of
@@ -174,7 +174,7 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
             raise ConfigError(
                 f"option {option}={name!r}: up to 200 letters, digits, dots, dashes and underscores"
             )
-    if sink_id is not None and sink_id.startswith((SINK_PREFIX, "write.")):
+    if sink_id is not None and sink_id.startswith((NAMED_PREFIX, "write.")):
         raise ConfigError(f"option sinkId={sink_id!r}: what begins with txn. or write. is for batch writes")
     if (txn_app_id is None) != (version is None):
         raise ConfigError("the options txnAppId and txnVersion name a batch write together: give both")

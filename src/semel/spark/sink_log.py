@@ -21,7 +21,7 @@ from semel.core.sink.journal import (
 )
 from semel.core.sink.landing import Landing, landed
 from semel.core.sink.run import holder_forgotten, journal_lost, journal_trimmed
-from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, SinkFenced
+from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
 from semel.record.partitioner import partition_for_key
@@ -260,6 +260,19 @@ def decided_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartit
     log.take_over()
     decided = log.history().decision
     return ({}, {}) if decided is None else (dict(decided.source_ends), dict(decided.source_ids))
+
+
+def starting_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """The same, or a ``ConfigError`` for a sink that has none: to begin at the earliest offsets then would double all
+    that stands in the output under the name that was meant."""
+    before = SinkLog(connection, sink_id).history()
+    if before.decision is None or not before.decision.source_ends:
+        known = "there is no such sink" if before.fence is None else "it has decided no source offsets"
+        raise ConfigError(
+            f"option startingOffsets=sink:{sink_id}: {known}, so that nothing says where to begin. A query that never "
+            f"decided a micro-batch begins as it did the first time; semel sink list shows the others"
+        )
+    return decided_ends(connection, sink_id)
 
 
 def produce_until_answered(

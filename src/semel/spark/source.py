@@ -32,7 +32,7 @@ from semel.spark.options import Position, SourceOptions
 from semel.spark.planning import ReadRange, left_of_topics, limit, losses, made_anew, range_topics, split
 from semel.spark.process import connect
 from semel.spark.reading import another_topic, data_loss, read_range, warn_made_anew
-from semel.spark.sink_log import decided_ends
+from semel.spark.sink_log import starting_ends
 from semel.spark.worker_heap import freeze_heap
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -136,7 +136,7 @@ class SourceOffsets:
         sink_id = self.options.start.sink_id
         if sink_id is None:
             return self.resolve(self.options.start, partitions, is_start=True), dict(self.topic_ids)
-        ends, ids = decided_ends(self.options.connection, sink_id)
+        ends, ids = starting_ends(self.options.connection, sink_id)
         known = {tp: ends[tp] for tp in partitions if tp in ends}
         decided = {tp.topic for tp in known}
         held = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic not in decided}

@@ -281,7 +281,10 @@ class TaskWrite:
                 create_topic(self._log.cluster, topic, NEW_TOPIC_PARTITIONS)
                 output = find_output(self._log.cluster, topic)
             if output is None:
-                raise ConfigError(f"there is no topic {topic!r}, which a row names in its topic column")
+                raise ConfigError(
+                    f"there is no topic {topic!r}, which a row names in its topic column: make it, and start the "
+                    f"query again"
+                )
             if "compact" in cleanup_policy(self._log.cluster, topic):
                 allow(compacted(topic))
             starts = listed(self._log.cluster, partitions_of(output), LATEST_TIMESTAMP)

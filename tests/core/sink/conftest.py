@@ -58,6 +58,7 @@ class Stopped(Exception):
 
     def __init__(self, why: Refusal | str) -> None:
         self.reason = why.reason.value if isinstance(why, Refusal) else why
+        self.text = why.evidence if isinstance(why, Refusal) else why
         super().__init__(self.reason)
 
 

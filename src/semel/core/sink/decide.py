@@ -9,7 +9,7 @@ from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Decision, NamedWrite, Stored, WriterOutput, WriterState
 from semel.core.sink.ranges import ids_agree
-from semel.core.sink.refusal import Reason, Refusal, replay_differs
+from semel.core.sink.refusal import Reason, Refusal, from_the_decided_ends, replay_differs
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, TaskReport, fewer_rows, other_rows
 from semel.core.sink.writes import KEPT_MAX
@@ -24,13 +24,18 @@ def check_reports(ticket: Ticket, reports: Sequence[TaskReport]) -> Refusal | No
             return Refusal(
                 Reason.PLAN_NOT_SUPPORTED,
                 f"two tasks of one micro-batch read the same range ({name}): the query reads a source twice "
-                f"(a union with itself, or two sources on one topic)",
+                f"(a union with itself, or two sources on one topic). Read it once, and let the rows take both ways "
+                f"from there; or write with foreachBatch, under a txnAppId",
             )
     given_up = {writer for (writer, _), _ in _given_up(ticket, reports)}
     for writer, tp in ticket.have:
         if writer not in names and writer not in given_up:
             return replay_differs(
-                f"{writer} has rows in {tp}, and this micro-batch does not have that writer"
+                f"{writer} has rows in {tp}, and this micro-batch does not have that writer",
+                "Let the query read all that it has read, and cut it as it did, until those rows are decided. If its "
+                f"checkpoint is lost: {from_the_decided_ends(ticket.sink_id)}"
+                if ticket.source_ends or reports[0].source_range is not None
+                else "Run this version again with the plan, and the partitions, that it had",
             )
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def _crc_of(column: Column, crc: int) -> tuple[Any, int]:
 def _crcs_of(column: Column) -> tuple[Any, Any]:
     lengths, ends, data = _layout_of(column)
     view, at = memoryview(b"" if data is None else data), ends.tolist()
-    crcs = [crc32c(view[start:end]) for start, end in zip(at, at[1:], strict=False)]
+    crcs = [crc32c(view[start:end]) for start, end in pairwise(at)]
     return lengths, np.array(crcs, dtype=np.uint64)
 
 

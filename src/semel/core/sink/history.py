@@ -25,7 +25,7 @@ from semel.core.sink.journal import (
     WriterClaim,
 )
 from semel.core.sink.ranges import ids_agree
-from semel.core.sink.refusal import Reason, Refusal
+from semel.core.sink.refusal import Reason, Refusal, subject
 from semel.types import NO_PRODUCER_ID, TopicPartition
 
 WriterIds = Mapping[int, int]  # a writer's producer id by generation
@@ -125,8 +125,9 @@ class SinkHistory:
         if self.fence is not None and self.fence.sink_epoch > sink_epoch:
             return Refusal(
                 Reason.SINK_FENCED,
-                f"sink {self.sink_id!r} was taken over by {self.fence.owner} (sink epoch "
-                f"{self.fence.sink_epoch}; this one's is {sink_epoch}). Two queries must not share a sinkId",
+                f"{subject(self.sink_id)} was taken over by {self.fence.owner} (sink epoch "
+                f"{self.fence.sink_epoch}; this one's is {sink_epoch}). Two queries must not share a sinkId, nor two "
+                f"jobs write under one txnAppId at a time",
             )
         return None
 

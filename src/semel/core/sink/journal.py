@@ -297,7 +297,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                     (writer, TopicPartition(topic, number)): Stored(Digest.from_list(digest), end_offset)
                     for writer, topic, number, digest, end_offset in body["have"]
                 },
-                _read_routing(body["routing"]),
+                _read_routing(body.get("routing")),
             )
         case "writer":
             return WriterClaim(sink_id, body["writer"], body["producer_id"], sink_epoch)

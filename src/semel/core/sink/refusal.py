@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from semel.core.sink.journal import Routing
@@ -28,12 +28,55 @@ class Refusal:
     evidence: str
 
 
-def replay_differs(evidence: str) -> Refusal:
-    """Differs for ever: the text always names the way out."""
+# No advice may lose or double a row by being followed. A new sinkId, or a reset, knows nothing of what was decided:
+# a query that begins before it doubles rows, and one that begins behind it loses some.
+ANEW: Final = (
+    "a new topic, under a new {} and from startingOffsets=earliest, which is exact as long as the source has all its "
+    "rows"
+)
+NAMED_PREFIX: Final = "txn."  # of the sink ids of named batch writes
+BATCH_WRITER_PREFIX: Final = "write:"  # of the writers of all batch writes
+
+
+def subject(sink_id: str) -> str:
+    """As its user named it."""
+    if sink_id.startswith(NAMED_PREFIX):
+        return f"txnAppId {sink_id.removeprefix(NAMED_PREFIX)!r}"
+    return f"sink {sink_id!r}"
+
+
+def anew(sink_id: str) -> str:
+    """The way out that is always exact, and the longest."""
+    return ANEW.format("txnAppId" if sink_id.startswith(NAMED_PREFIX) else "sinkId")
+
+
+def replay_differs(evidence: str, way_out: str = "") -> Refusal:
+    """Differs for ever: its text names the way out, here or where it is passed on."""
+    return Refusal(Reason.REPLAY_DIFFERS, f"{evidence}. {way_out}" if way_out else evidence)
+
+
+def from_the_decided_ends(sink_id: str) -> str:
+    """The way out wherever what is planned is not what is decided."""
+    return (
+        f"Go on where the log has decided to: with a new, empty checkpoint folder and startingOffsets=sink:{sink_id}, "
+        f"under the same sinkId. (Not with a new sinkId, nor after `semel sink reset`: rows come twice then, or are "
+        f"left out)"
+    )
+
+
+def unprovable(evidence: str, sink_id: str) -> Refusal:
+    """The output tells no more what is stored of an unfinished micro-batch, so that no way out in it is exact."""
+    if sink_id.startswith(NAMED_PREFIX):
+        return Refusal(
+            Reason.REPLAY_UNPROVABLE,
+            f"{evidence}. Under a new txnAppId this version is written whole, and rows of it that are still there come "
+            f"a second time. Where there may be none, the way is {anew(sink_id)}",
+        )
     return Refusal(
-        Reason.REPLAY_DIFFERS,
-        f"{evidence}. What the log has decided cannot be undone: take a new sinkId, or give this one up with "
-        f"`semel sink reset`",
+        Reason.REPLAY_UNPROVABLE,
+        f"{evidence}. Take a new sinkId, with a new checkpoint folder and startingOffsets=sink:{sink_id}: what was "
+        f"decided stays so, and rows of an unfinished micro-batch that are still there come a second time. Where "
+        f"there may be none, the way is {anew(sink_id)}",
     )
 
 
@@ -41,7 +84,7 @@ def other_routing(sink_id: str, written: Routing, planned: Routing | None) -> Re
     """Rows are undecided, and would go elsewhere when they come again."""
     return Refusal(
         Reason.REPLAY_DIFFERS,
-        f"rows of sink {sink_id!r} that are not decided yet were written to {written}, and the query now writes to "
+        f"rows of {subject(sink_id)} that are not decided yet were written to {written}, and the query now writes to "
         f"{planned}: they would come to stand there a second time. Nothing was written now. Set it back until they "
         f"are decided, then change it",
     )

@@ -13,7 +13,7 @@ from typing import Final
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
 from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored
-from semel.core.sink.refusal import Reason, Refusal, other_routing
+from semel.core.sink.refusal import Reason, Refusal, other_routing, subject, unprovable
 from semel.types import NO_PRODUCER_ID, TopicPartition
 
 RUN_MS_MAX: Final = (
@@ -198,10 +198,13 @@ def check_provable(
         return compacted(topic)
     for topic, known in sorted(history.outputs.items()):
         if topic not in found:
-            return _unprovable(f"topic {topic!r}, which sink {history.sink_id!r} has written, was deleted")
+            return unprovable(
+                f"topic {topic!r}, which {subject(history.sink_id)} has written, was deleted", history.sink_id
+            )
         if found[topic].topic_id != known.topic_id:
-            return _unprovable(
-                f"topic {topic!r} was deleted and made anew since sink {history.sink_id!r} wrote it"
+            return unprovable(
+                f"topic {topic!r} was deleted and made anew since {subject(history.sink_id)} wrote it",
+                history.sink_id,
             )
     for tp, start in sorted(starts.items()):
         if log_start_offsets[tp] > start:
@@ -211,15 +214,16 @@ def check_provable(
 
 def gone(sink_id: str, output: TopicPartition, start: int, end: int) -> Refusal:
     """Rows of an unfinished micro-batch may have stood there; also when they went while somebody looked for them."""
-    return _unprovable(
-        f"offsets {start} to {end - 1} of {output} are gone, and sink {sink_id!r} has to find there what is stored "
-        f"of an unfinished micro-batch. Take a new sinkId, with startingOffsets=sink:{sink_id}"
+    return unprovable(
+        f"offsets {start} to {end - 1} of {output} are gone, and {subject(sink_id)} has to find there what is stored "
+        f"of an unfinished micro-batch",
+        sink_id,
     )
 
 
 def journal_lost(sink_id: str, found: int, known_to: int) -> Refusal:
     """The decision log is another one than this driver has read, or has lost its end."""
-    return _unprovable(
+    return unprovable(
         f"the decision log of sink {sink_id!r} was read up to offset {known_to} and now says {found}: it was deleted "
         f"and made anew, or has lost its end. What this driver has written since its last decision is not decided"
     )
@@ -227,7 +231,7 @@ def journal_lost(sink_id: str, found: int, known_to: int) -> Refusal:
 
 def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int) -> Refusal:
     """What the sink has decided may have stood there, or that it has begun; only a reset needs none of it."""
-    return _unprovable(
+    return unprovable(
         f"offsets {start} to {end - 1} of {journal} are gone, and with them what sink {sink_id!r} has decided. That "
         f"topic is kept whole: retention.ms=-1, retention.bytes=-1, cleanup.policy=delete. Put it back from a copy; or "
         f"begin behind the rows that are in the output, with a new checkpoint and `semel sink reset {sink_id}`"
@@ -236,7 +240,7 @@ def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int)
 
 def holder_forgotten(sink_id: str, journal: TopicPartition) -> Refusal:
     """The decision log does not know the producer that has written this run's FENCE."""
-    return _unprovable(
+    return unprovable(
         f"{journal} knows nothing of this run of sink {sink_id!r} any more, and this record of it is not stored: the "
         f"topic was made anew, or the run has rested for longer than producer.id.expiration.ms. Start the query again"
     )
@@ -244,7 +248,7 @@ def holder_forgotten(sink_id: str, journal: TopicPartition) -> Refusal:
 
 def journal_compacted(journal: str) -> Refusal:
     """The newest record of a key need not be one that counts: it may be that of a driver which had lost the sink."""
-    return _unprovable(
+    return unprovable(
         f"topic {journal!r} is compacted, and the sinks need it whole: a record of a driver that was overtaken would "
         f"take the place of one that counts. Set cleanup.policy=delete; what is there is read as it is"
     )
@@ -252,7 +256,11 @@ def journal_compacted(journal: str) -> Refusal:
 
 def compacted(topic: str) -> Refusal:
     """No sink writes there."""
-    return _unprovable(f"topic {topic!r} is compacted, so rows of an unfinished micro-batch may be gone")
+    return Refusal(
+        Reason.REPLAY_UNPROVABLE,
+        f"topic {topic!r} is compacted, so rows of an unfinished micro-batch may be gone. Set its cleanup.policy to "
+        f"delete, or write to another topic",
+    )
 
 
 def begin(
@@ -282,9 +290,10 @@ def begin(
     }
     if grown and routing is not None and "partition" in routing.columns:
         topic = min(grown)
-        return _unprovable(
+        return unprovable(
             f"topic {topic!r} grew from {history.outputs[topic].partition_count} to {found[topic].partition_count} "
-            f"partitions in the middle of a micro-batch, and rows may name the new ones"
+            f"partitions in the middle of a micro-batch, and rows may name the new ones",
+            history.sink_id,
         )
     outputs = tuple(history.outputs[topic] if topic in grown else found[topic] for topic in sorted(found))
     with_rows = {tp for _, tp in have}
@@ -348,7 +357,3 @@ def next_ticket(ticket: Ticket, history: SinkHistory, journal_sequence: int) -> 
         cuts=(),
         source_ids=dict(decision.source_ids),
     )
-
-
-def _unprovable(evidence: str) -> Refusal:
-    return Refusal(Reason.REPLAY_UNPROVABLE, evidence)

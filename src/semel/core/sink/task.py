@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from semel.core.sink.digest import NO_ROWS, Column, Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Cut, OutputTopic
 from semel.core.sink.ranges import SourceRange, Verdict, ids_agree, judge_range, writers_of
-from semel.core.sink.refusal import Reason, Refusal, replay_differs
+from semel.core.sink.refusal import (
+    BATCH_WRITER_PREFIX,
+    NAMED_PREFIX,
+    Reason,
+    Refusal,
+    anew,
+    from_the_decided_ends,
+    replay_differs,
+)
 from semel.core.sink.run import OUTPUT_TOPICS_MAX, Ticket
 from semel.types import TopicPartition
+
+_CUT_AS_BEFORE: Final = (
+    "Run that range again as it was cut: from the checkpoint that it was planned in, with minPartitions and "
+    f"maxRecordsPerPartition as they were. If the checkpoint is lost, the exact way is {anew('')}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +88,9 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
         ticket.decided_query_id,
         ticket.source_ids.get(source_range.source.topic),
     )
+    way_out = from_the_decided_ends(ticket.sink_id)
+    if isinstance(verdict, Refusal):
+        return replay_differs(verdict.evidence, way_out)
     if verdict is not Verdict.WRITE:
         return verdict
     idle_ids = dict(source_range.idle_topic_ids)
@@ -83,7 +100,8 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
         if decided is not None and (end != decided or not is_same):
             return replay_differs(
                 f"the planned micro-batch leaves {source} at {end}, and the log has decided up to {decided}"
-                + ("" if is_same else f" of another topic of that name ({ticket.source_ids[source.topic]})")
+                + ("" if is_same else f" of another topic of that name ({ticket.source_ids[source.topic]})"),
+                way_out,
             )
     rule = f"of{source_range.split_count}"
     for writer, _ in ticket.have:
@@ -92,12 +110,14 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
         if not source_range.is_sibling(writer):
             return replay_differs(
                 f"rows stand in the log undecided that {writer} wrote, which read another topic of the name "
-                f"{source_range.source.topic!r}"
+                f"{source_range.source.topic!r}",
+                way_out,
             )
         if not writer.endswith(rule):
             return replay_differs(
                 f"the range of {source_range.source} is split in {source_range.split_count}, and rows of "
-                f"it stand in the log under another split ({writer}): set minPartitions back"
+                f"it stand in the log under another split ({writer})",
+                _CUT_AS_BEFORE,
             )
     if source_range.is_gone:
         return verdict
@@ -106,7 +126,9 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
         if is_first and cut.batch_from != source_range.batch_from:
             return replay_differs(
                 f"the planned range of {source_range.source} begins at {source_range.batch_from}, and rows of "
-                f"it stand in the log undecided since a range that began at {cut.batch_from}: begin there"
+                f"it stand in the log undecided, of a range that began at {cut.batch_from}",
+                f"Let the query begin there, as it did: it is the only start of {cut.source} that neither doubles nor "
+                f"loses rows",
             )
     mine = (source_range.batch_from, source_range.batch_end, source_range.split_count)
     for cut in ticket.cuts:
@@ -118,7 +140,8 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
             return replay_differs(
                 f"offsets {cut.batch_from} to {cut.batch_end} (exclusive) of {cut.source} were written in "
                 f"{cut.split_count} splits and are not decided, and the planned range is {source_range.batch_from} "
-                f"to {source_range.batch_end} (exclusive) in {source_range.split_count}: its splits begin elsewhere"
+                f"to {source_range.batch_end} (exclusive) in {source_range.split_count}: its splits begin elsewhere",
+                _CUT_AS_BEFORE,
             )
     return verdict
 
@@ -177,7 +200,8 @@ def may_claim_output(history: SinkHistory, topic: str) -> Refusal | None:
         return None
     return Refusal(
         Reason.PLAN_NOT_SUPPORTED,
-        f"sink {history.sink_id!r} has written to {OUTPUT_TOPICS_MAX} topics, and {topic!r} would be one more",
+        f"sink {history.sink_id!r} has written to {OUTPUT_TOPICS_MAX} topics, and {topic!r} would be one more. No sink "
+        f"writes to more: let the rows name fewer topics",
     )
 
 
@@ -253,8 +277,7 @@ def other_rows(writer: str, tp: TopicPartition, rows: int) -> Refusal:
     """The same range gave other rows than before."""
     return Refusal(
         Reason.NON_DETERMINISTIC_REPLAY,
-        f"the first {rows} rows of {writer} in {tp} are not those that an earlier attempt stored: the query "
-        f"between source and sink has to give the same rows in the same order when it runs again",
+        f"the first {rows} rows of {writer} in {tp} are not those that an earlier attempt stored. {_as_it_was(writer)}",
     )
 
 
@@ -281,5 +304,19 @@ def fewer_rows(writer: str, tp: TopicPartition, came: int, stored: int) -> Refus
     """The same range gave fewer rows than before."""
     return Refusal(
         Reason.NON_DETERMINISTIC_REPLAY,
-        f"{writer} gave {came} rows for {tp}, and an earlier attempt stored {stored} there",
+        f"{writer} gave {came} rows for {tp}, and an earlier attempt stored {stored} there. {_as_it_was(writer)}",
+    )
+
+
+def _as_it_was(writer: str) -> str:
+    is_batch = writer.startswith(BATCH_WRITER_PREFIX)
+    if is_batch and "~" not in writer:
+        return (
+            "The rows come in another order each time: order them. What stands there stays there, and this write has "
+            "no name: a job that is run again writes it a second time. With txnAppId and txnVersion it would not"
+        )
+    return (
+        "What stands there stays there, undecided: run the plan as it was until these rows are decided, and change it "
+        "then. If it gives other rows, or another order, each time (a shuffle, rand, uuid, a lookup), mend that; the "
+        f"exact way is then {anew(NAMED_PREFIX if is_batch else '')}"
     )

@@ -19,22 +19,20 @@ from typing import Final
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import NamedWrite
 from semel.core.sink.ranges import Verdict
-from semel.core.sink.refusal import Reason, Refusal
+from semel.core.sink.refusal import BATCH_WRITER_PREFIX, NAMED_PREFIX, Reason, Refusal, anew, subject
 from semel.core.sink.run import Ticket
 
-SINK_PREFIX: Final = "txn."  # of the sink ids of named writes
 KEPT_MAX: Final = 32  # decided versions that a DECISION speaks of
-_PREFIX: Final = "write:"
 
 
 def writers_of_write(write_id: str) -> str:
     """The prefix of every writer name of one batch write without a name; no write id holds a slash."""
-    return f"{_PREFIX}{write_id}/"
+    return f"{BATCH_WRITER_PREFIX}{write_id}/"
 
 
 def writers_of_version(version: int) -> str:
     """The prefix of every writer name of a version, whoever writes it."""
-    return f"{_PREFIX}{version}~"
+    return f"{BATCH_WRITER_PREFIX}{version}~"
 
 
 def writer_of(version: int, query_id: str | None, batch_id: int | None, spark_partition: int) -> str:
@@ -54,7 +52,7 @@ def judge_version(history: SinkHistory, version: int) -> Verdict | Refusal:
     unfinished = [other for other in begun_versions(history) if other != version]
     if unfinished:
         return _differs(
-            f"version {unfinished[0]} of {_app(history.sink_id)} was begun and is not decided, and this is version "
+            f"version {unfinished[0]} of {subject(history.sink_id)} was begun and is not decided, and this is version "
             f"{version}: run version {unfinished[0]} again first, with the same rows. If nobody has them any more, "
             f"{_ANEW}"
         )
@@ -74,7 +72,7 @@ def may_write_version(ticket: Ticket, writer: str) -> Refusal | None:
         if other.rpartition("/")[0] != mine:
             return _differs(
                 f"rows of {other} stand in {tp} undecided, and this is {writer}: another query or job began this "
-                f"version of {_app(ticket.sink_id)}. Let that one finish it, or {_ANEW}"
+                f"version of {subject(ticket.sink_id)}. Let that one finish it, or {_ANEW}"
             )
     return None
 
@@ -85,7 +83,7 @@ def judge_rerun(
     """A version that is not above the last decided one was given ``rerun``'s rows: is it proven to be decided?"""
     if not rerun.row_count:
         return None  # nothing that could be lost
-    app, last = _app(sink_id), kept[-1]
+    app, last = subject(sink_id), kept[-1]
     known = next((write for write in kept if write.version == rerun.version), None)
     is_stream = rerun.query_id is not None
     others = is_stream and all(write.query_id != rerun.query_id for write in kept)
@@ -127,10 +125,7 @@ def judge_rerun(
     return _differs(f"{what}. {_way_out(last.version, begun, is_stream=is_stream)}")
 
 
-_ANEW: Final = (
-    "begin anew with a new txnAppId, a new topic and startingOffsets=earliest, which is exact as long as the source "
-    "has all its rows"
-)
+_ANEW: Final = f"begin anew with {anew(NAMED_PREFIX)}"
 
 
 def _way_out(last: int, begun: Sequence[int], *, is_stream: bool) -> str:
@@ -154,14 +149,10 @@ def _writer_of_version(write: NamedWrite) -> str:
     )
 
 
-def _app(sink_id: str) -> str:
-    return f"txnAppId {sink_id.removeprefix(SINK_PREFIX)!r}"
-
-
 def _last_decided(history: SinkHistory) -> int:
     decision = history.decision
     return -1 if decision is None or decision.txn_version is None else decision.txn_version
 
 
 def _version_of(writer: str) -> int:
-    return int(writer.removeprefix(_PREFIX).partition("~")[0])
+    return int(writer.removeprefix(BATCH_WRITER_PREFIX).partition("~")[0])
