@@ -68,6 +68,7 @@ RECORDS = st.one_of(
         OFFSETS,
         st.booleans(),
         st.none() | NUMBERS,
+        st.dictionaries(NAMES, NAMES, max_size=3),
         st.lists(
             st.builds(NamedWrite, NUMBERS, st.none() | NAMES, st.none() | NUMBERS, NUMBERS, NUMBERS),
             max_size=3,
@@ -96,3 +97,15 @@ def test_what_a_later_version_wrote_is_not_guessed_at(change):
     body = json.loads(encode(Fence("s", 1, "a"))[1]) | change
     with pytest.raises(ValueError, match="__semel_sinks"):
         decode(json.dumps(body).encode())
+
+
+def test_what_an_earlier_version_wrote_is_read():
+    """Without the fields that came since; a version that it decided is known, and nothing proves its rows."""
+    begun = json.loads(encode(Begin("s", 1, (), {}))[1])
+    del begun["routing"]
+    assert decode(json.dumps(begun).encode()) == Begin("s", 1, (), {})
+    decided = json.loads(encode(Decision("s", 1, "q", 0, {}, 5, 7, {}, {}, txn_version=3))[1])
+    del decided["versions"], decided["source_ids"]
+    read = decode(json.dumps(decided).encode())
+    assert read.versions == (NamedWrite(3, None, None, 5, -1),)
+    assert read.source_ids == {}

@@ -335,7 +335,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                 body["closed"],
                 body["txn_version"],
                 body.get("source_ids", {}),
-                tuple(NamedWrite(*write) for write in body.get("versions", ())),
+                _read_versions(body),
             )
         case kind:
             raise ValueError(f"a record of unknown kind {kind!r} in {SINKS_TOPIC}")
@@ -359,6 +359,13 @@ def _read_routing(row: list[Any] | None) -> Routing | None:
 
 def _read_offsets(rows: list[list[Any]]) -> dict[TopicPartition, int]:
     return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+
+
+def _read_versions(body: dict[str, Any]) -> tuple[NamedWrite, ...]:
+    """An older DECISION says of its own version only how many rows it has, and proves nothing by that."""
+    if "versions" not in body and body["txn_version"] is not None:
+        return (NamedWrite(body["txn_version"], None, None, body["row_count"], -1),)
+    return tuple(NamedWrite(*write) for write in body.get("versions", ()))
 
 
 def _writer_body(state: WriterState) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def gone(sink_id: str, output: TopicPartition, start: int, end: int) -> Refusal:
 
 def journal_lost(sink_id: str, found: int, known_to: int) -> Refusal:
     """The decision log is another one than this driver has read, or has lost its end."""
-    return unprovable(
+    return _journal_unprovable(
         f"the decision log of sink {sink_id!r} was read up to offset {known_to} and now says {found}: it was deleted "
         f"and made anew, or has lost its end. What this driver has written since its last decision is not decided"
     )
@@ -231,7 +231,7 @@ def journal_lost(sink_id: str, found: int, known_to: int) -> Refusal:
 
 def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int) -> Refusal:
     """What the sink has decided may have stood there, or that it has begun; only a reset needs none of it."""
-    return unprovable(
+    return _journal_unprovable(
         f"offsets {start} to {end - 1} of {journal} are gone, and with them what sink {sink_id!r} has decided. That "
         f"topic is kept whole: retention.ms=-1, retention.bytes=-1, cleanup.policy=delete. Put it back from a copy; or "
         f"begin behind the rows that are in the output, with a new checkpoint and `semel sink reset {sink_id}`"
@@ -240,7 +240,7 @@ def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int)
 
 def holder_forgotten(sink_id: str, journal: TopicPartition) -> Refusal:
     """The decision log does not know the producer that has written this run's FENCE."""
-    return unprovable(
+    return _journal_unprovable(
         f"{journal} knows nothing of this run of sink {sink_id!r} any more, and this record of it is not stored: the "
         f"topic was made anew, or the run has rested for longer than producer.id.expiration.ms. Start the query again"
     )
@@ -248,7 +248,7 @@ def holder_forgotten(sink_id: str, journal: TopicPartition) -> Refusal:
 
 def journal_compacted(journal: str) -> Refusal:
     """The newest record of a key need not be one that counts: it may be that of a driver which had lost the sink."""
-    return unprovable(
+    return _journal_unprovable(
         f"topic {journal!r} is compacted, and the sinks need it whole: a record of a driver that was overtaken would "
         f"take the place of one that counts. Set cleanup.policy=delete; what is there is read as it is"
     )
@@ -357,3 +357,8 @@ def next_ticket(ticket: Ticket, history: SinkHistory, journal_sequence: int) -> 
         cuts=(),
         source_ids=dict(decision.source_ids),
     )
+
+
+def _journal_unprovable(evidence: str) -> Refusal:
+    """It is the decision log itself that tells no more: its text has a way out of its own."""
+    return Refusal(Reason.REPLAY_UNPROVABLE, evidence)
