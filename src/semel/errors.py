@@ -8,7 +8,7 @@ SemelError
 ├── BrokerError             a broker refused a request: carries the code
 │   └── UnknownTopic            there is no such topic, or it has no such partition
 ├── ProducerFenced          a newer copy of this identity exists: says which
-├── InputDiffers            a resumed producer was not handed again what an earlier run had stored
+├── InputDiffers            a resumed producer was handed other rows than those that it had stored
 ├── DeliveryError           a record's fate, as a type:
 │   ├── NotStored           it is not in the log, and will not come to be there
 │   │   └── FencedNotStored     for this copy of the producer is fenced (a ProducerFenced, too)
@@ -93,9 +93,10 @@ class ProducerFenced(SemelError):
 
 
 class InputDiffers(SemelError):
-    """The input that a producer resumed with is not the one that it had before: rows of it are missing.
+    """The input that a producer resumed with is not the one that it had before: other rows, fewer, or another topic.
 
-    Everything that was sent is stored, once; but the log holds rows that this input does not.
+    What an earlier run stored is stored, once, and no row of this input was dropped for it. Take another identity for
+    another input.
     """
 
 

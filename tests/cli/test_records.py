@@ -43,14 +43,43 @@ def test_an_identity_makes_a_second_run_send_only_what_is_new(semel, tmp_path: P
     identity = str(tmp_path / "id")
     semel("produce", "t", "--identity", identity, stdin=b"a\nb\n")
     done = semel("produce", "t", "--identity", identity, stdin=b"a\nb\nc\n")
-    assert done.err == "delivered 1 record to topic t\n"
+    assert done.err == "delivered 1 record to topic t; skipped 2 that are stored\n"
     assert semel("consume", "t", "-e").out == "a\nb\nc\n"
+
+
+def test_an_identity_refuses_other_lines_and_another_topic(semel, tmp_path: Path) -> None:
+    semel("topic", "create", "days")
+    identity = str(tmp_path / "day.id")
+    semel("produce", "days", "--identity", identity, stdin=b"mon-1\nmon-2\nmon-3\n")
+    other = semel("produce", "days", "--identity", identity, stdin=b"tue-1\ntue-2\ntue-3\ntue-4\n")
+    assert other.code == 1
+    assert "another --identity file" in other.err and "nothing of this input was sent" in other.err
+    elsewhere = semel("produce", "nights", "--identity", identity, stdin=b"mon-1\nmon-2\nmon-3\n")
+    assert elsewhere.code == 1
+    assert "went to topic 'days', and comes for topic 'nights'" in elsewhere.err
+    assert semel("consume", "days", "-e").out == "mon-1\nmon-2\nmon-3\n"
 
 
 def test_a_line_without_its_separator_is_named(semel) -> None:
     semel("topic", "create", "t")
     done = semel("produce", "t", "-K", ":", stdin=b"a:1\nb\n")
-    assert (done.code, done.err) == (2, "semel: line 2 has no key separator ':'\n")
+    assert done.code == 2
+    assert done.err == (
+        "semel: line 2 has no key separator ':'; the 1 record before it is stored in topic t: mend that line, "
+        "and send what begins with it\n"
+    )
+    assert semel("consume", "t", "-e").out == "1\n"
+
+
+def test_behind_a_bad_line_an_identity_goes_on_by_itself(semel, tmp_path: Path) -> None:
+    semel("topic", "create", "t")
+    identity = str(tmp_path / "id")
+    done = semel("produce", "t", "-K", r"\t", "--identity", identity, stdin=b"a\t1\nb\t2\nbad\n")
+    assert done.code == 2
+    assert "the 2 records before it are stored in topic t: mend that line, and run the same again" in done.err
+    again = semel("produce", "t", "-K", r"\t", "--identity", identity, stdin=b"a\t1\nb\t2\nc\t3\n")
+    assert again.err == "delivered 1 record to topic t; skipped 2 that are stored\n"
+    assert semel("consume", "t", "-e").out == "1\n2\n3\n"
 
 
 def test_an_unknown_partition_or_setting_is_refused(semel) -> None:

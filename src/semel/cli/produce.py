@@ -14,7 +14,8 @@ import typer
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings, pairs
 from semel.cli.output import note
 from semel.cli.progress import rows_progress
-from semel.errors import ConfigError
+from semel.errors import ConfigError, InputDiffers
+from semel.wording import counted
 
 if TYPE_CHECKING:
     from semel.client.delivery import Delivery
@@ -25,6 +26,7 @@ _OPTION_OF_SETTING = {
     "identity": "--identity",
     "identity_store": "--identity",
 }
+_ANOTHER_FILE = "Other lines want another --identity file"
 _CHECK_EVERY = 1_000  # deliveries; failures are seen early, and what is delivered is forgotten
 
 
@@ -94,25 +96,56 @@ def produce(
         Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,
         rows_progress("produce") as progress,
     ):
+        if producer.rows_to_drop:
+            behind = "the beginning" if producer.position is None else f"line {producer.position + 1}"
+            note(
+                f"{counted(producer.rows_to_drop, 'record')} behind {behind} stored by an earlier run: skipped when "
+                f"they come"
+            )
         numbered: Iterable[tuple[int | None, Line]]
         numbered = ((None, line) for line in lines) if identity is None else producer.resume(lines)
-        for position, line in numbered:
-            delivery = producer.send(
-                topic,
-                key=line.key,
-                value=line.value,
-                partition=partition,
-                headers=header_list,
-                position=position,
-            )
-            progress(outcome.watch(delivery))
+        try:
+            for position, line in numbered:
+                delivery = producer.send(
+                    topic,
+                    key=line.key,
+                    value=line.value,
+                    partition=partition,
+                    headers=header_list,
+                    position=position,
+                )
+                progress(outcome.watch(delivery))
+        except BadLine as error:
+            producer.flush()  # what came before it is as good as if the input had ended there
+            outcome.settle()
+            raise ConfigError(f"{error}; {_before(error.number, topic, identity)}") from None
+        except InputDiffers as error:
+            raise InputDiffers(f"{error} (-X compare.rows=false). {_ANOTHER_FILE}") from None
         producer.flush()
         progress(outcome.settle())
-        dropped = producer.rows_dropped
-    delivered = outcome.delivered - dropped
+        skipped = producer.rows_skipped
     note(
-        f"delivered {delivered} record{'s' * (delivered != 1)} to topic {topic}"
-        + (f"; {dropped} were stored already" if dropped else "")
+        f"delivered {counted(outcome.delivered, 'record')} to topic {topic}"
+        + (f"; skipped {skipped:,} that are stored" if skipped else "")
+    )
+
+
+class BadLine(ConfigError):
+    """A line that means no record; ``number`` counts from 1."""
+
+    def __init__(self, number: int, why: str) -> None:
+        self.number = number
+        super().__init__(f"line {number} {why}")
+
+
+def _before(number: int, topic: str, identity: Path | None) -> str:
+    """What became of the lines in front of a bad one, and what to do."""
+    if number == 1:
+        return "nothing was sent"
+    is_one = number == 2
+    return (
+        f"the {counted(number - 1, 'record')} before it {'is' if is_one else 'are'} stored in topic {topic}: mend that "
+        f"line, and " + ("send what begins with it" if identity is None else "run the same again")
     )
 
 
@@ -123,7 +156,7 @@ def read_lines(
     count: int | None,
     empty_is_null: bool,
 ) -> Iterator[Line]:
-    """The records that the lines mean; :class:`ConfigError` names a line that lacks the separator."""
+    """The records that the lines mean; :class:`BadLine` names one that lacks the separator."""
     for number, raw in enumerate(source, start=1):
         if count is not None and number > count:
             return
@@ -132,12 +165,12 @@ def read_lines(
         if separator is not None:
             key, found, value = text.partition(separator)
             if not found:
-                raise ConfigError(f"line {number} has no key separator {separator.decode()!r}")
+                raise BadLine(number, f"has no key separator {separator.decode()!r}")
         yield Line(_or_null(key, empty_is_null), _or_null(value, empty_is_null))
 
 
 class _Outcome:
-    """Counts deliveries and raises the first failure, without keeping more than ``_CHECK_EVERY`` of them."""
+    """Counts new deliveries and raises the first failure, without keeping more than ``_CHECK_EVERY`` of them."""
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -149,11 +182,10 @@ class _Outcome:
         return self.settle() if len(self._open) >= 2 * _CHECK_EVERY else 0
 
     def settle(self) -> int:
-        """Wait for the older half, or after a flush for what is left; how many were delivered."""
+        """Wait for the older half, or after a flush for what is left; how many came through."""
         due, self._open = self._open[:_CHECK_EVERY], self._open[_CHECK_EVERY:]
         for delivery in due:
-            delivery.result()
-        self.delivered += len(due)
+            self.delivered += not delivery.result().already_stored
         return len(due) + (self.settle() if due and len(self._open) < _CHECK_EVERY else 0)
 
 

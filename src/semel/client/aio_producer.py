@@ -59,8 +59,21 @@ class AsyncProducer:
         return None if progress is None else progress.saved
 
     @property
+    def rows_to_drop(self) -> int:
+        """Rows behind the saved position that an earlier run stored: they come again, and are not sent."""
+        progress = self._sender.progress
+        return 0 if progress is None else progress.rows_to_drop
+
+    @property
+    def rows_skipped(self) -> int:
+        """Rows of the input that were not sent, for they are stored: those that :meth:`resume` passed over, up to
+        the saved position, and those behind it that were dropped (``rows_dropped``).
+        """
+        return self._sender.rows_skipped
+
+    @property
     def rows_dropped(self) -> int:
-        """Rows that were handed again and not sent, because an earlier run had stored them."""
+        """Rows behind the saved position that were handed again and not sent, for an earlier run had stored them."""
         progress = self._sender.progress
         return 0 if progress is None else progress.rows_dropped
 
@@ -78,7 +91,7 @@ class AsyncProducer:
         """Buffer one row, waiting for room; ``await`` the answer until it is stored."""
         sender = self._sender
         row = sender.row_of(value, key, timestamp_ms, headers)
-        sender.begin(position)
+        sender.begin(position, topic)
         if not sender.knows_topic(topic):
             await sender.learn_topic(topic)
         delivery = await self._when_there_is_room(partial(sender.try_append, topic, row, partition))
@@ -101,7 +114,7 @@ class AsyncProducer:
     async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
         """Send a table's rows; ``await`` the answer until all are stored."""
         sender = self._sender
-        sender.begin(position)
+        sender.begin(position, topic)
         if not sender.knows_topic(topic):
             await sender.learn_topic(topic)
         delivery = TableDelivery(table.num_rows)

@@ -87,8 +87,21 @@ class Producer:
         return None if progress is None else progress.saved
 
     @property
+    def rows_to_drop(self) -> int:
+        """Rows behind the saved position that an earlier run stored: they come again, and are not sent."""
+        progress = self._sender.progress
+        return 0 if progress is None else progress.rows_to_drop
+
+    @property
+    def rows_skipped(self) -> int:
+        """Rows of the input that were not sent, for they are stored: those that :meth:`resume` passed over, up to
+        the saved position, and those behind it that were dropped (``rows_dropped``).
+        """
+        return self._sender.rows_skipped
+
+    @property
     def rows_dropped(self) -> int:
-        """Rows that were handed again and not sent, because an earlier run had stored them."""
+        """Rows behind the saved position that were handed again and not sent, for an earlier run had stored them."""
         progress = self._sender.progress
         return 0 if progress is None else progress.rows_dropped
 
@@ -112,7 +125,7 @@ class Producer:
         """
         sender = self._sender
         row = sender.row_of(value, key, timestamp_ms, headers)
-        sender.begin(position)
+        sender.begin(position, topic)
         if not sender.knows_topic(topic):
             self._background.run(sender.learn_topic(topic))
         delivery = sender.try_append(topic, row, partition)
@@ -140,7 +153,7 @@ class Producer:
         where.
         """
         sender = self._sender
-        sender.begin(position)
+        sender.begin(position, topic)
         if not sender.knows_topic(topic):
             self._background.run(sender.learn_topic(topic))
         delivery = TableDelivery(table.num_rows)
@@ -155,10 +168,16 @@ class Producer:
         """The rows behind the saved position, as ``(position, row)``: send them with it.
 
         ``rows`` is an iterable that gives the same rows in the same order on every run (positions are then row
-        numbers), or a function of the saved position that gives ``(position, row)`` from there on. Rows that
-        are stored already may come again; sending them sends nothing. Raises InputDiffers at its end when the
-        input lacks rows that are stored; what the rows say is not compared. ConfigError when this producer was
-        given rows before: they are behind the saved position too.
+        numbers), or a function of the saved position that gives ``(position, row)`` from there on, best with the row
+        at the position once more.
+
+        The last rows up to the position (of an iterable up to 16; of a function that one) and those behind it that
+        are stored come again: send them, which sends nothing. Each is held against what is stored, and InputDiffers
+        says, before a row is dropped, that others came in their place: another input, another topic, or rows that are
+        made otherwise now (``compare_rows=False`` tells them by their number alone). A function that gives only rows
+        behind the position vouches for its input itself. InputDiffers also when the input ends in front of what is
+        stored. CannotKnow when rows to be compared were deleted from the log. ConfigError when this producer was given
+        rows before: they are behind the saved position too.
         """
         return self._sender.rows_after(rows)
 

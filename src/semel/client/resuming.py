@@ -23,7 +23,9 @@ from semel.core.client.resume import (
     ScanFrom,
     SeenBatch,
     Unprovable,
+    counted_to,
     made_anew,
+    not_held,
     plan_begin,
     plan_scan,
     resumed,
@@ -63,6 +65,8 @@ async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | 
         raise StorageError(f"the identity in {keeper.store} is named {saved.name!r}, not {name!r}")
     plans = await _plan(cluster, saved, list(saved.partitions))
     grant = await cluster.init_producer_id(saved.name)
+    if (other := not_held(saved, grant)) is not None:
+        raise _cannot_know(saved, other)
     fresh = resumed(saved, grant, await _fence_and_count(cluster, saved, grant, plans))
     await keeper.save(fresh)
     return fresh
@@ -138,7 +142,7 @@ async def _fence_and_count(
         total = total_stored(saved, tp, knows, planned, seen)
         if isinstance(total, Unprovable):
             raise _cannot_know(saved, total)
-        counted[tp] = SavedPartition(0, total, total, fence.last_offset + 1)
+        counted[tp] = counted_to(saved.partitions[tp], planned, total, fence.last_offset + 1)
     return counted
 
 

@@ -14,17 +14,28 @@ from semel.client.cluster import Cluster
 from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine, monotonic_ms
 from semel.client.identity import IdentityKeeper
+from semel.client.rereading import StoredRows, closed, reread
 from semel.client.resuming import begin_topic, count_topic, resume_identity
 from semel.client.settings import ProducerSettings
-from semel.client.tables import TABLE_BATCH_BYTES, TableDelivery, chunks_of, encode_rows, partitions_of
+from semel.client.tables import (
+    TABLE_BATCH_BYTES,
+    TableDelivery,
+    chunks_of,
+    digest_over,
+    encode_rows,
+    partitions_of,
+    rows_of,
+)
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
+from semel.core.client.fingerprint import Differs, RowParts, first_row_number
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.saved import Position
 from semel.core.log.names import topic_name_error
 from semel.errors import (
     BrokerError,
+    CannotKnow,
     ConfigError,
     ConnectionLost,
     InputDiffers,
@@ -76,6 +87,10 @@ class Sender:
         # As the log of a new topic said; what the answer to a row said, the pipeline knows.
         self._fenced: ProducerFenced | None = None
         self._is_resuming = False
+        self._refused: SemelError | None = None  # rows came again, and are not those that are stored
+        self._stored_rows: dict[TopicPartition, StoredRows] = {}  # as they are due to come again
+        self._input_ended = False
+        self._passed_over = 0  # rows of the input up to the saved position
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
         self._rows_without_key: dict[str, int] = {}
@@ -88,7 +103,12 @@ class Sender:
         saved = await resume_identity(self.cluster, self._keeper, name)
         self.progress = Progress(saved, self.settings.save_interval_ms)
         self._must_resume = any(item.stored > item.handed for item in saved.partitions.values())
+        await self._reread(saved.partitions)
         self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
+
+    async def _reread(self, tps: Iterable[TopicPartition]) -> None:
+        if self.progress is not None and self.settings.compare_rows:
+            self._stored_rows |= await reread(self.cluster, self.progress.saved, tps)
 
     async def learn_topic(self, topic: str) -> None:
         """Before a topic's first row: its partition count; saved at once when there is an identity.
@@ -130,6 +150,7 @@ class Sender:
                 if any(item.stored for item in counted.values()) and not self._is_resuming:
                     self._must_resume = True
                 await self._keeper.finished()
+                await self._reread(TopicPartition(topic, partition) for partition in counted)
             self._partition_counts[topic] = progress.partition_count(topic)
 
     async def _watch_topics(self) -> None:
@@ -158,7 +179,7 @@ class Sender:
             raise NotStored(f"a row of {estimated_bytes(row)} bytes is larger than the producer's buffer")
         return row
 
-    def begin(self, position: Position) -> None:
+    def begin(self, position: Position, topic: str) -> None:
         """The caller hands the row, or the table, at ``position``."""
         self.check_usable()
         if self.progress is None:
@@ -172,6 +193,7 @@ class Sender:
                 raise ConfigError(
                     "a producer with an identity needs to know where in the input a row is: send(position=…)"
                 )
+            self._refuse(self.progress.topic_differs(topic))
             self.progress.begin()
 
     def try_append(self, topic: str, row: Record, partition: int | None) -> Delivery | None:
@@ -183,15 +205,61 @@ class Sender:
             if backlog.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
                 return None
             tp = TopicPartition(topic, self._partition(topic, row.key, partition))
-            if self.progress is not None:
-                must_go = self.progress.hand(tp)
-                self.progress.handed()
-                if not must_go:
-                    return Delivery(tp, None, 0, row.timestamp_ms)
+            if self.progress is not None and not self._must_go(tp, partition, row, self.progress):
+                return Delivery(tp, None, 0, row.timestamp_ms)
             batch, place, wake = backlog.append(tp, row, monotonic_ms())
             if wake:
                 engine.wake()
             return Delivery(tp, batch, place, row.timestamp_ms)
+
+    def _must_go(self, tp: TopicPartition, partition: int | None, row: Record, progress: Progress) -> bool:
+        """Whether it is a new row. One that is stored is held against what came before it is dropped."""
+        says = (row.key, row.value, row.headers)
+        if progress.is_comparing:
+            self._refuse(progress.compare(tp.topic, partition, says))
+            progress.handed()
+            return False
+        progress.note(tp.topic, partition, says)
+        must_go = progress.hand(tp)
+        if not must_go:
+            self._check_stored(tp, says)
+        progress.handed()
+        return must_go
+
+    def _check_stored(self, tp: TopicPartition, says: RowParts) -> None:
+        stored = self._stored_rows.get(tp)  # none: from an older file, or nothing is to be compared
+        if stored is None:
+            return
+        try:
+            if stored.is_next(*says):
+                return
+        except CannotKnow as error:
+            self._refused = error
+            raise
+        self._refuse(
+            Differs(
+                f"row {stored.compared - 1} of the {stored.count} (from 0) for {tp} that an earlier run stored behind "
+                f"the saved position is not the one that came in its place"
+            )
+        )
+
+    def _refuse(self, differs: Differs | None) -> None:
+        """Stop for good, before a row is dropped that is not stored."""
+        if differs is None:
+            return
+        assert self.progress is not None
+        new_rows = self.progress.new_rows
+        sent = (
+            f"{counted(new_rows, 'row')} of this input went before it"
+            if new_rows
+            else "nothing of this input was sent"
+        )
+        self._refused = InputDiffers(
+            f"{differs.why}; {sent}, and what is stored stays stored. For another input or topic take another "
+            f"identity; for this one, hand its rows as they were. Only if these are the same rows, made anew with "
+            f"other contents each time, go on by their number alone, with compare_rows=False"
+        )
+        raise self._refused
 
     def chunks_of(self, topic: str, table: pa.Table) -> Iterator[pa.Table]:
         """The table in pieces for :meth:`try_append_chunk`."""
@@ -211,6 +279,9 @@ class Sender:
             before = self._rows_before(topic)
             if self.progress is None:
                 self._rows_without_key[topic] = before + chunk.num_rows
+        if self.progress is not None and not self._table_must_go(topic, chunk, self.progress):
+            delivery.already_stored += chunk.num_rows
+            return True
         partitions = partitions_of(chunk, count, before, ROWS_A_TURN)
         now_ms = time.time_ns() // 1_000_000
         for partition in range(count):
@@ -219,6 +290,9 @@ class Sender:
             if self.progress is not None:
                 with engine.lock:
                     dropped = self.progress.hand_many(tp, len(rows))
+                if dropped and tp in self._stored_rows:
+                    for says in rows_of(chunk, rows[:dropped]):
+                        self._check_stored(tp, says)
                 delivery.already_stored += dropped
                 rows = rows[dropped:]
             if not len(rows):
@@ -239,6 +313,15 @@ class Sender:
                 engine.wake()
         return True
 
+    def _table_must_go(self, topic: str, chunk: pa.Table, progress: Progress) -> bool:
+        digest = digest_over(progress.table_digest(topic), chunk)
+        with self.engine.lock:
+            if not progress.is_comparing:
+                progress.note_table(topic, chunk.num_rows, digest)
+                return True
+            self._refuse(progress.compare_table(topic, chunk.num_rows, digest))
+            return False
+
     def _rows_before(self, topic: str) -> int:
         if self.progress is not None:
             return self.progress.handed_to_topic(topic)
@@ -256,8 +339,9 @@ class Sender:
         if self.closed:
             raise NotStored("the producer is closed; nothing was sent")
         self._check_not_stopped()
-        if self._fenced is not None:
-            raise self._fenced
+        for stopped_by in (self._fenced, self._refused):
+            if stopped_by is not None:
+                raise stopped_by
         if self._keeper is not None and self._keeper.failure is not None:
             raise self._keeper.failure
         if self.engine.broken is not None:
@@ -316,37 +400,65 @@ class Sender:
         self._is_resuming, self._must_resume = True, False
         saved = progress.saved.position
         if callable(rows):
-            yield from rows(saved)
-            self._refuse_missing(saved)
-            return
-        first = count = 0
+            yield from self._from_position(rows(saved), progress)
+        else:
+            yield from self._by_number(rows, progress)
+        self._input_ended = True
+        if missing := progress.rows_missing:
+            raise InputDiffers(
+                f"the input ended, but {missing} rows that an earlier run stored behind position {saved!r} "
+                f"did not come again: it is not the input of that run"
+            )
+
+    def _from_position(
+        self, rows: Iterable[tuple[Position, _Row]], progress: Progress
+    ) -> Iterator[tuple[Position, _Row]]:
+        """Rows up to the saved position may be in front of the others: those are compared."""
+        is_first = True
+        for position, row in rows:
+            if is_first and self.settings.compare_rows:
+                progress.compare_from(position)
+            is_first = False
+            yield position, row
+
+    def _by_number(self, rows: Iterable[_Row], progress: Progress) -> Iterator[tuple[Position, _Row]]:
+        saved = progress.saved.position
+        first = 0
         if saved is not None:
             if not isinstance(saved, int):
                 raise ConfigError(
                     f"the saved position {saved!r} is no row number: hand resume() a function of the position"
                 )
             first = saved + 1
+        given_from = first
+        if self.settings.compare_rows and (number := first_row_number(progress.saved.recent)) is not None:
+            given_from = number
+            progress.compare_from(number)
+        count = 0
         for count, row in enumerate(rows, 1):
-            if count > first:
+            self._passed_over += count <= first
+            if count > given_from:
                 yield count - 1, row
         if count < first:
             raise InputDiffers(
                 f"the input has {counted(count, 'row')}, but row {saved} (from 0) of it is stored already"
             )
-        self._refuse_missing(saved)
 
-    def _refuse_missing(self, saved: Position) -> None:
-        assert self.progress is not None
-        if missing := self.progress.rows_missing:
-            raise InputDiffers(
-                f"the input ended, but {missing} rows that an earlier run stored behind position {saved!r} "
-                f"did not come again: it is not the input of that run"
-            )
+    def _check_input(self) -> None:
+        """Once all rows that were given had time to be sent: the caller may have read ahead."""
+        if self._input_ended and self.progress is not None and self._refused is None:
+            self._refuse(self.progress.missing())
+
+    @property
+    def rows_skipped(self) -> int:
+        return self._passed_over + (0 if self.progress is None else self.progress.rows_dropped)
 
     @property
     def _is_shut_out(self) -> bool:
-        """A fenced copy leaves the store to the newer one."""
-        return self._fenced is not None or self.engine.pipeline.fenced is not None
+        """A fenced copy leaves the store to the newer one, and one with other input as it is."""
+        return (
+            self._fenced is not None or self._refused is not None or self.engine.pipeline.fenced is not None
+        )
 
     async def save_position(self) -> None:
         """After a flush: the position is where the caller is. Durable on return."""
@@ -377,6 +489,7 @@ class Sender:
         await self.engine.fencer_named()
         self.tell_failures()
         self._check_not_stopped()
+        self._check_input()
         if not self.closed:
             await self.save_position()
 
@@ -413,12 +526,14 @@ class Sender:
             pass
         finally:
             self.closed = True
+            closed(self._stored_rows.values())
             await self.engine.stop("the producer was closed before it was acknowledged")
             await self.cluster.close()
         if self._keeper is not None and is_complete:
             await self._keeper.finished()
         if is_complete:
             self.tell_failures()
+            self._check_input()
 
 
 def _header(header: Any) -> tuple[str, bytes | None]:

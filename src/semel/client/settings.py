@@ -40,6 +40,7 @@ class ProducerChoices(TypedDict, total=False):
     request_timeout_ms: int
     retry_backoff_ms: int
     save_interval_ms: int
+    compare_rows: bool
     metadata_max_age_ms: int
     client_id: str
     acks: str | int
@@ -84,6 +85,11 @@ class ProducerSettings:
     request_timeout_ms: int = _setting(30_000, "how long one request may take")
     retry_backoff_ms: int = _setting(50, "pause before a batch goes again; doubled each time, up to 1 s")
     save_interval_ms: int = _setting(1_000, "time between two saves of the position while rows are sent")
+    compare_rows: bool = _setting(
+        True,
+        "hold rows that are stored, and come again on a resume, against the stored ones; off for rows that are made "
+        "anew with other contents each time (a time, a random id): then they are told by their number alone",
+    )
     metadata_max_age_ms: int = _setting(300_000, "time between two looks for new partitions")
     client_id: str = _setting("semel", "the name that the server sees")
     acks: str | int = _setting("all", "nothing less is exactly once")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from semel.client.delivery import error_of, fates_within, settled_fate
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import Fate, Parts, Stored
+from semel.core.client.fingerprint import RowParts
 from semel.errors import ConfigError
 from semel.record.compression import Compression
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
@@ -161,3 +162,27 @@ def encode_rows(
         compression=compression,
         batch_bytes_max=batch_bytes_max,
     )
+
+
+def digest_over(before: Any, chunk: pa.Table) -> Any:
+    """A digest (``core.sink.digest``) of the rows of tables, after those of one more chunk."""
+    from semel.core.sink.digest import NO_ROWS
+
+    columns = {name: chunk[name] for name in chunk.column_names}
+    return (before or NO_ROWS).over(columns.get("key"), columns["value"], columns.get("headers"))
+
+
+def rows_of(chunk: pa.Table, rows: Any) -> Iterator[RowParts]:
+    """What the rows at these indexes say."""
+    part = chunk.take(rows)
+    nothing: list[Any] = [None] * part.num_rows
+    columns = {name: part[name].to_pylist() for name in part.column_names}
+    for key, value, headers in zip(
+        columns.get("key", nothing), columns["value"], columns.get("headers", nothing), strict=True
+    ):
+        pairs = tuple((header["key"], header["value"]) for header in headers or ())
+        yield _bytes(key), _bytes(value), pairs
+
+
+def _bytes(content: bytes | str | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

@@ -17,7 +17,9 @@ from semel.core.client.resume import (
     ScanFrom,
     SeenBatch,
     Unprovable,
+    counted_to,
     made_anew,
+    not_held,
     plan_begin,
     plan_scan,
     resumed,
@@ -243,8 +245,22 @@ class History:
                 raise CannotKnow
             total = total_stored(saved, tp, knows, scan, partition.seen(scan.offset, end_offset))
             assert isinstance(total, int)
-            counted[tp] = SavedPartition(0, total, total, end_offset)
+            counted[tp] = counted_to(saved.partitions[tp], scan, total, end_offset)
         return counted
+
+    def stored_behind(self, saved: SavedIdentity, tp: TopicPartition) -> deque[int] | None:
+        """As they are read back; None where the log no longer reaches back that far."""
+        item, partition = saved.partitions[tp], self.log[tp]
+        if item.reread_offset < partition.start_offset:
+            return None
+        rows = [
+            row
+            for base_offset, _, _, rows in partition.batches
+            if item.reread_offset <= base_offset < item.counted_to_offset
+            for row in rows
+        ]
+        assert len(rows) == item.stored - item.reread_rows
+        return deque(rows[item.handed - item.reread_rows :])
 
     def run(self, may_crash: bool) -> None:
         progress = self.resume(may_crash)
@@ -252,6 +268,7 @@ class History:
         lines: dict[TopicPartition, deque[int]] = {tp: deque() for tp in self.log}
         sequences = dict.fromkeys(self.log, 0)
         unanswered: list[tuple[TopicPartition, Stored, int]] = []
+        behind = {tp: self.stored_behind(progress.saved, tp) for tp in progress.saved.partitions}
         batch_rows_max = self.data.draw(st.integers(1, 7))  # the run's own batch size
         sent: list[tuple[TopicPartition, int, int, list[int]]] = []
 
@@ -283,12 +300,16 @@ class History:
                 topic = "a" if position < ROWS // 2 or "b" not in self.partition_counts else "b"
                 if not progress.knows_topic(topic):
                     self.begin_topic(progress, topic, may_crash)
+                    begun = [tp for tp in self.log if tp.topic == topic]
+                    behind |= {tp: self.stored_behind(progress.saved, tp) for tp in begun}
                 progress.at(position, now_ms=position)
                 progress.begin()
                 for row in rows_at(position):
                     tp = TopicPartition(topic, partition_of(progress, topic, row))
                     if progress.hand(tp):
                         lines[tp].append(row)
+                    elif (stored := behind[tp]) is not None:
+                        assert stored.popleft() == row
                     self.maybe_crash(may_crash)
                 progress.handed()
                 send_and_answer(everything=False)
@@ -429,13 +450,33 @@ def test_a_topic_that_was_begun_is_read_though_the_log_knows_a_sequence_of_the_s
     assert total_stored(saved, tp, knows, scan, [SeenBatch(2, 0, 5), SeenBatch(3, 0, 10)]) == 15
 
 
+def test_a_grant_is_held_against_the_one_before_it() -> None:
+    saved = SavedIdentity("loader", 7, 3)
+    assert not_held(saved, ProducerGrant(7, 4)) is None
+    assert not_held(saved, ProducerGrant(9, 0)) is None  # forgotten, which the other id shows
+    for epoch in (3, 0):
+        went_back = not_held(saved, ProducerGrant(7, epoch))
+        assert isinstance(went_back, Unprovable) and "lost what it knew" in went_back.why
+
+
+def test_ids_of_old_are_kept_as_long_as_rows_of_theirs_may_come_again() -> None:
+    saved = resumed(SavedIdentity("loader", 7, 3), ProducerGrant(9, 0), {})
+    assert saved.earlier_ids == (7,)
+    assert resumed(saved, ProducerGrant(9, 1), {}).earlier_ids == (7,)
+    progress = Progress(saved, save_interval_ms=0)
+    progress.at(0, now_ms=0)
+    progress.mark(0)
+    caught_up = progress.to_save()
+    assert caught_up is not None and caught_up.earlier_ids == ()
+
+
 def test_a_topic_that_is_not_saved_is_counted_from_where_an_older_copy_may_have_begun() -> None:
     tp = TopicPartition("out", 0)
     first, later = SavedIdentity("loader", 7, 0), SavedIdentity("loader", 7, 2)
-    assert plan_begin(first, tp, LogKnows(12, None, NO_SEQUENCE)) == SavedPartition(0, 0, 0, 12)
+    assert plan_begin(first, tp, LogKnows(12, None, NO_SEQUENCE)) == SavedPartition.begun(12)
     unknown = LogKnows(12, None, NO_SEQUENCE, start_offset=5)
-    assert plan_begin(later, tp, unknown) == SavedPartition(0, 0, 0, 12, UNCOUNTED)
-    assert plan_begin(later, tp, LogKnows(12, 1, 3)) == SavedPartition(0, 0, 0, 0, UNCOUNTED)
+    assert plan_begin(later, tp, unknown) == SavedPartition.begun(12, UNCOUNTED)
+    assert plan_begin(later, tp, LogKnows(12, 1, 3)) == SavedPartition.begun(0, UNCOUNTED)
     for last_sequence in (3, NO_SEQUENCE):  # a fence may hide the rows of an older epoch
         trimmed = plan_begin(later, tp, LogKnows(12, 1, last_sequence, start_offset=5))
         assert isinstance(trimmed, Unprovable) and "trimmed to offset 5" in trimmed.why

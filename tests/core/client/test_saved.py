@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from semel.core.client.saved import (
     UNCOUNTED,
     SavedIdentity,
     SavedPartition,
+    SavedRows,
     Unreadable,
     decode_identity,
     decode_text,
@@ -20,17 +23,21 @@ from semel.types import TopicPartition
 names = st.text(max_size=20)
 counts = st.integers(0, 2**40)
 saved_partitions = st.builds(
-    SavedPartition, counts, counts, counts, counts, st.integers(UNCOUNTED, 2**31 - 1)
-)
+    SavedPartition, counts, counts, counts, counts, st.integers(UNCOUNTED, 2**31 - 1), counts, counts
+) | st.builds(SavedPartition, counts, counts, counts, counts, st.integers(UNCOUNTED, 2**31 - 1))
+positions = st.none() | st.integers() | names | st.lists(st.integers(), max_size=3)
+saved_rows = st.builds(SavedRows, positions, names, st.dictionaries(names, counts, max_size=2))
 identities = st.builds(
     SavedIdentity,
     names,
     st.integers(-1, 2**40),
     st.integers(-1, 2**15 - 1),
-    st.none() | st.integers() | names | st.lists(st.integers(), max_size=3),
+    positions,
     st.dictionaries(names, st.integers(1, 1000), max_size=3),
     st.dictionaries(st.builds(TopicPartition, names, st.integers(0, 999)), saved_partitions, max_size=5),
     st.dictionaries(names, names, max_size=3),
+    st.lists(saved_rows, max_size=3).map(tuple),
+    st.lists(counts, max_size=3).map(tuple),
 )
 
 
@@ -69,3 +76,17 @@ def test_an_identity_too_large_for_a_commit_says_how_large() -> None:
     }
     with pytest.raises(ValueError, match=r"2000 partitions .* above 4096: keep it in a file"):
         SavedIdentity("loader", 1, 0, 5, {}, partitions).to_text()
+
+
+def test_150_partitions_fit_into_a_commit() -> None:
+    """With the fingerprints of as many positions as are kept."""
+    choose = random.Random(1)
+    partitions = {}
+    for number in range(150):
+        rows, offset = choose.randrange(10**6), choose.randrange(10**7)
+        partitions[TopicPartition("out", number)] = SavedPartition(
+            rows, rows, rows, offset, rows, rows, offset
+        )
+    recent = [SavedRows(10**8 + n, choose.randbytes(8).hex(), {"out": 1}) for n in range(16)]
+    saved = SavedIdentity("loader", 1000, 3, 10**8 + 15, {"out": 150}, partitions, {"out": "x" * 36}, recent)
+    assert len(saved.to_text()) <= 4096

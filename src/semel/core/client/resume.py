@@ -6,8 +6,11 @@ What is saved, together and atomically, is
 
 - ``position``: the input position P up to which *every* row is stored, and for each partition
 - ``handed``: how many rows up to P went to it;
-- ``stored``: how many rows of this identity, over all its epochs, it holds up to ``last_sequence``, and
-- ``counted``: how many of them lie below ``counted_to_offset``.
+- ``stored``: how many rows of this identity, over all its epochs, it holds up to ``last_sequence``;
+- ``counted``: how many of them lie below ``counted_to_offset``;
+- ``reread_rows``, no more than ``handed``: how many lie below ``reread_offset``; and
+
+of the last positions up to P a fingerprint of their rows (:mod:`semel.core.client.fingerprint`).
 
 ``stored`` may run ahead of ``handed``: partitions do not advance in step. A partition stores its rows in the
 order handed and without a hole (the pipeline is strict: it stops a partition at its first failure), so after
@@ -20,11 +23,13 @@ a crash the log holds, of each partition, the first ``total`` rows handed. The r
 3. reads, up to the fence, the batches that the answers of step 1 do not cover, which gives ``total`` (another
    leader than the one that stored the fence may have told of batches that it has lost: they cover nothing then);
 4. saves ``total`` as ``stored`` under the new epoch, before it appends anything;
-5. is handed the rows after P again, and drops, for each partition, the first ``total - handed`` of them.
+5. reads those of them back that lie behind P, from ``reread_offset`` on;
+6. is handed the last rows up to P once more, and holds them against their fingerprint;
+7. is handed the rows after P again, and drops, for each partition, the first ``total - handed`` of them, each
+   once it is found to say what the stored one says.
 
-What the rows say is not compared, only their number. Batch size, linger and compression do not enter. A crash
-between any two steps repeats them: then the last sequence belongs to another epoch than the saved one, and
-the count is read from ``counted_to_offset`` on.
+Batch size, linger and compression do not enter. A crash between any two steps repeats them: then the last
+sequence belongs to another epoch than the saved one, and the count is read from ``counted_to_offset`` on.
 
 A twin that resumed between steps 1 and 2 wrote under an epoch between ours: its rows are the next ones of the
 same order, and count. If the log no longer reaches back that far, ends before it, or is another topic of the
@@ -40,13 +45,16 @@ are no compacted ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from semel.core.client.saved import UNCOUNTED, SavedIdentity, SavedPartition
 from semel.record.batch import BatchHeader
 from semel.sequence import COMPARABLE_MAX, advance, distance, last_of
-from semel.types import NO_LEADER_EPOCH, NO_SEQUENCE, ProducerGrant, TopicPartition
+from semel.types import NO_LEADER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ProducerGrant, TopicPartition
+
+EARLIER_IDS_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +115,15 @@ def plan_begin(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> Sav
     beginning on, if that is left.
     """
     if saved.producer_epoch == 0:
-        return SavedPartition(0, 0, 0, knows.end_offset)
+        return SavedPartition.begun(knows.end_offset)
     if knows.producer_epoch is None:
-        return SavedPartition(0, 0, 0, knows.end_offset, UNCOUNTED)
+        return SavedPartition.begun(knows.end_offset, UNCOUNTED)
     if knows.start_offset > 0:
         return Unprovable(
             f"{tp} was trimmed to offset {knows.start_offset}, and knows epoch {knows.producer_epoch} of this "
             f"identity from a copy of which nothing is saved"
         )
-    return SavedPartition(0, 0, 0, 0, UNCOUNTED)
+    return SavedPartition.begun(0, UNCOUNTED)
 
 
 def plan_scan(saved: SavedIdentity, tp: TopicPartition, knows: LogKnows) -> ScanFrom | Unprovable:
@@ -216,6 +224,27 @@ def _sequence_counted_to(before: SavedPartition) -> int:
     return advance(before.last_sequence, -behind)
 
 
+def counted_to(before: SavedPartition, scan: ScanFrom, total: int, offset: int) -> SavedPartition:
+    """A partition with ``total`` rows below ``offset``, of which those that were handed are as before."""
+    fresh = replace(before, stored=total, counted=total, counted_to_offset=offset, last_sequence=NO_SEQUENCE)
+    if before.is_counted:
+        return fresh
+    return replace(fresh, reread_rows=0, reread_offset=scan.offset)  # what was begun may lie elsewhere by now
+
+
+def not_held(saved: SavedIdentity, grant: ProducerGrant) -> Unprovable | None:
+    """Whether a grant comes from a coordinator that forgot what it had granted, and gives it a second time.
+
+    A name that was forgotten altogether has another producer id: its copies are fenced by that id.
+    """
+    if grant.producer_id != saved.producer_id or grant.producer_epoch > saved.producer_epoch:
+        return None
+    return Unprovable(
+        f"the cluster granted epoch {grant.producer_epoch} of producer {grant.producer_id}, and had granted epoch "
+        f"{saved.producer_epoch} before: it lost what it knew of this name"
+    )
+
+
 def resumed(
     saved: SavedIdentity, grant: ProducerGrant, counted: Mapping[TopicPartition, SavedPartition]
 ) -> SavedIdentity:
@@ -224,5 +253,12 @@ def resumed(
         saved,
         producer_id=grant.producer_id,
         producer_epoch=grant.producer_epoch,
-        partitions={tp: replace(counted[tp], handed=item.handed) for tp, item in saved.partitions.items()},
+        partitions={tp: counted[tp] for tp in saved.partitions},
+        earlier_ids=_earlier_ids(saved, grant),
     )
+
+
+def _earlier_ids(saved: SavedIdentity, grant: ProducerGrant) -> Sequence[int]:
+    if saved.producer_id in (NO_PRODUCER_ID, grant.producer_id):
+        return saved.earlier_ids
+    return (*saved.earlier_ids, saved.producer_id)[-EARLIER_IDS_MAX:]
