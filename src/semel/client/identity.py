@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import itertools
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from semel.client.cluster import Cluster
 from semel.core.client.saved import SavedIdentity, Unreadable, decode_identity, decode_text, encode_identity
-from semel.errors import ConfigError, SemelError, StorageError
+from semel.errors import ConfigError, InputDiffers, SemelError, StorageError
 from semel.types import TopicPartition
 
 _save_numbers = itertools.count()
@@ -116,27 +117,47 @@ class CommittedIdentity:
 
     At most 4096 characters (Kafka's ``offset.metadata.max.bytes``), which is about 150 output partitions.
     ``start_offset`` is committed while no row is done yet.
+
+    With it goes the id of the input's topic: InputDiffers for one that was made anew, whose first rows the committed
+    offset would pass over. A commit that the brokers forgot (``offsets.retention.minutes``) is no identity; the name
+    that a new one has is made of group and partition, so what the old one wrote is found as long as brokers know that
+    name and its producer id.
     """
 
     def __init__(self, group: str, partition: TopicPartition, *, start_offset: int = 0) -> None:
         self.group, self.partition, self._start_offset = group, TopicPartition(*partition), start_offset
+        self.default_name = f"semel-{group}-{self.partition.topic}-{self.partition.partition}"
+        self._topic_id: str | None = None
 
     def __str__(self) -> str:
         return f"the offset that group {self.group!r} committed for {self.partition}"
 
     async def load(self, cluster: Cluster) -> SavedIdentity | None:
+        topic = self.partition.topic
+        metadata = (await cluster.metadata([topic])).topics.get(topic)
+        if metadata is not None and metadata.topic_id and not metadata.error_code:
+            self._topic_id = str(metadata.topic_id)
         found = (await cluster.committed_offsets(self.group, [self.partition])).get(self.partition)
         if found is None or found.offset < 0:
             return None
         decoded = decode_text(found.metadata or "")
         if isinstance(decoded, Unreadable):
             raise StorageError(f"cannot use the identity in {self}: {decoded.why}")
+        saved_id = decoded.topic_ids.get(topic, self._topic_id)
+        if self._topic_id is not None and saved_id != self._topic_id:
+            raise InputDiffers(
+                f"topic {topic!r}, the input, was made anew: identity {decoded.name!r} read the one with id {saved_id} "
+                f"up to position {decoded.position!r}, now it has id {self._topic_id}; nothing was "
+                f"sent. For the new one take another group"
+            )
         return decoded
 
     async def save(self, cluster: Cluster, saved: SavedIdentity) -> None:
         position = saved.position
         if position is not None and (not isinstance(position, int) or position < 0):
             raise ConfigError(f"position {position!r} is not an offset of {self.partition}")
+        if self._topic_id is not None:
+            saved = replace(saved, topic_ids={**saved.topic_ids, self.partition.topic: self._topic_id})
         try:
             text = saved.to_text()
         except ValueError as error:

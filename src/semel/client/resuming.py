@@ -34,7 +34,7 @@ from semel.core.client.resume import (
     total_stored,
 )
 from semel.core.client.saved import SavedIdentity, SavedPartition
-from semel.errors import BrokerError, CannotKnow, ErrorCode, ProducerFenced, StorageError
+from semel.errors import BrokerError, CannotKnow, ErrorCode, ProducerFenced, StorageError, UnknownTopic
 from semel.record.batch import BatchHeader, scan_batches
 from semel.types import (
     EARLIEST_TIMESTAMP,
@@ -59,7 +59,8 @@ async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | 
     """Fence older copies, count what is stored, save both: after this the new epoch may append."""
     saved = await keeper.load()
     if saved is None:
-        saved = SavedIdentity(name or f"semel-{uuid.uuid4()}")
+        known_as = name or getattr(keeper.store, "default_name", None)
+        saved = SavedIdentity(known_as or f"semel-{uuid.uuid4()}")
         await keeper.save(saved)  # the name first: a grant without a saved name could never be fenced
     if name is not None and name != saved.name:
         raise StorageError(f"the identity in {keeper.store} is named {saved.name!r}, not {name!r}")
@@ -113,7 +114,14 @@ async def _plan(
     if (other := made_anew(saved, await _topic_ids(cluster, tps))) is not None:
         raise _cannot_know(saved, other)
     plans = {}
-    for tp, knows in (await _ask(cluster, saved.producer_id, tps)).items():
+    try:
+        known = await _ask(cluster, saved.producer_id, tps)
+    except UnknownTopic as error:
+        raise _cannot_know(
+            saved,
+            Unprovable(f"topic {error.topic!r}, which it wrote to, is gone; do not make it anew for this"),
+        ) from error
+    for tp, knows in known.items():
         planned = plan_scan(saved, tp, knows)
         if isinstance(planned, Unprovable):
             raise _cannot_know(saved, planned)

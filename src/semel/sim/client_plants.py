@@ -10,6 +10,7 @@ from semel.client import resuming
 from semel.core.client.aftermath import Aftermath
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
+from semel.core.client.fingerprint import Again
 from semel.core.client.pipe import PartitionPipe
 from semel.core.client.progress import Progress
 from semel.core.client.requests import Requests
@@ -161,6 +162,14 @@ def position_saved_too_early(patch: Patches) -> None:
         return saved
 
     original = patch.set(Progress, "to_save", saves)
+
+
+@plant("rows that come again are taken for those that are stored, whatever they say", "here", RESUMED)
+def rows_come_again_unread(patch: Patches) -> None:
+    def takes(*row: Any) -> None:
+        original(*row)
+
+    original = patch.set(Again, "add", takes)
 
 
 # -- where the log refuses a batch: it is split, or what waits goes on without it ---------------------------

@@ -59,6 +59,7 @@ class Fault(StrEnum):
     CRASH_IN_RESUME = "client: crashed while resuming"
     TWIN = "client: older copy of an identity still runs"
     IDENTITY_RESTORED = "client: older file of an identity put back"
+    OTHER_INPUT = "client: resumed with another input"
     SINK_DRIVER_KILL = "sink: driver killed"
     SINK_SECOND_DRIVER = "sink: a second driver beside the first"
     SINK_ZOMBIE = "sink: what a driver started outlives it"

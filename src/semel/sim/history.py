@@ -109,6 +109,9 @@ class History:
         return (record for record in self.records.values() if record.promise is promise)
 
 
+OTHER_INPUT: Final = "-other"  # behind a source's name, in rows of an input that it never had
+
+
 @lru_cache(VALUES_REMEMBERED_MAX)  # every recovery shows every value to several checkers
 def lineage_of(value: bytes) -> tuple[str, int]:
     """The producer's line that ``value`` belongs to, and its number there."""

@@ -3,7 +3,8 @@
 It hands the rows of a source that can be read again: row ``n`` and its partition are functions of ``n``. What
 it saves, how it resumes and which rows it drops is the client's own code (``client/resuming``,
 ``core/client/progress``); only its disk, a file that is replaced whole or not at all, is simulated. A newer
-copy may start while the older one still runs and still saves, and an older file may be put back.
+copy may start while the older one still runs and still saves, and an older file may be put back. Or a copy is
+started on another input by mistake: it must be refused before it sends a row.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
+from semel.client.rereading import StoredRows, closed, reread
 from semel.client.resuming import begin_topic, count_topic, resume_identity
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
+from semel.core.client.fingerprint import first_row_number
 from semel.core.client.progress import Progress
 from semel.core.client.saved import SavedIdentity, decode_identity, encode_identity
 from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
 from semel.sim.cluster import SimulatedCluster, drive
-from semel.sim.history import Promise, SentRecord, Violation
+from semel.sim.faults import Fault
+from semel.sim.history import OTHER_INPUT, Promise, SentRecord, Violation
 from semel.sim.process import Process
 from semel.sim.sending import PipelineShell
 from semel.sim.session import Session
@@ -34,6 +38,7 @@ REQUEST_TIMEOUT_MS: Final = 8_000
 SAVE_INTERVAL_MS: Final = 300
 BACKUPS_MAX: Final = 60
 ROW_GAP_MS_MAX: Final = 100
+OTHER_ROWS_MAX: Final = 4  # in front of the saved position, of an input that is another one from there on
 
 
 class SavedFile:
@@ -93,6 +98,10 @@ class Source:
     def value_of(self, row: int) -> bytes:
         return f"{self.name}/{self.tp_of(row).partition}:{row}".encode()
 
+    def value_elsewhere(self, row: int) -> bytes:
+        """What the row with that number says in another input."""
+        return f"{self.name}{OTHER_INPUT}/{self.tp_of(row).partition}:{row}".encode()
+
     def rows_of(self, tp: TopicPartition) -> list[int]:
         return [row for row in range(self.row_count) if self.tp_of(row) == tp]
 
@@ -112,6 +121,7 @@ class SimulatedResumer:
         random: Random,
         around: Surroundings,
         on_end: Callable[[SimulatedResumer], None],
+        other_input: tuple[Random, float],
     ) -> None:
         self.source: Final = source
         self.name: Final = f"{source.name}.{source.lives}"
@@ -124,6 +134,9 @@ class SimulatedResumer:
         self._around = around
         self._on_end = on_end
         self._next_row = 0
+        self._other_input = other_input
+        self._other_from = source.row_count  # rows from there on are another input's
+        self._stored: dict[TopicPartition, StoredRows] = {}
         self._progress: Progress | None = None
         self._session = Session(self.name, self.process, around.network)
         self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
@@ -160,6 +173,7 @@ class SimulatedResumer:
             return
         self.process.alive = False
         self._session.die()
+        closed(self._stored.values())
         if self._may_promise:
             for records in self._shell.open.values():
                 for record in records:
@@ -179,6 +193,7 @@ class SimulatedResumer:
             file.write(progress.note_topic(topic, begun, topic_id))
         if not progress.knows_topic(topic):
             file.write(progress.note_topic(topic, await count_topic(self._cluster, progress.saved, topic)))
+        self._stored = await reread(self._cluster, progress.saved, self.source.tps)
         return progress
 
     def _opened(self, progress: Progress | None, error: Exception | None) -> None:
@@ -193,6 +208,12 @@ class SimulatedResumer:
             return
         self._progress = progress
         self._next_row = 0 if progress.saved.position is None else int(progress.saved.position) + 1
+        if (number := first_row_number(progress.saved.recent)) is not None:
+            random, chance = self._other_input
+            if self._around.counts.bites(Fault.OTHER_INPUT, random, chance):
+                self._other_from = max(number, self._next_row - random.randint(1, OTHER_ROWS_MAX))
+            self._next_row = number
+            progress.compare_from(number)
         grant = ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)
         self._around.show_granted(grant, is_fresh=False)
         self._epoch = grant.producer_epoch
@@ -223,14 +244,25 @@ class SimulatedResumer:
             row, tp = self._next_row, source.tp_of(self._next_row)
             self._next_row += 1
             self._around.counts.operations += 1
+            is_other = row >= self._other_from
+            value = source.value_elsewhere(row) if is_other else source.value_of(row)
             progress.at(row, self.process.now_ms)
             progress.begin()
+            if progress.is_comparing:
+                if progress.compare(tp.topic, tp.partition, (None, value, ())) is not None:
+                    self._refuse_input(row)
+                    return
+                progress.handed()
+                continue
+            progress.note(tp.topic, tp.partition, (None, value, ()))
             must_go = progress.hand(tp)
+            if not must_go and not self._is_stored(tp, value):
+                return
             progress.handed()
             if not must_go:
                 self._around.counts.verdict("resume: row dropped, stored already")
                 continue
-            record = self._around.history.sent_again(source.value_of(row), tp)
+            record = self._around.history.sent_again(value, tp)
             shell.append(record)
         shell.handle(Tick())
         if shell.pipeline.failed is not None or shell.pipeline.fenced is not None:
@@ -239,6 +271,31 @@ class SimulatedResumer:
             self._finish(progress)
             return
         self.process.after(self._random.randint(1, ROW_GAP_MS_MAX), self._hand_rows)
+
+    def _is_stored(self, tp: TopicPartition, value: bytes) -> bool:
+        """A row that is to be dropped; False once this copy has ended because of it."""
+        stored = self._stored[tp]
+        if stored.lost is not None:
+            assert self._progress is not None
+            item = self._progress.saved.partitions[tp]
+            if self._around.history.log_starts.get(tp, 0) <= item.reread_offset:
+                raise Violation(
+                    "rows_resume_exactly", f"{self.name} misses rows of {tp} though none was trimmed"
+                )
+            self._around.counts.verdict("resume: refused, rows to compare trimmed")
+            self.source.is_done = True
+            self.die("rows to compare were trimmed")
+            return False
+        if not stored.is_next(None, value, ()):
+            raise Violation("rows_resume_exactly", f"{self.name} refuses {value!r} of {tp}, which is stored")
+        return True
+
+    def _refuse_input(self, row: int) -> None:
+        """Right only if it is another one."""
+        if row < self._other_from:
+            raise Violation("rows_resume_exactly", f"{self.name} refuses the input that it had, at row {row}")
+        self._around.counts.verdict("resume: refused, other input")
+        self.die(f"another input, from row {self._other_from} on")
 
     def _finish(self, progress: Progress) -> None:
         progress.mark(self.process.now_ms)

@@ -43,6 +43,8 @@ EXPECTED: Final = (
     "group: offset committed",
     "resume: row dropped, stored already",
     "resume: refused, rows trimmed",
+    "resume: refused, rows to compare trimmed",
+    "resume: refused, other input",
     "sink: micro-batch committed",
     "sink: range skipped, decided already",
     NO_ROOM_FOR_SINK,

@@ -42,6 +42,7 @@ RIVALS: Final = 2  # further lessees, where there is not room for all
 SOURCE_ROWS: Final = (60, 300)
 RESTART_MS: Final = (5, 2_000)
 TRIMMED_MEANWHILE_CHANCE: Final = 0.5  # since the file was copied away that is put back
+OTHER_INPUT_CHANCE: Final = 0.5  # where copies die and are started again
 CLIENT_PAUSE_MS: Final = (1_200, 15_000)
 GRANTS_REMEMBERED_MAX: Final = 12
 
@@ -299,6 +300,10 @@ class Workload:
             random,
             self._around,
             on_end=lambda ended: self._resumer_ended(ended, random),
+            other_input=(
+                self._stream(f"{source.name}.{source.lives} input"),
+                OTHER_INPUT_CHANCE if self._mix().resumer_crash_interval_ms else 0.0,
+            ),
         )
         if not resumer.process.alive:
             return

@@ -6,6 +6,7 @@ import pytest
 from tests.sim.checkers.conftest import TP, Breaks, batch, history
 
 from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
+from semel.sim.history import OTHER_INPUT
 from semel.types import TopicPartition
 
 
@@ -60,3 +61,10 @@ def test_the_first_rows_and_all_that_the_file_vouches_for(stored, saved_position
 def test_a_row_twice_or_missing(breaks: Breaks, stored, saved_position, log_start) -> None:
     with breaks():
         judge(stored, saved_position, log_start)
+
+
+def test_a_row_of_another_input(breaks: Breaks) -> None:
+    told = history()
+    told.sources.append(Rows())
+    with breaks():
+        RowsResumeExactly().logs(told, {TP: [batch(0, f"s{OTHER_INPUT}/0:0")]})

@@ -1,7 +1,8 @@
 """``rows_resume_exactly``: of every source each row is stored once, in order, and none before the saved
 position is missing, however often its producer died, and however many copies of it ran at once.
 
-At every moment a partition holds the first rows of its share, without a hole; at the end all of them.
+At every moment a partition holds the first rows of its share, without a hole; at the end all of them. Of an input
+that a copy was started on by mistake it holds nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
-from semel.sim.history import History, Logs, lineage_of
+from semel.sim.history import OTHER_INPUT, History, Logs, lineage_of
 
 
 class RowsResumeExactly(Checker):
@@ -27,6 +28,10 @@ class RowsResumeExactly(Checker):
                         lineage, row = lineage_of(value)
                         if lineage == f"{source.name}/{tp.partition}":
                             found.append(row)
+                        elif lineage.startswith(f"{source.name}{OTHER_INPUT}/"):
+                            raise self.violated(
+                                f"{tp} holds row {row} of an input that {source.name} never had"
+                            )
                 expected = source.rows_of(tp)
                 first = expected.index(found[0]) if found and found[0] in expected else 0
                 if first and not history.log_starts.get(tp, 0):
