@@ -38,7 +38,10 @@ def test_a_type_checker_sees_the_settings_that_there_are() -> None:
     assert get_type_hints(ProducerChoices) == get_type_hints(ProducerSettings)
 
 
-@pytest.mark.parametrize("make", [semel.Producer, semel.aio.Producer, semel.Consumer])
+CLIENTS = [semel.Producer, semel.aio.Producer, semel.Consumer, semel.aio.Consumer, semel.Admin]
+
+
+@pytest.mark.parametrize("make", CLIENTS)
 def test_a_keyword_that_is_no_setting_is_told_with_the_one_that_was_meant(
     make: Callable[..., object],
 ) -> None:
@@ -46,3 +49,18 @@ def test_a_keyword_that_is_no_setting_is_told_with_the_one_that_was_meant(
         make("127.0.0.1:1", client_it="me")
     with pytest.raises(ConfigError, match=r"^xyz is no setting: there are .*client_id"):
         make("127.0.0.1:1", xyz=1)
+
+
+@pytest.mark.parametrize("make", CLIENTS)
+def test_other_clients_name_for_the_address_is_told_with_ours(make: Callable[..., object]) -> None:
+    with pytest.raises(ConfigError, match=r"^bootstrap_servers is no setting: did you mean bootstrap\?$"):
+        make(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(TypeError, match="bootstrap"):
+        make()
+
+
+def test_a_topic_is_not_made_by_halves_of_what_was_asked(semel_server: semel.LocalLog) -> None:
+    with semel.Admin(semel_server.bootstrap) as admin:
+        with pytest.raises(ConfigError, match=r"^num_partitions is no argument: did you mean partitions\?$"):
+            admin.create_topic("t", num_partitions=3)
+        assert admin.list_topics() == []

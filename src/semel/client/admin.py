@@ -13,12 +13,14 @@ from semel.client.model import (
     ListedOffset,
     TopicMetadata,
 )
+from semel.client.settings import names_checked
 from semel.types import ProducerDescription, TopicPartition
 
 
 class Admin:
     """Topics, their settings and trims; offsets; producers."""
 
+    @names_checked()
     def __init__(
         self,
         bootstrap: str | list[str],
@@ -43,6 +45,7 @@ class Admin:
     def close(self) -> None:
         self.cluster.close()
 
+    @names_checked(what="argument")
     def create_topic(
         self,
         name: str,

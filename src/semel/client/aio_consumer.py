@@ -10,6 +10,7 @@ from uuid import UUID
 from semel.client.cluster import Cluster, Isolation
 from semel.client.model import Fetched
 from semel.client.records import BufferedRecords, ConsumerRecord
+from semel.client.settings import names_checked
 from semel.client.unreadable import sound_part
 from semel.core.client.visible import Visible, visible_batches
 from semel.errors import BrokerError, ConfigError, CorruptRecordBatch, DataLoss, ErrorCode, UnreadableBatch
@@ -47,6 +48,7 @@ class AsyncConsumer:
     topic that was there when it was assigned.
     """
 
+    @names_checked()
     def __init__(
         self,
         bootstrap: str | list[str],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from semel.client.delivery import Delivery
 from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
-from semel.client.settings import ProducerChoices, ProducerSettings
+from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
 from semel.client.tables import TableDelivery
 from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 class AsyncProducer:
     """Use as ``async with AsyncProducer(...) as producer``; the settings are those of the blocking one."""
 
+    @names_checked(ProducerChoices.__optional_keys__)
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
         self._bootstrap, self._settings = bootstrap, ProducerSettings.of(settings)
         self._opened: Sender | None = None

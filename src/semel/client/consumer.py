@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from semel.client.aio_consumer import AsyncConsumer, ConsumerChoices, ConsumerRecord, Start
 from semel.client.background import shared_loop
-from semel.client.settings import check_names
+from semel.client.settings import names_checked
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ __all__ = ["Consumer", "ConsumerRecord"]
 class Consumer:
     """:class:`~semel.client.aio_consumer.AsyncConsumer` for blocking code; one thread at a time."""
 
+    @names_checked(ConsumerChoices.__optional_keys__)
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ConsumerChoices]) -> None:
-        check_names(settings, ConsumerChoices.__optional_keys__)
         self.inner = AsyncConsumer(bootstrap, **settings)
         self._background = shared_loop()
         self._closed = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
-from semel.client.settings import ProducerChoices, ProducerSettings
+from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
 from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import NotStored
@@ -57,6 +57,7 @@ class Producer:
     definite as long as a leader answers. Apache Kafka has no leases: there every row is NotStored, and says so.
     """
 
+    @names_checked(ProducerChoices.__optional_keys__)
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
         chosen = ProducerSettings.of(settings)
         self._background = shared_loop()

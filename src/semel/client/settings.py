@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, Final, Self, TypedDict
+from functools import wraps
+from inspect import signature
+from typing import Any, Final, ParamSpec, Self, TypedDict, TypeVar
 
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
 from semel.core.client.saved import SavedIdentity
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ConfigError
 from semel.record.compression import Compression
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _ABOVE_0: Final = (
     "batch_bytes",
@@ -47,13 +52,36 @@ class ProducerChoices(TypedDict, total=False):
     security_protocol: str
 
 
-def check_names(settings: Mapping[str, object], known: Collection[str]) -> None:
+def check_names(settings: Mapping[str, object], known: Collection[str], what: str = "setting") -> None:
     """Refuse a keyword that is no setting, and say which one was meant."""
     for name in settings:
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-            raise ConfigError(f"{name} is no setting: {meant}")
+            raise ConfigError(f"{name} is no {what}: {meant}")
+
+
+def names_checked(
+    *choices: Collection[str], what: str = "setting"
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Have a function refuse unknown keywords by :func:`check_names`, also where one that it needs is missing.
+
+    Python's own TypeError does not say which one was meant. ``choices``: the keywords that it takes as ``**settings``.
+    """
+
+    def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        parameters = signature(function).parameters.values()
+        known = {item.name for item in parameters if item.kind is not item.VAR_KEYWORD} - {"self"}
+        known.update(*choices)
+
+        @wraps(function)
+        def checks(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            check_names(kwargs, known, what)
+            return function(*args, **kwargs)
+
+        return checks
+
+    return checked
 
 
 def _setting(default: Any, meaning: str) -> Any:
