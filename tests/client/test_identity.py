@@ -170,6 +170,20 @@ def test_a_torn_file_is_refused_with_what_to_do(tmp_path: Path, keep_bytes: int)
         file.read()
 
 
+def test_what_a_killed_copy_left_of_a_save_is_cleared_up(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ids"
+    folder.mkdir()
+    old, young, others = (folder / name for name in ("id.7-0.new", "id.8-0.new", "another.id.7-0.new"))
+    for path in (old, young, others):
+        path.write_bytes(b"semel-identity")
+    for path in (old, others):
+        os.utime(path, (0, 0))
+    semel.Producer(semel_server.bootstrap, identity_store=folder / "id").close()
+    assert sorted(path.name for path in folder.iterdir()) == ["another.id.7-0.new", "id", "id.8-0.new"]
+
+
 def test_a_folder_that_is_not_there_is_an_error_at_once(semel_server: semel.LocalLog, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No such file"):
         semel.Producer(semel_server.bootstrap, identity_store=tmp_path / "missing" / "identity")

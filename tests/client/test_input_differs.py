@@ -287,6 +287,63 @@ def test_rows_of_a_table_that_are_to_be_dropped_are_held_against_the_log(
     assert stored_rows(semel_server.bootstrap) == values
 
 
+def test_nothing_goes_before_the_rows_that_are_to_be_compared(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    """The first rows of another input may be for a partition that stored none behind the position."""
+    identity = tmp_path / "id"
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("days", 2)
+
+    def run(rows: list[tuple[int, str]], **settings) -> None:
+        with semel.Producer(
+            semel_server.bootstrap, identity_store=identity, linger_ms=0, **settings
+        ) as producer:
+            kept.append(identity.read_bytes())
+            for position, (partition, row) in producer.resume(rows):
+                producer.send("days", row, partition=partition, position=position)
+                kept.append(identity.read_bytes())
+
+    kept: list[bytes] = []
+    run([(1, "a"), (1, "b")])
+    identity.write_bytes(kept[1])
+    with pytest.raises(InputDiffers, match="nothing of this input was sent"):
+        run([(0, "x"), (0, "y"), (1, "z")])
+    assert stored_rows(semel_server.bootstrap, partitions=2) == ["a", "b"]
+    run([(1, "a"), (1, "b"), (0, "c")])
+    assert sorted(stored_rows(semel_server.bootstrap, partitions=2)) == ["a", "b", "c"]
+
+
+def test_a_row_that_is_waited_for_goes_though_others_are_still_to_be_compared(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    identity = tmp_path / "id"
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("days", 2)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("days", "b", partition=1, position=0).result(10)
+        kept = identity.read_bytes()
+    identity.write_bytes(kept)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        for position, (partition, row) in producer.resume([(0, "a"), (1, "b"), (0, "c")]):
+            producer.send("days", row, partition=partition, position=position).result(10)
+        producer.flush()
+    assert sorted(stored_rows(semel_server.bootstrap, partitions=2)) == ["a", "b", "c"]
+
+
+def test_another_topic_is_refused_though_no_position_was_saved(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    crash_before_the_save(semel_server.bootstrap, tmp_path / "id", MONDAY)
+    with pytest.raises(
+        InputDiffers, match="went to topic 'days', and the first that comes is for topic 'other'"
+    ):
+        load(semel_server.bootstrap, tmp_path / "id", MONDAY, topic="other")
+    with semel.Admin(semel_server.bootstrap) as admin:
+        assert admin.list_topics() == ["days"]
+    assert load(semel_server.bootstrap, tmp_path / "id", MONDAY) == (3, 3)
+
+
 def test_rows_that_were_trimmed_cannot_be_compared(semel_server: semel.LocalLog, tmp_path: Path) -> None:
     """They are not dropped by their number alone, unless the caller vouches for the input."""
     identity, rows = tmp_path / "id", [f"row-{number}" for number in range(6)]

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from semel.client.delivery import Delivery
-from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
+from semel.client.rows import Headers
+from semel.client.sending import CLOSE_AFTER_ERROR_S, Sender
 from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
 from semel.client.tables import TableDelivery
 from semel.core.client.saved import Position, SavedIdentity

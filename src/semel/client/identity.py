@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
 import itertools
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from semel.client.cluster import Cluster
 from semel.core.client.saved import SavedIdentity, Unreadable, decode_identity, decode_text, encode_identity
 from semel.errors import ConfigError, InputDiffers, SemelError, StorageError
 from semel.types import TopicPartition
+
+_SAVE_S_MAX: Final = 600  # no save takes longer
 
 _save_numbers = itertools.count()
 
@@ -43,6 +47,7 @@ class IdentityFile:
         return str(self.path)
 
     async def load(self, cluster: Cluster) -> SavedIdentity | None:
+        await asyncio.to_thread(self.clear_up)
         return await asyncio.to_thread(self.read)
 
     async def save(self, cluster: Cluster, saved: SavedIdentity) -> None:
@@ -62,6 +67,14 @@ class IdentityFile:
                 f"or start a new identity from a known position"
             )
         return found
+
+    def clear_up(self) -> None:
+        """Remove what copies that were killed in mid-save left beside the file; a living one's is young."""
+        with contextlib.suppress(OSError):
+            for beside in self.path.parent.glob(f"{glob.escape(self.path.name)}.*-*.new"):
+                with contextlib.suppress(OSError):
+                    if beside.stat().st_mtime < time.time() - _SAVE_S_MAX:
+                        beside.unlink()
 
     def write(self, saved: SavedIdentity) -> None:
         """Replace the file; returns once that is durable."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
-from semel.client.sending import CLOSE_AFTER_ERROR_S, Headers, Sender
+from semel.client.rows import Headers
+from semel.client.sending import CLOSE_AFTER_ERROR_S, Sender
 from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
 from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.saved import Position, SavedIdentity

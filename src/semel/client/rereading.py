@@ -47,6 +47,10 @@ class StoredRows:
         self._digests.seek((self.count - count) * DIGEST_BYTES)
         self.count = count
 
+    @property
+    def is_done(self) -> bool:
+        return self.compared >= self.count
+
     def is_next(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
         """Whether the next one says this. :class:`CannotKnow` if nobody can tell any more."""
         if self.lost is not None:

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from semel.client.cluster import Cluster
@@ -16,6 +16,7 @@ from semel.client.engine import ProducerEngine, monotonic_ms
 from semel.client.identity import IdentityKeeper
 from semel.client.rereading import StoredRows, closed, reread
 from semel.client.resuming import begin_topic, count_topic, resume_identity
+from semel.client.rows import Headers, row_of
 from semel.client.settings import ProducerSettings
 from semel.client.tables import (
     TABLE_BATCH_BYTES,
@@ -29,7 +30,7 @@ from semel.client.tables import (
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
-from semel.core.client.fingerprint import Differs, RowParts, first_row_number
+from semel.core.client.fingerprint import Differs, first_row_number
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.saved import Position
 from semel.core.log.names import topic_name_error
@@ -53,11 +54,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Row = TypeVar("_Row")
-Headers = Sequence[tuple[str, bytes | None]]
 FIRST_CONTACT_TIMEOUT_MS: Final = 5_000
+HOLD_S: Final = 0.25  # rows that are to be compared mostly come at once
 CLOSE_AFTER_ERROR_S: Final = 1.0  # the rows that are left may be the reason for the error
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
-TIMESTAMP_MS_MAX: Final = 2**63 // 1_000 - 1  # as microseconds, which tables hold, still 64 bits
 
 
 class Sender:
@@ -89,6 +89,9 @@ class Sender:
         self._is_resuming = False
         self._refused: SemelError | None = None  # rows came again, and are not those that are stored
         self._stored_rows: dict[TopicPartition, StoredRows] = {}  # as they are due to come again
+        # Nothing is sent without it. It is held back for a moment, for rows that must come again to be compared.
+        self._held_grant: ProducerGrant | None = None
+        self._is_release_due = False
         self._input_ended = False
         self._passed_over = 0  # rows of the input up to the saved position
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
@@ -104,7 +107,28 @@ class Sender:
         self.progress = Progress(saved, self.settings.save_interval_ms)
         self._must_resume = any(item.stored > item.handed for item in saved.partitions.values())
         await self._reread(saved.partitions)
-        self.engine.handle(Granted(ProducerGrant(saved.producer_id, saved.producer_epoch)))
+        self._held_grant = ProducerGrant(saved.producer_id, saved.producer_epoch)
+        if not self._stored_rows:
+            self._release()
+
+    def _release(self) -> None:
+        """Let rows go; on the loop."""
+        grant, self._held_grant = self._held_grant, None
+        if grant is not None and self._refused is None:
+            self.engine.handle(Granted(grant))
+
+    def _release_in(self, delay_s: float) -> None:
+        """From any thread."""
+        loop = self.engine.loop
+        loop.call_soon_threadsafe(lambda: loop.call_later(delay_s, self._release))
+
+    def _hold(self) -> None:
+        """A new row was buffered, and those that are stored are still to come: near, or not waited for."""
+        if self.engine.pipeline.backlog.buffered_bytes > self.settings.buffer_bytes // 2:
+            self._release_in(0)
+        elif not self._is_release_due:
+            self._is_release_due = True
+            self._release_in(HOLD_S)
 
     async def _reread(self, tps: Iterable[TopicPartition]) -> None:
         if self.progress is not None and self.settings.compare_rows:
@@ -170,14 +194,7 @@ class Sender:
 
     def row_of(self, value: Any, key: Any, timestamp_ms: int | None, headers: Headers) -> Record:
         """The row as it goes out; refuses what no log could hold."""
-        stamp_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        if not isinstance(stamp_ms, int) or not 0 <= stamp_ms <= TIMESTAMP_MS_MAX:
-            raise ConfigError(f"timestamp_ms={timestamp_ms!r}: milliseconds since 1970, 0 or above")
-        named = tuple(map(_header, headers)) if headers else ()
-        row = Record(0, stamp_ms, _as_bytes(key, "key"), _as_bytes(value, "value"), named)
-        if estimated_bytes(row) > min(ROW_BYTES_MAX, self.settings.buffer_bytes):
-            raise NotStored(f"a row of {estimated_bytes(row)} bytes is larger than the producer's buffer")
-        return row
+        return row_of(value, key, timestamp_ms, headers, min(ROW_BYTES_MAX, self.settings.buffer_bytes))
 
     def begin(self, position: Position, topic: str) -> None:
         """The caller hands the row, or the table, at ``position``."""
@@ -193,8 +210,21 @@ class Sender:
                 raise ConfigError(
                     "a producer with an identity needs to know where in the input a row is: send(position=…)"
                 )
-            self._refuse(self.progress.topic_differs(topic))
+            if self.progress.is_comparing or self._stored_rows:
+                self._refuse(
+                    self.progress.topic_differs(topic) or self._begins_elsewhere(topic, self.progress)
+                )
             self.progress.begin()
+
+    def _begins_elsewhere(self, topic: str, progress: Progress) -> Differs | None:
+        """Whether the first row behind the position is for a topic that no row went to, though some are stored."""
+        if progress.has_rows or not self._stored_rows or progress.has_begun(topic):
+            return None
+        stored = " and ".join(sorted({repr(tp.topic) for tp in self._stored_rows}))
+        return Differs(
+            f"{counted(progress.rows_to_drop, 'row')} that an earlier run stored behind position "
+            f"{progress.saved.position!r} went to topic {stored}, and the first that comes is for topic {topic!r}"
+        )
 
     def try_append(self, topic: str, row: Record, partition: int | None) -> Delivery | None:
         """Buffer the row; None when the buffer is full."""
@@ -208,30 +238,33 @@ class Sender:
             if self.progress is not None and not self._must_go(tp, partition, row, self.progress):
                 return Delivery(tp, None, 0, row.timestamp_ms)
             batch, place, wake = backlog.append(tp, row, monotonic_ms())
+            if self._held_grant is not None:
+                self._hold()
             if wake:
                 engine.wake()
             return Delivery(tp, batch, place, row.timestamp_ms)
 
     def _must_go(self, tp: TopicPartition, partition: int | None, row: Record, progress: Progress) -> bool:
         """Whether it is a new row. One that is stored is held against what came before it is dropped."""
-        says = (row.key, row.value, row.headers)
         if progress.is_comparing:
-            self._refuse(progress.compare(tp.topic, partition, says))
+            self._refuse(progress.compare(tp.topic, partition, row))
             progress.handed()
             return False
-        progress.note(tp.topic, partition, says)
+        progress.note(tp.topic, partition, row)
         must_go = progress.hand(tp)
         if not must_go:
-            self._check_stored(tp, says)
+            self._check_stored(tp, row)
         progress.handed()
         return must_go
 
-    def _check_stored(self, tp: TopicPartition, says: RowParts) -> None:
+    def _check_stored(self, tp: TopicPartition, row: Record) -> None:
         stored = self._stored_rows.get(tp)  # none: from an older file, or nothing is to be compared
         if stored is None:
             return
         try:
-            if stored.is_next(*says):
+            if stored.is_next(row.key, row.value, row.headers):
+                if stored.is_done and all(other.is_done for other in self._stored_rows.values()):
+                    self._release_in(0)
                 return
         except CannotKnow as error:
             self._refused = error
@@ -248,7 +281,7 @@ class Sender:
         if differs is None:
             return
         assert self.progress is not None
-        new_rows = self.progress.new_rows
+        new_rows = 0 if self._held_grant is not None else self.progress.new_rows
         sent = (
             f"{counted(new_rows, 'row')} of this input went before it"
             if new_rows
@@ -291,8 +324,8 @@ class Sender:
                 with engine.lock:
                     dropped = self.progress.hand_many(tp, len(rows))
                 if dropped and tp in self._stored_rows:
-                    for says in rows_of(chunk, rows[:dropped]):
-                        self._check_stored(tp, says)
+                    for row in rows_of(chunk, rows[:dropped]):
+                        self._check_stored(tp, row)
                 delivery.already_stored += dropped
                 rows = rows[dropped:]
             if not len(rows):
@@ -310,6 +343,8 @@ class Sender:
                 for batch in encoded:
                     record_count = decode_header(batch).record_count
                     delivery.took(backlog.append_encoded(tp, batch, record_count, monotonic_ms()))
+                if self._held_grant is not None:
+                    self._hold()
                 engine.wake()
         return True
 
@@ -436,7 +471,8 @@ class Sender:
             progress.compare_from(number)
         count = 0
         for count, row in enumerate(rows, 1):
-            self._passed_over += count <= first
+            if count <= first:
+                self._passed_over += 1
             if count > given_from:
                 yield count - 1, row
         if count < first:
@@ -485,6 +521,7 @@ class Sender:
 
     async def flush(self) -> None:
         """Until every row is settled and the position saved; raises what nobody was told yet."""
+        self._release()
         await self.engine.flushed()
         await self.engine.fencer_named()
         self.tell_failures()
@@ -518,7 +555,8 @@ class Sender:
         if self.closed:
             return
         try:
-            async with asyncio.timeout(timeout_s):
+            self._release()
+            async with asyncio.timeout(timeout_s if self._refused is None else 0):
                 await self.engine.flushed()
                 if is_complete:
                     await self.save_position()
@@ -534,24 +572,3 @@ class Sender:
         if is_complete:
             self.tell_failures()
             self._check_input()
-
-
-def _header(header: Any) -> tuple[str, bytes | None]:
-    if not isinstance(header, tuple | list) or len(header) != 2:
-        raise ConfigError(
-            f"headers are pairs (name, value), and {header!r} is none; of a dict, hand over its items()"
-        )
-    name, content = header
-    if not isinstance(name, str):
-        raise ConfigError(f"a header's name is a str, not {type(name).__name__}")
-    return name, _as_bytes(content, f"header {name!r}")
-
-
-def _as_bytes(value: Any, what: str) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes(value)
-    raise ConfigError(f"a row's {what} is bytes, str or None, not {type(value).__name__}")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from semel.client.delivery import error_of, fates_within, settled_fate
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import Fate, Parts, Stored
-from semel.core.client.fingerprint import RowParts
 from semel.errors import ConfigError
+from semel.record.batch import Record
 from semel.record.compression import Compression
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
@@ -172,7 +172,7 @@ def digest_over(before: Any, chunk: pa.Table) -> Any:
     return (before or NO_ROWS).over(columns.get("key"), columns["value"], columns.get("headers"))
 
 
-def rows_of(chunk: pa.Table, rows: Any) -> Iterator[RowParts]:
+def rows_of(chunk: pa.Table, rows: Any) -> Iterator[Record]:
     """What the rows at these indexes say."""
     part = chunk.take(rows)
     nothing: list[Any] = [None] * part.num_rows
@@ -181,7 +181,7 @@ def rows_of(chunk: pa.Table, rows: Any) -> Iterator[RowParts]:
         columns.get("key", nothing), columns["value"], columns.get("headers", nothing), strict=True
     ):
         pairs = tuple((header["key"], header["value"]) for header in headers or ())
-        yield _bytes(key), _bytes(value), pairs
+        yield Record(0, 0, _bytes(key), _bytes(value), pairs)
 
 
 def _bytes(content: bytes | str | None) -> bytes | None:

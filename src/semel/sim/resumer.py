@@ -24,6 +24,7 @@ from semel.core.client.progress import Progress
 from semel.core.client.saved import SavedIdentity, decode_identity, encode_identity
 from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
+from semel.record.batch import Record
 from semel.sim.cluster import SimulatedCluster, drive
 from semel.sim.faults import Fault
 from semel.sim.history import OTHER_INPUT, Promise, SentRecord, Violation
@@ -246,15 +247,16 @@ class SimulatedResumer:
             self._around.counts.operations += 1
             is_other = row >= self._other_from
             value = source.value_elsewhere(row) if is_other else source.value_of(row)
+            says = Record(0, 0, None, value)
             progress.at(row, self.process.now_ms)
             progress.begin()
             if progress.is_comparing:
-                if progress.compare(tp.topic, tp.partition, (None, value, ())) is not None:
+                if progress.compare(tp.topic, tp.partition, says) is not None:
                     self._refuse_input(row)
                     return
                 progress.handed()
                 continue
-            progress.note(tp.topic, tp.partition, (None, value, ()))
+            progress.note(tp.topic, tp.partition, says)
             must_go = progress.hand(tp)
             if not must_go and not self._is_stored(tp, value):
                 return

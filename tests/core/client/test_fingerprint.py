@@ -14,38 +14,39 @@ from semel.core.client.fingerprint import (
     Again,
     Differs,
     Recent,
-    RowParts,
     first_row_number,
     from_position,
     row_digest,
 )
 from semel.core.client.saved import SavedRows
+from semel.record.batch import Record
 
 parts = st.none() | st.binary(max_size=3)
-rows = st.tuples(parts, parts, st.lists(st.tuples(st.text(max_size=2), parts), max_size=2).map(tuple))
+headers = st.lists(st.tuples(st.text(max_size=2), parts), max_size=2).map(tuple)
+rows = st.builds(Record, st.just(0), st.just(0), parts, parts, headers)
 
 
-def saved(positions: list[list[RowParts]], first: int = 0) -> tuple[SavedRows, ...]:
+def saved(positions: list[list[Record]], first: int = 0) -> tuple[SavedRows, ...]:
     recent = Recent(())
     for position, said in enumerate(positions, first):
-        recent.next_position()
+        recent.open = None
         for row in said:
-            recent.rows(position).add("out", None, row)
+            (recent.open or recent.begin(position)).add("out", None, row)
     return recent.to_save()
 
 
-def of(value: str) -> RowParts:
-    return None, value.encode(), ()
+def of(value: str) -> Record:
+    return Record(0, 0, None, value.encode())
 
 
 @given(rows, rows)
-def test_rows_have_one_digest_if_they_say_the_same(one: RowParts, other: RowParts) -> None:
-    assert (row_digest(*one) == row_digest(*other)) == (one == other)
+def test_rows_have_one_digest_if_they_say_the_same(one: Record, other: Record) -> None:
+    assert (row_digest(*one[2:]) == row_digest(*other[2:])) == (one == other)
 
 
 @given(st.lists(st.lists(rows, min_size=1, max_size=4), min_size=1, max_size=5), st.data())
 def test_what_comes_again_is_taken_if_nothing_about_it_changed(
-    positions: list[list[RowParts]], data: st.DataObject
+    positions: list[list[Record]], data: st.DataObject
 ) -> None:
     position = data.draw(st.integers(0, len(positions) - 1))
     row = data.draw(st.integers(0, len(positions[position]) - 1))
@@ -71,16 +72,16 @@ def test_the_last_positions_are_kept_and_always_one() -> None:
 def test_of_positions_that_are_no_row_numbers_the_last_one_is_kept() -> None:
     recent = Recent(())
     for position in ("a", "b", {"file": 1}):
-        recent.next_position()
-        recent.rows(position).add("out", None, of("x"))
+        recent.open = None
+        (recent.open or recent.begin(position)).add("out", None, of("x"))
     assert [item.position for item in recent.to_save()] == [{"file": 1}]
     assert first_row_number(recent.to_save()) is None
 
 
 def test_what_an_earlier_run_saved_stays_in_front_of_new_rows() -> None:
     recent = Recent(saved([[of("a")], [of("b")]]))
-    recent.next_position()
-    recent.rows(2).add("out", None, of("c"))
+    recent.open = None
+    (recent.open or recent.begin(2)).add("out", None, of("c"))
     assert recent.to_save() == saved([[of("a")], [of("b")], [of("c")]])
 
 
@@ -89,7 +90,7 @@ def test_a_long_position_is_the_same_whatever_was_folded_when() -> None:
     recent = Recent(())
     recent.to_save()
     for row in said:
-        recent.rows(0).add("out", None, row)
+        (recent.open or recent.begin(0)).add("out", None, row)
         recent.to_save()
     assert recent.to_save() == saved([said])
 
@@ -102,7 +103,7 @@ def test_an_input_may_begin_at_any_position_that_was_fingerprinted() -> None:
     assert again.add("out", None, of("b")) is None
     assert again.is_done
     tuples = Recent(())
-    tuples.rows((1, 2)).add("out", None, of("a"))
+    tuples.begin((1, 2)).add("out", None, of("a"))
     assert from_position(tuples.to_save(), [1, 2]) is not None  # as it comes out of a file
 
 

@@ -28,12 +28,22 @@ RECENT_ROWS_MAX: Final = 1_000  # of more, fewer positions are kept: but always 
 DIGEST_BYTES: Final = 8
 
 _PENDING_ROWS_MAX: Final = 64
-_PENDING_BYTES_MAX: Final = 64 * 1024
+_PENDING_VALUE_BYTES_MAX: Final = 64 * 1024
 _LENGTH: Final = struct.Struct("<i")
-_PARTITION: Final = struct.Struct("<i")
+_TWO: Final = struct.Struct("<ii")
 
 Headers = Sequence[tuple[str, bytes | None]]
-RowParts = tuple[bytes | None, bytes | None, Headers]
+
+
+class Row(Protocol):
+    """What is looked at of a row."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
 
 
 class Mixed(Protocol):
@@ -73,51 +83,66 @@ def same_position(one: Position, other: Position) -> bool:
 class _RowsAt:
     """The rows of one position. Few are kept as they are, for most positions are never fingerprinted."""
 
-    __slots__ = ("_hasher", "_pending", "_pending_bytes", "position", "tables", "topics")
+    # Of the class as long as there are none: one of these is made for nearly every row.
+    _hasher: Any = None
+    _topics: dict[str, int] | None = None
+    _tables: dict[str, Mixed] | None = None
 
     def __init__(self, position: Position) -> None:
         self.position = position
-        self.topics: dict[str, int] = {}
-        self.tables: dict[str, Mixed] = {}
-        self._hasher: Any = None
-        self._pending: list[tuple[str, int | None, RowParts]] = []
-        self._pending_bytes = 0
+        self._pending: list[tuple[str, int | None, Row]] = []
 
-    def add(self, topic: str, partition: int | None, row: RowParts) -> None:
-        self.topics[topic] = self.topics.get(topic, 0) + 1
-        self._pending.append((topic, partition, row))
-        key, value, headers = row
-        self._pending_bytes += (0 if key is None else len(key)) + (0 if value is None else len(value))
-        self._pending_bytes += sum(0 if content is None else len(content) for _, content in headers)
-        if len(self._pending) >= _PENDING_ROWS_MAX or self._pending_bytes > _PENDING_BYTES_MAX:
+    def add(self, topic: str, partition: int | None, row: Row) -> None:
+        pending = self._pending
+        pending.append((topic, partition, row))
+        if (
+            len(pending) >= _PENDING_ROWS_MAX
+            or row.headers
+            or len(row.value or b"") > _PENDING_VALUE_BYTES_MAX
+        ):
             self._fold()
 
     def add_table(self, topic: str, row_count: int, digest: Mixed) -> None:
         """``digest``: of all the rows of tables that went to the topic at this position."""
-        self.topics[topic] = self.topics.get(topic, 0) + row_count
-        self.tables[topic] = digest
+        topics = self.topics
+        topics[topic] = topics.get(topic, 0) + row_count
+        self._tables = {**(self._tables or {}), topic: digest}
+
+    def table_digest(self, topic: str) -> Mixed | None:
+        return None if self._tables is None else self._tables.get(topic)
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """How many rows for each."""
+        self._fold()
+        if self._topics is None:
+            self._topics = {}
+        return self._topics
 
     @property
     def rows(self) -> int:
         return sum(self.topics.values())
 
     def saved(self) -> SavedRows:
-        self._fold()
-        hasher = self._hasher.copy()
-        for topic, digest in sorted(self.tables.items()):
+        topics = dict(self.topics)
+        hasher = blake2b(digest_size=DIGEST_BYTES) if self._hasher is None else self._hasher.copy()
+        for topic, digest in sorted((self._tables or {}).items()):
             hasher.update(_framed(topic.encode()) + digest.mixed().to_bytes(8))
-        return SavedRows(self.position, hasher.hexdigest(), dict(self.topics))
+        return SavedRows(self.position, hasher.hexdigest(), topics)
 
     def _fold(self) -> None:
+        if not self._pending:
+            return
         if self._hasher is None:
             self._hasher = blake2b(digest_size=DIGEST_BYTES)
+        if self._topics is None:
+            self._topics = {}
         for topic, partition, row in self._pending:
+            self._topics[topic] = self._topics.get(topic, 0) + 1
+            packed = _packed(row.key, row.value, row.headers)
             self._hasher.update(_framed(topic.encode()))
-            self._hasher.update(_PARTITION.pack(-1 if partition is None else partition))
-            packed = _packed(*row)
-            self._hasher.update(_LENGTH.pack(len(packed)) + packed)
+            self._hasher.update(_TWO.pack(-1 if partition is None else partition, len(packed)) + packed)
         self._pending.clear()
-        self._pending_bytes = 0
 
 
 class Recent:
@@ -125,21 +150,13 @@ class Recent:
 
     def __init__(self, saved: Iterable[SavedRows]) -> None:
         self._rows: deque[_RowsAt | SavedRows] = deque(saved, maxlen=RECENT_POSITIONS_MAX)
-        self._open: _RowsAt | None = None
+        self.open: _RowsAt | None = None  # the newest position's; None before its first row
 
-    def next_position(self) -> None:
-        """The rows that follow are another position's."""
-        self._open = None
-
-    def rows(self, position: Position) -> _RowsAt:
-        """Where rows of ``position``, the newest one, are added."""
-        if self._open is None:
-            # An input that is not read by row number cannot be asked for positions before the saved one.
-            if not _is_row_number(position):
-                self._rows.clear()
-            self._open = _RowsAt(position)
-            self._rows.append(self._open)
-        return self._open
+    def begin(self, position: Position) -> _RowsAt:
+        """The first row of ``position``, the newest one, comes."""
+        self.open = rows = _RowsAt(position)
+        self._rows.append(rows)
+        return rows
 
     def to_save(self) -> tuple[SavedRows, ...]:
         """Once the newest position is complete."""
@@ -148,6 +165,9 @@ class Recent:
         for rows in reversed(self._rows):
             row_count += rows.rows
             if kept and row_count > RECENT_ROWS_MAX:
+                break
+            # An input that is not read by row number cannot be asked for positions before the saved one.
+            if kept and not (_is_row_number(rows.position) and _is_row_number(kept[0].position)):
                 break
             kept.appendleft(rows.saved() if isinstance(rows, _RowsAt) else rows)
         return tuple(kept)
@@ -206,7 +226,7 @@ class Again:
             )
         return None
 
-    def add(self, topic: str, partition: int | None, row: RowParts) -> Differs | None:
+    def add(self, topic: str, partition: int | None, row: Row) -> Differs | None:
         """One row."""
         return self._refusal(topic, 1) or self._added(lambda rows: rows.add(topic, partition, row))
 
@@ -217,7 +237,7 @@ class Again:
         )
 
     def table_digest(self, topic: str) -> Mixed | None:
-        return None if self._open is None else self._open.tables.get(topic)
+        return None if self._open is None else self._open.table_digest(topic)
 
     def missing(self) -> Differs | None:
         """Once no more rows come."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from semel.core.client.fate import PartFate, Stored
-from semel.core.client.fingerprint import Again, Differs, Mixed, Recent, RowParts, from_position
+from semel.core.client.fingerprint import Again, Differs, Mixed, Recent, Row, from_position
 from semel.core.client.saved import Position, SavedIdentity, SavedPartition, SavedRows
 from semel.sequence import advance, distance
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
@@ -139,7 +139,7 @@ class Progress:
         if self._mark is None and now_ms - self._marked_ms >= self._interval_ms:
             self.mark(now_ms)
         self.position = position
-        self._recent.next_position()
+        self._recent.open = None
 
     # -- rows up to the saved position that come again ---------------------------------------------------
 
@@ -159,7 +159,7 @@ class Progress:
         """Whether rows for it cannot be those that are stored; to be asked before the topic is begun."""
         return None if self._again is None else self._again.topic_differs(topic)
 
-    def compare(self, topic: str, partition: int | None, row: RowParts) -> Differs | None:
+    def compare(self, topic: str, partition: int | None, row: Row) -> Differs | None:
         """While comparing: one row, which is not to go. ``partition``: if the caller chose it."""
         assert self._again is not None
         self.has_rows = True
@@ -175,17 +175,18 @@ class Progress:
         """Of the rows of tables that came for the topic at this position; None before the first."""
         if self._again is not None:
             return self._again.table_digest(topic)
-        return self._recent.rows(self.position).tables.get(topic)
+        rows = self._recent.open
+        return None if rows is None else rows.table_digest(topic)
 
     # -- new rows ----------------------------------------------------------------------------------------
 
-    def note(self, topic: str, partition: int | None, row: RowParts) -> None:
+    def note(self, topic: str, partition: int | None, row: Row) -> None:
         """What a row says that is handed next. ``partition``: if the caller chose it."""
-        self._recent.rows(self.position).add(topic, partition, row)
+        (self._recent.open or self._recent.begin(self.position)).add(topic, partition, row)
 
     def note_table(self, topic: str, row_count: int, digest: Mixed) -> None:
         """The same of a table's rows; ``digest``: behind ``table_digest``."""
-        self._recent.rows(self.position).add_table(topic, row_count, digest)
+        (self._recent.open or self._recent.begin(self.position)).add_table(topic, row_count, digest)
 
     def begin(self) -> None:
         """The caller tries to hand a row or a table; :meth:`handed` says that all of it was."""
