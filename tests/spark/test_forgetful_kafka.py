@@ -13,21 +13,24 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
-from tests.spark.driving import Driver, numbers
+from tests.spark.driving import SOURCE, Driver, numbers
 
 from semel.client.blocking import Cluster
 from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
+from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted
-from semel.errors import ReplayUnprovable, SinkFenced
+from semel.errors import NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.task_write import TaskWrite
+from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
 NAMES_LIVE_MS = 2_000
 PRODUCERS_LIVE_MS = 2_000
+HOURS_AGO_MS = 1_600_000_000_000
 FORGETFUL = {
     "transactional.id.expiration.ms": str(NAMES_LIVE_MS),
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
@@ -181,6 +184,59 @@ def test_a_sequence_of_an_earlier_run_is_not_taken_for_an_append(log, options):
     assert log.values(topic) == numbers(0, 3)
     Driver(options(topic, topic)).micro_batch(3, 6, 1)
     assert log.values(topic) == numbers(0, 6)
+
+
+def rows_of_long_ago(first: int, end: int) -> pa.RecordBatch:
+    then = pa.array([HOURS_AGO_MS + number for number in range(first, end)], pa.timestamp("ms", "UTC"))
+    return pa.record_batch({"value": pa.array(numbers(first, end)), "timestamp": then})
+
+
+@pytest.mark.parametrize("elder", ["a retry's", "a stage's that ran twice"])
+def test_an_attempt_repeats_rows_of_long_ago(log, options, elder):
+    """Kafka counts a producer's rest from the timestamps of its rows: it may be forgotten as soon as it has written."""
+    topic = log.topic("out", 2)
+    driver = Driver(options(topic, topic))
+    ticket = driver.plan()
+    is_stream = elder == "a retry's"
+    source_range = SourceRange(SOURCE, 0, 20) if is_stream else None
+    writer = SourceRange(SOURCE, 0, 20).writer
+
+    def attempt(task_attempt_id: int, end: int) -> Attempted:
+        number = task_attempt_id if is_stream else 0
+        task = TaskWrite(driver.options, ticket, writer, source_range, task_attempt_id, number, "q")
+        pieces = [rows_of_long_ago(first, first + 2) for first in range(0, end, 2)]
+        return Attempted(task.run(pieces), task.duplicates or number > 0)
+
+    attempt(0, 12)
+    until_forgotten(log, topic)
+    driver.decide(ticket, attempt(1, 20), 0)
+    assert log.values(topic) == numbers(0, 20)
+    if is_stream:
+        driver.micro_batch(20, 22, 1)
+        assert log.values(topic) == numbers(0, 22)
+
+
+def test_an_attempt_that_has_fewer_rows_of_long_ago_than_the_one_before(log, options):
+    topic = log.topic("out")
+    driver = Driver(options(topic, topic))
+    ticket = driver.plan()
+    source_range = SourceRange(SOURCE, 0, 20)
+    for number, end in enumerate((6, 4)):
+        task = TaskWrite(driver.options, ticket, source_range.writer, source_range, number, number, "q")
+        if number:
+            with pytest.raises(NonDeterministicReplay):
+                task.run([rows_of_long_ago(0, end)])
+        else:
+            task.run([rows_of_long_ago(0, end)])
+    assert log.values(topic) == numbers(0, 6)
+
+
+def until_forgotten(log, topic: str) -> None:
+    """Or until it is clear that this node forgets no producer."""
+    deadline_s = time.monotonic() + 3 * PRODUCERS_LIVE_MS / 1000
+    tps = [TopicPartition(topic, number) for number in range(2)]
+    while any(log.cluster.describe_producers(tps).values()) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
 
 
 def test_an_output_that_is_made_anew_under_a_run(log, options):

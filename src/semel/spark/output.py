@@ -123,6 +123,11 @@ def routing_of(schema: Any, topic: str | None) -> Routing:
     return Routing(topic, tuple(name for name in _PLACED_BY if name in found), _PARTITIONER)
 
 
+def has_timestamps(batch: pa.RecordBatch) -> bool:
+    """Whether its rows bring their own times."""
+    return any(name.lower() == "timestamp" for name in batch.schema.names)
+
+
 def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:
     """The rows of one of Spark's batches; ``first_row`` is the number of the first among the writer's."""
     columns = {name.lower(): batch.column(index) for index, name in enumerate(batch.schema.names)}

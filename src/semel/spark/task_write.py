@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ from semel.record.compression import Compression
 from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
-from semel.spark.output import Rows, rows_of, spread
+from semel.spark.output import Rows, has_timestamps, rows_of, spread
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
@@ -69,6 +70,14 @@ class _Output:
     surplus_from: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Elders:
+    """What earlier attempts have stored in one output partition, of this micro-batch and in this run."""
+
+    row_count: int
+    end_offset: int
+
+
 @dataclass(slots=True)
 class TaskWrite:
     """One attempt of one writer."""
@@ -88,6 +97,9 @@ class TaskWrite:
     _log: SinkLog = field(init=False)
     _topics: dict[str, OutputTopic] = field(init=False)
     _claimed_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    _elders: dict[TopicPartition, _Elders] = field(
+        default_factory=dict
+    )  # rows of earlier attempts in this run
     _flight: Flight = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +113,11 @@ class TaskWrite:
             self._claim_output(self.options.topic)
         check = PrefixCheck.of(self.ticket, self.writer)
         incoming = iter(batches)
+        first = next(incoming, None)
+        if first is not None:
+            incoming = chain((first,), incoming)
+            if has_timestamps(first):
+                self._meet_elders(check)
         if not check.settled:
             with tempfile.TemporaryFile(prefix="semel-spool-") as file:
                 spool = _Spool(file)
@@ -140,10 +157,11 @@ class TaskWrite:
     def _output(self, tp: TopicPartition) -> _Output:
         if tp not in self.outputs:
             stored = self.ticket.have.get((self.writer, tp))
-            start = self._begun_at(tp)
+            start = self._begun_at(tp) if stored is None else stored.end_offset
+            elders = self._elders.get(tp, _Elders(0, start))
             self.outputs[tp] = _Output(
-                next_sequence=self.ticket.next_sequences.get((self.writer, tp), 0),
-                end_offset=start if stored is None else stored.end_offset,
+                advance(self.ticket.next_sequences.get((self.writer, tp), 0), elders.row_count),
+                elders.end_offset,
             )
         return self.outputs[tp]
 
@@ -155,12 +173,45 @@ class TaskWrite:
                 new[tp] = rows.drop(stored)
         return new
 
+    def _meet_elders(self, check: PrefixCheck) -> None:
+        """Compare with what an earlier attempt of this run has stored, too, and write only what comes after it.
+
+        Apache Kafka counts a producer's rest from the timestamps of its records: where rows bring their own, it may
+        have forgotten the earlier attempt as soon as that had written, and would store the same sequences again.
+        """
+        if not self._may_have_twin:
+            return
+        self.producer_id, since = self._claim()
+        others = since.twins_of(self.ticket.sink_epoch).get(self.writer, set()) - {self.task_attempt_id}
+        if not others and self.attempt_number == 0:
+            return
+        partitions = [tp for output in since.outputs.values() for tp in partitions_of(output)]
+        ends = listed(self._log.cluster, partitions, LATEST_TIMESTAMP)
+        for tp in partitions:
+            have = self.ticket.have.get((self.writer, tp))
+            known = (
+                self.ticket if tp.topic in self.ticket.outputs else replace(self.ticket, starts=since.starts)
+            )
+            start = known.scan_from(self.writer, tp) if have is None else have.end_offset
+            before = found = check.expected.get(tp, NO_ROWS)
+            for _, rows, offsets in stored_rows(
+                self._log.cluster, self.ticket.sink_id, tp, {self.producer_id: start}, ends[tp]
+            ):
+                found = found.over(rows.keys, rows.values, rows.headers)
+                start = int(offsets[len(offsets) - 1].as_py()) + 1
+            if found.count > before.count:
+                check.expected[tp] = found
+                self._elders[tp] = _Elders(found.count - before.count, start)
+                self.duplicates = True
+
     def _meet_surplus(self, check: PrefixCheck) -> None:
         """Fewer rows came than are stored: an error, unless another query cuts its batches elsewhere."""
         for tp, seen in check.unmet.items():
             stored = check.expected[tp]
-            if self.source_range is None or not surplus_allowed(
-                self.ticket, self.source_range, tp, self.query_id
+            if (
+                self.source_range is None
+                or tp in self._elders
+                or not surplus_allowed(self.ticket, self.source_range, tp, self.query_id)
             ):
                 allow(fewer_rows(self.writer, tp, seen.count, stored.count))
             output = self._output(tp)
@@ -188,7 +239,7 @@ class TaskWrite:
         if not pieces:
             return
         if self.producer_id < 0:
-            self.producer_id = self._claim()
+            self.producer_id, _ = self._claim()
         encoded = {tp: self._encode(tp, rows) for tp, rows in pieces.items()}
         for turn in range(max(map(len, encoded.values()))):
             self._flight.send({tp: batches[turn] for tp, batches in encoded.items() if turn < len(batches)})
@@ -250,23 +301,26 @@ class TaskWrite:
 
     # -- what the decision log has to know first --------------------------------------------------------
 
-    def _claim(self) -> int:
-        """Whose producer id to write with. A known writer's first attempt needs no question."""
+    def _claim(self) -> tuple[int, SinkHistory]:
+        """Whose producer id to write with. A known writer's first attempt needs no question.
+
+        And what the decision log says by then.
+        """
         ticket = self.ticket
         cut = cut_of(ticket, self.source_range, self.query_id)
         if cut is not None:
             self._log.append(cut)
         known = ticket.known_id(self.writer)
-        if known is not None and not self._may_have_twin:
-            return known
         since = ticket.history()
+        if known is not None and not self._may_have_twin:
+            return known, since
         if self._may_have_twin:
             self._log.append(Attempt(ticket.sink_id, self.writer, ticket.sink_epoch, self.task_attempt_id))
         if known is None:
             grant = self._log.cluster.init_producer_id()
             self._log.append(WriterClaim(ticket.sink_id, self.writer, grant.producer_id, ticket.sink_epoch))
         self._read_on(since)
-        return allow(claimed(since, ticket.sink_epoch, self.writer))
+        return allow(claimed(since, ticket.sink_epoch, self.writer)), since
 
     def _claim_output(self, topic: str) -> OutputTopic:
         """A topic that this run has not written yet: the first task's view of it is every task's."""
