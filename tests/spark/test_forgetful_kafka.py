@@ -20,6 +20,7 @@ from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted
 from semel.errors import NonDeterministicReplay, ReplayUnprovable, SinkFenced
+from semel.spark import task_write
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
@@ -184,6 +185,21 @@ def test_a_sequence_of_an_earlier_run_is_not_taken_for_an_append(log, options):
     assert log.values(topic) == numbers(0, 3)
     Driver(options(topic, topic)).micro_batch(3, 6, 1)
     assert log.values(topic) == numbers(0, 6)
+
+
+def test_a_task_that_stood_still_asks_before_it_writes(log, options, rest, monkeypatch):
+    """Its writer is fenced in the output, and the output forgets writers as well as fences."""
+    monkeypatch.setattr(task_write, "LOOK_AGAIN_MS", 1_000)
+    topic = log.topic("out")
+    zombie = Driver(options(topic, topic))
+    zombie.micro_batch(0, 5, 0)
+    ticket = zombie.plan()
+    newer = Driver(options(topic, topic))
+    newer.micro_batch(5, 9, 1)
+    rest()
+    with pytest.raises(SinkFenced, match="taken"):
+        zombie.task(ticket, 5, 9)
+    assert log.values(topic) == numbers(0, 9)
 
 
 def rows_of_long_ago(first: int, end: int) -> pa.RecordBatch:

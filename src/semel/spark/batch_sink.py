@@ -43,6 +43,7 @@ from semel.spark.commit import decide_batch
 from semel.spark.notes import this_task
 from semel.spark.options import SinkOptions
 from semel.spark.output import rows_of
+from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of
 from semel.spark.takeover import begin_run, unnamed_run
@@ -72,6 +73,13 @@ class BatchMessage(WriterCommitMessage):
 
 def plan_write(options: SinkOptions) -> BatchPlan:
     """Before the first task."""
+    plan = _plan(options)
+    if plan.ticket is None:
+        return plan
+    return replace(plan, ticket=replace(plan.ticket, planned_ms=this_process().clock.now_ms()))
+
+
+def _plan(options: SinkOptions) -> BatchPlan:
     if options.txn_app_id is None or options.txn_version is None:
         write_id = uuid.uuid4().hex
         log = SinkLog(options.connection, f"write.{write_id}")

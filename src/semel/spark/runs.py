@@ -6,6 +6,8 @@ in another one, or taken over by another planner of its own query; a new run is 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from semel.core.sink.run import Planned, Ticket, next_in_run
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
@@ -30,5 +32,6 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
         ticket = begin_run(options, log, query=query)
         history = history_of(log, options.connection)
         begun_ms = now_ms
+    ticket = replace(ticket, planned_ms=this_process().clock.now_ms())
     runs[key] = Planned(ticket, history.decision, begun_ms)
     return ticket

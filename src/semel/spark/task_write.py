@@ -56,6 +56,7 @@ from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import NEW_TOPIC_PARTITIONS, listed
 from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
 
+LOOK_AGAIN_MS: Final = 60_000
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
@@ -101,8 +102,10 @@ class TaskWrite:
         default_factory=dict
     )  # rows of earlier attempts in this run
     _flight: Flight = field(init=False)
+    _asked_ms: int = field(init=False)  # whether the sink is still this run's, by the wall clock
 
     def __post_init__(self) -> None:
+        self._asked_ms = self.ticket.planned_ms
         self._log = SinkLog(self.options.connection, self.ticket.sink_id, self.ticket.journal_partition)
         self._topics = dict(self.ticket.outputs)
         self._flight = Flight(self._log.cluster, self._take)
@@ -240,9 +243,22 @@ class TaskWrite:
             return
         if self.producer_id < 0:
             self.producer_id, _ = self._claim()
+        self._stop_if_late()
         encoded = {tp: self._encode(tp, rows) for tp, rows in pieces.items()}
         for turn in range(max(map(len, encoded.values()))):
             self._flight.send({tp: batches[turn] for tp, batches in encoded.items() if turn < len(batches)})
+
+    def _stop_if_late(self) -> None:
+        """Who stood still for long asks whether the sink is still his: outputs forget fences as they do writers."""
+        now_ms = this_process().clock.now_ms()
+        if abs(now_ms - self._asked_ms) <= LOOK_AGAIN_MS:
+            return
+        since = self.ticket.history()
+        self._log.read(since)
+        fenced = since.fenced_by_other(self.ticket.sink_epoch)
+        if fenced is not None:
+            allow(fenced)
+        self._asked_ms = now_ms
 
     def _encode(self, tp: TopicPartition, rows: Rows) -> list[bytearray]:
         output = self._output(tp)

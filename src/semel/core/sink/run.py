@@ -46,6 +46,7 @@ class Ticket:
     journal_partition: int | None = None  # where the sink is in the decision log
     source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``
     routing: Routing | None = None  # of the run
+    planned_ms: int = 0  # by the planner's wall clock
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
