@@ -85,3 +85,15 @@ def test_a_decision_log_that_was_trimmed_is_no_empty_one(log, driver):
     driver(topic).micro_batch(2, 5, 1)
     driver(topic).micro_batch(5, 6, 2)
     assert log.values(topic) == numbers(0, 6)
+
+
+def test_a_decision_log_that_is_made_anew_at_rest_is_a_reset(log, driver):
+    """Nobody is left who has read the old one: what was decided is not written again, what was not comes twice."""
+    topic = log.topic("out")
+    killed = driver(topic)
+    killed.micro_batch(0, 5, 0)
+    killed.task(killed.plan(), 5, 12, sent=4)
+    log.cluster.delete_topics([SINKS_TOPIC])
+    driver(topic).micro_batch(5, 12, 1)
+    driver(topic).micro_batch(12, 14, 2)
+    assert log.values(topic) == sorted(numbers(0, 14) + numbers(5, 9))
