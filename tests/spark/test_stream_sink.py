@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from semel.spark.known_sinks import known_sinks
+from semel.spark.sink_log import topic_partition_count
+
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
@@ -109,15 +112,32 @@ def test_a_failed_task_is_tried_again(log, spark, stream, run_to_end, tmp_path, 
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
-@pytest.mark.parametrize("shuffle, says", [("repartition", "reads none"), ("coalesce", "reads 2")])
+@pytest.mark.parametrize(
+    "shuffle, says",
+    [
+        ("repartition", r"reads none, while others do: there is a shuffle .* foreachBatch"),
+        ("coalesce", "reads 2"),
+    ],
+)
 def test_a_plan_with_a_shuffle_is_refused(log, stream, run_to_end, tmp_path, shuffle, says):
-    source, sink = log.topic("in", 2), log.topic("out")
+    source, sink = log.topic("in", 2), f"{log.topic('out')}.missing"
     log.write(source, numbers(0, 10))
     log.write(source, numbers(10, 20), partition=1)
     frame = stream(source).select("value")
     frame = frame.repartition(3) if shuffle == "repartition" else frame.coalesce(1)
     with pytest.raises(Exception, match=says):
         run_to_end(frame, sink, tmp_path / "ck", f"s-{shuffle}")
+    if shuffle == "repartition":  # of a coalesce, the first range may be written before the second is met
+        assert topic_partition_count(log.cluster, sink) is None
+        assert f"s-{shuffle}" not in known_sinks(log.bootstrap)
+
+
+def test_a_source_that_is_no_topic_is_refused_and_told_of(log, spark, run_to_end, tmp_path):
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "one.csv").write_text("1\n2\n")
+    frame = spark.readStream.schema("value string").csv(str(tmp_path / "csv"))
+    with pytest.raises(Exception, match=r"its source is no topic.*foreachBatch.*into a topic first"):
+        run_to_end(frame, log.topic("out"), tmp_path / "ck", "s-csv")
 
 
 def test_other_rows_on_replay_are_refused(log, stream, run_to_end, tmp_path):

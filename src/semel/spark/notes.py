@@ -78,6 +78,15 @@ def read_notes(task: TaskIdentity) -> list[SourceRange]:
     return [_load(path) for path in paths]
 
 
+def others_read(task: TaskIdentity) -> bool:
+    """Whether other tasks of the micro-batch have left notes on this machine."""
+    own = _folder(task)
+    try:
+        return any(folder != own for folder in own.parent.iterdir())
+    except FileNotFoundError:
+        return False
+
+
 def drop_notes(task: TaskIdentity) -> None:
     """The task is over."""
     shutil.rmtree(_folder(task), ignore_errors=True)

@@ -19,7 +19,7 @@ from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, the_one_range
 from semel.errors import SinkError
 from semel.spark.commit import decide_batch
-from semel.spark.notes import TaskIdentity, drop_notes, read_notes, this_task
+from semel.spark.notes import TaskIdentity, drop_notes, others_read, read_notes, this_task
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
 from semel.spark.runs import plan_batch
@@ -69,7 +69,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         notes = read_notes(task)
         if first is None and not notes:
             return None
-        source_range = allow(the_one_range(notes))
+        source_range = allow(the_one_range(notes, others_read=others_read(task)))
         batches = iter(()) if first is None else _with(first, iterator)
         attempted = write_range(
             self.options,

@@ -28,6 +28,11 @@ _CUT_AS_BEFORE: Final = (
     f"maxRecordsPerPartition as they were. If the checkpoint is lost, the exact way is {anew('')}"
 )
 
+_FOREACH_BATCH: Final = (
+    'use foreachBatch, and in it batch.write.format("semel") with the options txnAppId, a name of your choice, and '
+    "txnVersion, the batch_id: that is exactly once too"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:
@@ -61,21 +66,30 @@ class Attempted:
     twin_possible: bool
 
 
-def the_one_range(notes: list[SourceRange]) -> SourceRange | Refusal:
+def the_one_range(notes: list[SourceRange], *, others_read: bool = False) -> SourceRange | Refusal:
     """A sink cannot see the plan, so it counts the range notes of its own task: exactly one, or no write.
 
-    After a repartition there is none, after coalesce(1) of three source partitions there are three.
+    After a repartition there is none, after coalesce(1) of three source partitions there are three. ``others_read``:
+    other tasks of the micro-batch were seen to read ranges.
     """
     if len(notes) == 1:
         return notes[0]
+    if notes:
+        why, way_out = (
+            f"reads {len(notes)}: there is a coalesce before the sink",
+            f"Leave it out, or {_FOREACH_BATCH}",
+        )
+    elif others_read:
+        why = "reads none, while others do: there is a shuffle (repartition, groupBy, join) before the sink"
+        way_out = f"To write such a plan, {_FOREACH_BATCH}"
+    else:
+        why = "reads none: its source is no topic, or there is a shuffle (repartition, groupBy, join) before the sink"
+        way_out = (
+            f"To write such a plan, {_FOREACH_BATCH}. Or bring the rows into a topic first, and read that"
+        )
     return Refusal(
         Reason.PLAN_NOT_SUPPORTED,
-        "exactlyOnce=sequenced needs every task to read exactly one range of a semel source, and this one "
-        + (
-            "reads none: there is a shuffle (repartition, groupBy, join) before the sink, or another source"
-            if not notes
-            else f"reads {len(notes)}: there is a coalesce before the sink"
-        ),
+        f"a streaming sink needs every task to read exactly one range of a semel source, and this one {why}. {way_out}",
     )
 
 
