@@ -92,6 +92,32 @@ def test_a_running_aggregate_through_foreach_batch(log, stream, write, tmp_path)
     ]
 
 
+def test_a_running_aggregate_in_update_mode_through_foreach_batch(log, stream, write, tmp_path):
+    """Spark lets no Python sink be in update mode: this is the way. Replayed after a lost commit entry."""
+    source, topic = log.topic("in"), log.topic("out")
+
+    def append(batch, batch_id):
+        rows = batch.orderBy("key").selectExpr("key", "CAST(count AS STRING) AS value")
+        write(rows, topic, txnAppId=topic, txnVersion=str(batch_id))
+
+    def run():
+        counts = stream(source).groupBy("key").count()
+        writer = counts.writeStream.outputMode("update").foreachBatch(append)
+        writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+
+    log.write(source, [b"v"] * 3, keys=[b"a", b"b", b"a"])
+    run()
+    log.write(source, [b"v"] * 2, keys=[b"b", b"c"])
+    run()
+    for entry in (tmp_path / "ck" / "commits").glob("*1*"):  # its checksum too
+        entry.unlink()
+    run()
+    found = [(record.key, record.value) for record in log.read(topic)]
+    assert found == [(b"a", b"2"), (b"b", b"1"), (b"b", b"2"), (b"c", b"1")]
+
+
 def test_rows_name_their_topics(log, spark, write):
     one, two = log.topic("one", 2), log.topic("two")
     frame = numbers(spark, 10).selectExpr("key", "value", f"IF(value < 4, '{one}', '{two}') AS topic")

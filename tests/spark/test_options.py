@@ -152,6 +152,7 @@ def test_bootstrap_servers_are_required():
     [
         (SERVERS | {"topic": "t"}, "sinkId is required"),
         (WRITE | {"sinkId": "a/b"}, "sinkId="),
+        (WRITE | {"sinkId": "txn.a"}, "is for batch writes"),
         (WRITE | {"exactlyOnce": "transactional"}, "not supported yet"),
         (WRITE | {"kafka.acks": "1"}, "acks=all"),
         (WRITE | {"txnAppId": "a"}, "for batch writes"),
