@@ -11,7 +11,17 @@ import pytest
 
 from semel.client.blocking import Cluster
 from semel.record.batch import Record, encode_batch
-from semel.types import TopicPartition
+from semel.types import SINKS_TOPIC, TopicPartition
+
+
+def test_the_sinks_own_topic_is_shown_with_the_internal_ones(semel) -> None:
+    semel("topic", "create", SINKS_TOPIC)
+    semel("topic", "create", "t")
+    assert json.loads(semel("topic", "list", "--format", "json").out) == [
+        {"name": "t", "partitions": 1, "internal": False}
+    ]
+    listed = json.loads(semel("topic", "list", "--internal", "--format", "json").out)
+    assert {"name": SINKS_TOPIC, "partitions": 1, "internal": True} in listed
 
 
 def test_a_topic_from_its_making_to_its_end(semel) -> None:

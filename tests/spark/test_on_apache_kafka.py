@@ -20,7 +20,8 @@ from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted, TaskReport
 from semel.errors import SinkFenced
 from semel.spark.options import Connection, SinkOptions, source_options
-from semel.spark.source import SemelReader
+from semel.spark.sink_log import SinkLog
+from semel.spark.source import SemelReader, SourceOffsets
 from semel.spark.task_write import TaskWrite
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
@@ -133,3 +134,13 @@ def test_aborted_rows_are_left_out(kafka_log):
 
     assert read("read_committed") == numbers(0, 10) + numbers(20, 30) + numbers(40, 50)
     assert read("read_uncommitted") == numbers(0, 60)
+
+
+def test_a_pattern_passes_internal_topics_over(kafka_log):
+    topic = kafka_log.topic("pattern")
+    kafka_log.cluster.commit_offsets(f"g-{topic}", {TopicPartition(topic, 0): 0})
+    SinkLog(Connection(kafka_log.bootstrap), f"s-{topic}").take_over()
+    given = {"kafka.bootstrap.servers": kafka_log.bootstrap, "subscribePattern": ".*"}
+    read = {tp.topic for tp in SourceOffsets(source_options(given, streaming=False)).partitions()}
+    assert topic in read
+    assert not any(name.startswith("__") for name in read)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import time
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from semel.errors import ConfigError, DataLoss
-from semel.spark.options import source_options
+from semel.core.sink.journal import SINKS_TOPIC
+from semel.errors import ConfigError, ConnectionLost, DataLoss
+from semel.spark import source
+from semel.spark.options import Connection, source_options
+from semel.spark.sink_log import SinkLog
 from semel.spark.source import COLUMNS, SemelStreamReader
 from semel.types import EARLIEST_TIMESTAMP, TopicPartition
 
@@ -131,6 +136,33 @@ def test_a_new_topic_of_the_pattern_is_read_from_its_beginning(log, query):
     log.cluster.topic(f"{first}-too")
     log.write(f"{first}-too", numbers(2, 4))
     assert reading.micro_batch() == numbers(2, 4)
+
+
+def test_no_pattern_catches_an_internal_topic_but_its_name_does(log, query):
+    topic = log.topic("p")
+    SinkLog(Connection(log.bootstrap), f"sink-of-{topic}").take_over()
+    assert SINKS_TOPIC not in query(subscribePattern=".*").offset
+    assert topic in query(subscribePattern=".*").offset
+    assert list(query(subscribePattern=SINKS_TOPIC).offset) == [SINKS_TOPIC]
+    assert list(query(subscribe=SINKS_TOPIC).offset) == [SINKS_TOPIC]
+    metadata = log.cluster.metadata().topics
+    assert {name for name, found in metadata.items() if found.is_internal} >= {SINKS_TOPIC}
+    assert not metadata[topic].is_internal
+
+
+def test_who_waits_for_a_server_that_is_down_is_told_soon_and_then_why(caplog, monkeypatch):
+    monkeypatch.setattr(source, "_SILENT_S", 0.2)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        given = {"kafka.bootstrap.servers": address, "subscribe": "t", "kafka.request.timeout.ms": "1000"}
+        reader = SemelStreamReader(source_options(given, streaming=True), tuple(COLUMNS))
+        with (
+            caplog.at_level(logging.WARNING, "semel.spark"),
+            pytest.raises(ConnectionLost, match=f"nobody answered at {address}: .*Connection refused"),
+        ):
+            reader.initialOffset()
+    assert f"nobody has answered at {address} so far; trying on for 4 s" in caplog.text
 
 
 def test_the_group_is_told_after_each_micro_batch(log, query):

@@ -61,6 +61,11 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def was_reached(self) -> bool:
+        """Whether any broker has ever answered."""
+        return self.inner.brokers.were_reached
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -31,7 +31,7 @@ class TopicMetadata:
     topic_id: UUID | None  # None: the brokers are too old to have any
     partitions: dict[int, PartitionMetadata]
     error_code: ErrorCode
-    is_internal: bool
+    is_internal: bool  # to be read by those who name it only
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from semel.client.model import (
     TopicMetadata,
 )
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
-from semel.types import TopicPartition
+from semel.types import SINKS_TOPIC, TopicPartition
 from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wording import counted
@@ -282,5 +282,6 @@ def topic_metadata(item: Any) -> TopicMetadata:
             for partition in sorted(item.partitions, key=lambda found: int(found.partition_index))
         },
         ErrorCode.of(int(item.error_code)),
-        item.is_internal,
+        item.is_internal
+        or item.name == SINKS_TOPIC,  # no server says so: kafka-python could not write to it then
     )

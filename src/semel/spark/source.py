@@ -7,8 +7,10 @@ the latest offsets it has seen; ``read`` runs in tasks, on a pickled copy withou
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -38,6 +40,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 Answer = TypeVar("Answer")
 _LOG: Final = logging.getLogger("semel.spark")
+_SILENT_S: Final = 3.0
 
 COLUMNS: Final = {
     "key": "binary",
@@ -102,10 +105,11 @@ class SourceOffsets:
         else:
             assert self.options.subscribe_pattern is not None
             metadata = self._metadata(None)
+            pattern = self.options.subscribe_pattern
             names = [
                 name
                 for name, topic in metadata.topics.items()
-                if self.options.subscribe_pattern.fullmatch(name) and not topic.is_internal
+                if pattern.fullmatch(name) and (name == pattern.pattern or not topic.is_internal)
             ]
         return sorted(
             TopicPartition(name, number) for name in names for number in metadata.topics[name].partitions
@@ -194,9 +198,32 @@ class SourceOffsets:
 
     def _asked(self, ask: Callable[[Cluster], Answer]) -> Answer:
         """``fetchOffset.numRetries`` more rounds than the client makes by itself."""
+        cluster = connect(self.options.connection)
+        if not cluster.was_reached:
+            with self._said_while_silent():
+                return self._asked_of(cluster, ask)
+        return self._asked_of(cluster, ask)
+
+    @contextmanager
+    def _said_while_silent(self) -> Iterator[None]:
+        """An address that never answered is more likely wrong than about to come back: whoever waits is told soon."""
+        connection = self.options.connection
+        rounds_ms = (self.options.offset_retries + 1) * connection.request_timeout_ms
+        words = "nobody has answered at %s so far; trying on for %d s"
+        timer = threading.Timer(_SILENT_S, _LOG.warning, (words, connection.bootstrap, rounds_ms // 1000))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except ConnectionLost as failed:
+            raise ConnectionLost(f"nobody answered at {connection.bootstrap}: {failed}") from failed
+        finally:
+            timer.cancel()
+
+    def _asked_of(self, cluster: Cluster, ask: Callable[[Cluster], Answer]) -> Answer:
         for turn in range(self.options.offset_retries + 1):
             try:
-                return ask(connect(self.options.connection))
+                return ask(cluster)
             except (ConnectionLost, BrokerError) as failed:
                 passing = isinstance(failed, ConnectionLost) or failed.code.retriable
                 if not passing or turn == self.options.offset_retries:

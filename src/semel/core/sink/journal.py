@@ -19,8 +19,8 @@ from semel.core.sink.digest import Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.ranges import writers_of
 from semel.types import NO_PRODUCER_ID, TopicPartition
+from semel.types import SINKS_TOPIC as SINKS_TOPIC
 
-SINKS_TOPIC: Final = "__semel_sinks"
 FORMAT_VERSION: Final = 1
 
 
