@@ -54,7 +54,7 @@ from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
 from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import NEW_TOPIC_PARTITIONS, listed
-from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
+from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
 LOOK_AGAIN_MS: Final = 60_000
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -414,7 +414,9 @@ def write_range(
             ):  # of no row of the source: nobody can tell whether they are among the stored ones
                 allow(other_rows(*stored[0], ticket.have[stored[0]].digest.count))
         writer = source_range.writer
-        return Attempted(TaskReport(writer, source_range, ticket.known_id(writer) or -1, 0), False)
+        known = ticket.known_id(writer)
+        producer_id = NO_PRODUCER_ID if known is None else known
+        return Attempted(TaskReport(writer, source_range, producer_id, 0), False)
     attempt = TaskWrite(
         options, ticket, source_range.writer, source_range, task_attempt_id, attempt_number, query_id
     )
