@@ -23,6 +23,7 @@ from semel.spark.options import Connection, SinkOptions, source_options
 from semel.spark.sink_log import SinkLog
 from semel.spark.source import SemelReader, SourceOffsets
 from semel.spark.task_write import TaskWrite
+from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
