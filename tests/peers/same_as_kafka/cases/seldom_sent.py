@@ -83,6 +83,32 @@ def a_group_without_a_name(wire: Wire) -> object:
 
 
 @case()
+def commits_read_back(wire: Wire) -> object:
+    """By the versions of one group and those of several, of some partitions and of all."""
+    topic, group = wire.new_topic(2), wire.name("group")
+    partitions = [
+        {
+            "partition_index": n,
+            "committed_offset": 7 + n,
+            "committed_metadata": f"m{n}",
+            "committed_leader_epoch": n,
+        }
+        for n in range(2)
+    ]
+    _commit(wire, topic, group_id=group, topics=[{"name": topic, "partitions": partitions}])
+    some = [{"name": topic, "partition_indexes": [1]}]
+    found = []
+    for topics in (some, None):
+        one = wire.ask("offset_fetch", 7, group_id=group, topics=topics, require_stable=False)
+        asked = {"group_id": group, "topics": topics, "member_id": None, "member_epoch": -1}
+        several = wire.ask("offset_fetch", 9, groups=[asked], require_stable=False).groups[0]
+        for answer in (one, several):
+            (named,) = answer.topics
+            found.append((named.name, sorted(tuple(plain(each).items()) for each in named.partitions)))
+    return found
+
+
+@case()
 def retention_of_a_commit(wire: Wire) -> object:
     topic = wire.new_topic()
     return [_commit(wire, topic, version, retention_time=60_000) for version in (2, 3, 4)]

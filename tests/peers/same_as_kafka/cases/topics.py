@@ -154,6 +154,16 @@ def deleted_by_name_and_by_id(wire: Wire) -> object:
 
 
 @case()
+def deleted_in_versions_without_ids(wire: Wire) -> object:
+    found = []
+    for version in (1, 3, 5):
+        asked = [wire.new_topic(), wire.name()]
+        answer = wire.ask("delete_topics", version, topic_names=asked, timeout=10_000)
+        found.append(sorted((one.name, one.error_code.name) for one in answer.responses))
+    return found
+
+
+@case()
 def deleted_that_is_not_there(wire: Wire) -> object:
     asked = [{"name": wire.name(), "topic_id": None}]
     return plain(wire.ask("delete_topics", 6, topics=asked, timeout=10_000), "error_message")
