@@ -132,6 +132,29 @@ def test_one_request_changes_the_settings_of_only_so_many_topics(
         assert [int(one.error_code) for one in answer.responses] == [0, 0, later]
 
 
+def test_much_is_described_in_steps(broker: Broker) -> None:
+    names = ["t", *(f"missing-{number}" for number in range(119))]
+    resources = [
+        {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms"]} for name in names
+    ]
+    fields = {"resources": resources, "include_synonyms": False, "include_documentation": False}
+    body = messages.encode_request(ApiKey.DESCRIBE_CONFIGS, 4, fields)
+    outcome = broker.handle(call(ApiKey.DESCRIBE_CONFIGS, 4), body)
+    assert isinstance(outcome, InTurn)
+    steps = 0
+    change = outcome.begin()
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            change.send(None).run()
+            steps += 1
+    assert steps > 3, "others have their turn in between"
+    answer = messages.decode_response(ApiKey.DESCRIBE_CONFIGS, 4, b"".join(ended.value.value.parts))
+    assert [one.resource_name for one in answer.results] == names
+    assert answer.results[0].configs[0].value == "604800000"
+    missing = {int(one.error_code) for one in answer.results[1:]}
+    assert missing == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 def test_a_partition_that_is_offline_gets_no_other_leader(broker: Broker) -> None:
     offline = broker.storage.partition("t", 1)
     assert offline is not None

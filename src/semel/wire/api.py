@@ -1,8 +1,8 @@
 """The one table of APIs and versions: what semel's server serves, and where each API turns flexible.
 
-A version is in ``SERVED`` only if every field of it is honoured or may be ignored by Kafka's own rules; what
-is not there is not advertised, and a request for it is answered UNSUPPORTED_VERSION (ApiVersions) or closes
-the connection (all others), as Kafka's ``KafkaApis`` does.
+A version is in ``SERVED`` only if every field of it is honoured or may be ignored (``tests/server/fields.py`` says
+which, and why); what is not there is not advertised, and a request for it is answered UNSUPPORTED_VERSION
+(ApiVersions) or closes the connection (all others), as Kafka's ``KafkaApis`` does.
 """
 
 from __future__ import annotations

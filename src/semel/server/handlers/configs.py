@@ -17,8 +17,9 @@ from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
 from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
 from semel.server.handlers.room import Room
-from semel.server.handlers.schema import once
+from semel.server.handlers.schema import FieldsInTurn, once
 from semel.server.outcome import Call
+from semel.server.storage.aside import aside
 from semel.wire.messages import Fields, field_of
 
 if TYPE_CHECKING:
@@ -44,15 +45,33 @@ class Source(IntEnum):
 
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)  # AlterConfigOp.OpType
+_AT_ONCE_MAX: Final = 50  # resources whose settings are described in one go, in a few milliseconds
 _CLIENT_METRICS_ONLY: Final = 0  # ListConfigResources's version 0 (KIP-714)
 
 
 # Describe
 
 
-def handle_describe(broker: Broker, call: Call, request: Any) -> Fields:
+def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
+    """What is asked for at once if it is little, else in steps, and others have their turn in between."""
     settings = broker_settings(broker, call)
-    return {"results": [_describe(broker, settings, request, item) for item in once(request.resources, _key)]}
+    asked = list(once(request.resources, _key))
+    if len(asked) <= _AT_ONCE_MAX:
+        return {"results": [_describe(broker, settings, request, item) for item in asked]}
+
+    async def describe() -> Fields:
+        results: list[Fields] = []
+        for begin in range(0, len(asked), _AT_ONCE_MAX):
+            step = asked[begin : begin + _AT_ONCE_MAX]
+            results += [_describe(broker, settings, request, item) for item in step]
+            await aside(_nothing)
+        return {"results": results}
+
+    return FieldsInTurn(describe, is_large=True)
+
+
+def _nothing() -> None:
+    """Done aside, it gives others their turn on the event loop."""
 
 
 def _key(item: Any) -> tuple[int, str]:
@@ -190,7 +209,7 @@ async def _alter_each(
         if _is_nothing(broker, item):
             result = None
         elif named[_key(item)] == 1:
-            changes = room.refusal(0) or _asked_of_topic(broker, item, asked)
+            changes = room.refusal_of_another() or _asked_of_topic(broker, item, asked)
             result = changes
             if not isinstance(changes, Refused):
                 result = await broker.alter_config(

@@ -32,10 +32,10 @@ class Room:
             return Refused(ErrorCode.POLICY_VIOLATION, reason)
         return _COME_AGAIN if partitions > self._left else None
 
-    def refusal_to_delete(self) -> Refused | None:
-        """Why no topic can be deleted now; the first one always can, however large it is."""
+    def refusal_of_another(self) -> Refused | None:
+        """Why no topic can be deleted or altered now; the first one always can, however large it is."""
         return _COME_AGAIN if self._left <= 0 else None
 
     def spend(self, partitions: int) -> None:
-        """So many partitions of one topic were made, or deleted."""
+        """So many partitions of one topic were made, or deleted; none if it was altered."""
         self._left -= partitions + _TOPIC_COST

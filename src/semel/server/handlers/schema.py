@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from semel.server.durability import Syncable
 from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
-from semel.server.storage.aside import Change
+from semel.server.storage.aside import Change, aside
 from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
@@ -33,9 +33,13 @@ class FieldsAfterSync:
 
 @dataclass(frozen=True, slots=True)
 class FieldsInTurn:
-    """A change that ends in the answer's fields, to be begun when its turn has come."""
+    """A change that ends in the answer's fields, to be begun when its turn has come.
+
+    An answer that ``is_large`` becomes bytes in a thread, so that others go on meanwhile.
+    """
 
     begin: Callable[[], Change[Fields]]
+    is_large: bool = False
 
 
 Handler: TypeAlias = "Callable[[Broker, Call, Buffer], Outcome]"
@@ -99,10 +103,11 @@ def through_schema(api_key: ApiKey, handle: FieldsHandler) -> Handler:
         match handle(broker, call, messages.decode_request(api_key, version, body)):
             case FieldsAfterSync(partitions, finish):
                 return AfterSync(partitions, lambda: answer(finish()))
-            case FieldsInTurn(begin):
+            case FieldsInTurn(begin, is_large):
 
                 async def change() -> Answer:
-                    return answer(await begin())
+                    fields = await begin()
+                    return await aside(answer, fields) if is_large else answer(fields)
 
                 return InTurn(change)
             case fields:

@@ -136,7 +136,7 @@ async def _delete(
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         result = Refused(unknown, "there is no such topic")
     else:
-        result = room.refusal_to_delete() or await broker.delete_topic(topic.name, call.now_ms)
+        result = room.refusal_of_another() or await broker.delete_topic(topic.name, call.now_ms)
         if isinstance(result, Topic):
             room.spend(result.partition_count)
     refused = isinstance(result, Refused)
