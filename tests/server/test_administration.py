@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from semel.config import Address, ServerSettings
+from semel.core.log.config import LogConfig
 from semel.core.log.described import TOPIC_SETTINGS
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
@@ -20,6 +21,7 @@ from semel.server.handlers.broker_settings import broker_settings
 from semel.server.outcome import Answer, Call, InTurn
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFileSystem
+from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.wire import messages
 from semel.wire.api import ApiKey
@@ -45,8 +47,10 @@ def disk() -> Disk:
 
 @pytest.fixture
 def broker(tmp_path: Path, disk: Disk) -> Iterator[Broker]:
-    storage = Storage.open(tmp_path / "data", disk, now_ms=NOW_MS)
-    broker = Broker(ServerSettings(num_partitions=3, log_segment_bytes=1 << 20), storage)
+    told = ServerSettings(num_partitions=3, log_segment_bytes=1 << 20)
+    settings = StorageSettings(default_config=LogConfig(segment_bytes=told.log_segment_bytes))
+    storage = Storage.open(tmp_path / "data", disk, settings, now_ms=NOW_MS)
+    broker = Broker(told, storage)
     at_once(broker.create_topic("t", 2, {}, NOW_MS))
     yield broker
     storage.close(now_ms=NOW_MS)
@@ -95,6 +99,17 @@ def test_what_the_server_was_told_is_no_default(broker: Broker) -> None:
         ("log.segment.bytes", "1048576", 4),
         ("log.segment.bytes", "1073741824", 5),
     ]
+
+
+def test_a_topics_making_tells_the_servers_settings(broker: Broker) -> None:
+    asked = {"name": "new", "num_partitions": -1, "replication_factor": -1, "assignments": [], "configs": []}
+    answer = ask(broker, ApiKey.CREATE_TOPICS, 7, topics=[asked], timeout=1, validate_only=False)
+    (made,) = answer.topics
+    told = {one.name: (one.value, one.config_source, one.read_only) for one in made.configs}
+    assert made.num_partitions == 3
+    assert told["segment.bytes"] == ("1048576", 4, False)
+    assert told["retention.ms"] == ("604800000", 5, False)
+    assert told["min.insync.replicas"] == ("1", 5, True)
 
 
 def test_a_listener_is_told_with_the_port_that_was_dialled(broker: Broker) -> None:

@@ -6,10 +6,12 @@ It is written with kio alone, both ways: what semel's own wire layer makes of a 
 from __future__ import annotations
 
 import itertools
+import re
 import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import BytesIO
@@ -26,6 +28,7 @@ from semel.wire.messages import build
 
 NODE_ID: Final = 1
 _TIMEOUT_S: Final = 30.0
+_NOT_YET: Final = re.compile("not_coordinator|coordinator_not_available|coordinator_load_in_progress")
 _correlation_ids = itertools.count(1)
 
 
@@ -91,6 +94,14 @@ class Wire:
         """Send one request and wait for its answer."""
         self.send(api, version, **values)
         return self.receive()
+
+    def coordinated(self, ask: Callable[[], Any]) -> Any:
+        """What ``ask`` gives once Apache Kafka's coordinators, of groups, transactions and ids, have come up."""
+        give_up_s = time.monotonic() + _TIMEOUT_S
+        while _NOT_YET.search(str(answer := ask())):
+            assert time.monotonic() < give_up_s, answer
+            time.sleep(0.05)
+        return answer
 
     def framed(self, api: str, version: int, values: dict[str, Any]) -> bytes:
         """A request's bytes, for :meth:`send_bytes`; its answer is expected in the order of these calls."""

@@ -100,7 +100,7 @@ def _entries(
             topic = _find_topic(broker, name)
             if isinstance(topic, Refused):
                 return topic
-            return _topic_entries(broker, settings, topic, wanted)
+            return topic_entries(settings, topic, wanted)
         case ResourceType.BROKER if name == str(broker.settings.broker_id):
             return (_broker_entry(one) for key, one in settings.items() if not wanted or key in wanted)
         case ResourceType.BROKER if not name:
@@ -124,10 +124,11 @@ def _no_settings_of(broker: Broker, item: Any) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _topic_entries(
-    broker: Broker, settings: Mapping[str, BrokerSetting], topic: Topic, wanted: Collection[str]
+def topic_entries(
+    settings: Mapping[str, BrokerSetting], topic: Topic, wanted: Collection[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    for name, value in broker.storage.topics.describe_config(topic).items():
+    """A topic's settings, or those that are ``wanted``, as DescribeConfigs and CreateTopics tell of them."""
+    for name, value in describe_config(topic.config).items():
         if wanted and name not in wanted:
             continue
         config_type, server_name, meaning = TOPIC_SETTINGS[name]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.handlers.broker_settings import broker_settings
+from semel.server.handlers.configs import topic_entries
 from semel.server.handlers.room import Room
 from semel.server.handlers.schema import once
 from semel.server.outcome import Call
@@ -66,16 +68,7 @@ async def _create(
         "error_message": None,
         "num_partitions": result.partition_count,
         "replication_factor": 1,
-        "configs": [
-            {
-                "name": name,
-                "value": value,
-                "read_only": False,
-                "config_source": 1 if name in result.settings else 5,
-                "is_sensitive": False,
-            }
-            for name, value in broker.storage.topics.describe_config(result).items()
-        ],
+        "configs": topic_entries(broker_settings(broker, call), result),
     }
 
 

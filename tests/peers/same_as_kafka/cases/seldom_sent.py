@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 from tests.peers.same_as_kafka import ConnectionClosed, Wire, case, plain, records
-
-_NOT_YET = ("not_coordinator", "coordinator_not_available", "coordinator_load_in_progress")
-
-
-def _coordinated(ask: Callable[[], Any]) -> Any:
-    """What is answered once Apache Kafka's coordinator is up."""
-    give_up_s = time.monotonic() + 30
-    while True:
-        found = ask()
-        if not any(code in str(found) for code in _NOT_YET):
-            return found
-        assert time.monotonic() < give_up_s, found
-        time.sleep(0.05)
 
 
 @case(
@@ -57,7 +42,7 @@ def _commit(wire: Wire, topic: str, version: int = 8, **given: Any) -> object:
         answer = wire.ask("offset_commit", version, **asked)
         return [one.error_code.name for one in answer.topics[0].partitions]
 
-    return _coordinated(commit)
+    return wire.coordinated(commit)
 
 
 @case()
@@ -123,7 +108,7 @@ def _fetch_offsets(wire: Wire, topic: str, version: int, **given: Any) -> object
     topics = [{"name": topic, "partition_indexes": [0, 9]}]
     group = {"group_id": wire.name("group"), "topics": topics, "member_id": None, "member_epoch": -1, **given}
     wire.ask("find_coordinator", 4, key_type=0, coordinator_keys=["g"])
-    return _coordinated(
+    return wire.coordinated(
         lambda: plain(
             wire.ask("offset_fetch", version, groups=[group], require_stable=True).groups[0], "group_id"
         )
@@ -165,7 +150,7 @@ def _init(wire: Wire, name: str | None, timeout_ms: int) -> Any:
         )
         return answer.error_code.name, answer.producer_epoch
 
-    return _coordinated(init)
+    return wire.coordinated(init)
 
 
 @case()
