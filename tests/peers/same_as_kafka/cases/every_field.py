@@ -285,13 +285,17 @@ def markers(wire: Wire) -> object:
 
 @case()
 def coordinators_found(wire: Wire) -> object:
-    for _ in range(2):  # the first makes the topics, in Apache Kafka
-        wire.ask("find_coordinator", 4, key_type=0, coordinator_keys=["g"])
-        wire.ask("find_coordinator", 4, key_type=1, coordinator_keys=["x"])
-        wire.catch_up()
-    several = wire.ask("find_coordinator", 4, key_type=0, coordinator_keys=["g", "h"]).coordinators
-    named = wire.ask("find_coordinator", 1, key_type=1, key="x")
-    return [(one.key, one.node_id, one.error_code.name) for one in several], named.error_code.name
+    def several() -> list[Any]:
+        answer = wire.ask("find_coordinator", 4, key_type=0, coordinator_keys=["g", "h"])
+        return list(answer.coordinators)
+
+    groups = wire.coordinated(several)
+    named = wire.coordinated(lambda: wire.ask("find_coordinator", 1, key_type=1, key="x"))
+    return [(one.key, one.node_id, one.host, one.error_code.name) for one in groups], (
+        named.node_id,
+        named.host,
+        named.error_code.name,
+    )
 
 
 @case(
