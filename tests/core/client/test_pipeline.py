@@ -551,6 +551,38 @@ def test_rows_that_expire_say_what_kept_them() -> None:
     assert isinstance(fate, Refused) and "CLUSTER_AUTHORIZATION_FAILED" in fate.why
 
 
+def test_rows_that_expire_say_what_their_leader_refused_them_with() -> None:
+    bench = Bench()
+    refused, behind = bench.append(long("a"), long("b"))
+    for send in bench.take_sends():
+        answer = Answer(ErrorCode.KAFKA_STORAGE_ERROR, message="No space left on device")
+        bench.feed(Answered(send.request_id, {TP: answer}))
+    bench.tick()
+    for batch in (refused, behind):
+        fate = bench.fates[batch]
+        assert isinstance(fate, InDoubt | Refused)
+        assert "KAFKA_STORAGE_ERROR: No space left on device" in fate.why, fate.why
+
+
+def test_what_a_leader_said_before_it_stored_something_is_no_reason() -> None:
+    bench = Bench()
+    (stored,) = bench.append(long("a"))
+    (send,) = bench.take_sends()
+    bench.answer(send, ErrorCode.KAFKA_STORAGE_ERROR)
+    bench.tick(500)
+    (send,) = bench.take_sends()
+    bench.answer(send, ErrorCode.NONE, 0)
+    assert isinstance(bench.fates[stored], Stored)
+    bench.leader = -1
+    bench.pipeline.handle(LeadersKnown(frozenset({"t"}), {}), bench.now_ms)
+    (late,) = bench.append(long("b"))
+    for send in bench.take_sends():
+        bench.lose(send)
+    bench.tick()
+    fate = bench.fates[late]
+    assert isinstance(fate, InDoubt | Refused) and "KAFKA_STORAGE_ERROR" not in fate.why
+
+
 @settings(max_examples=settings().max_examples * 2)
 @given(
     st.lists(st.sampled_from(["store", "store and lose", "lose", "not leader"]), max_size=60),

@@ -134,15 +134,17 @@ class Aftermath:
     def expires_ms(self, batch: ProducerBatch) -> int:
         return batch.created_ms + self._settings.delivery_timeout_ms
 
-    def expire_if_due(self, pipe: PartitionPipe, why: str, now_ms: int, effects: Effects) -> None:
+    def expire_if_due(self, pipe: PartitionPipe, trouble: str, now_ms: int, effects: Effects) -> None:
         if pipe.waiting and now_ms >= self.expires_ms(pipe.waiting[0]):
-            self.expire(pipe, why, now_ms, effects)
+            self.expire(pipe, trouble, now_ms, effects)
 
-    def expire(self, pipe: PartitionPipe, why: str, now_ms: int, effects: Effects) -> None:
-        """Settle the waiting batches whose time is over, front to back."""
+    def expire(self, pipe: PartitionPipe, trouble: str, now_ms: int, effects: Effects) -> None:
+        """Settle the waiting batches whose time is over, front to back; ``trouble``: with the way to a leader."""
         if pipe.in_flight:
             return  # their answers come first; each is bounded by its request's time-out
         code = ErrorCode.REQUEST_TIMED_OUT
+        said = f"its leader last answered {pipe.held_up_by}" if pipe.held_up_by else ""
+        why = "; ".join(filter(None, (trouble, said))) or "no leader took it in time"
         text = f"not acknowledged within {self._settings.delivery_timeout_ms} ms: {why}"
         pipe.asking = None
         began = False

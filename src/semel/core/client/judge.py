@@ -51,6 +51,7 @@ class Judge:
         if code in MAYBE_APPENDED:
             batch.maybe_stored = True
         why = answer.message or f"the broker answered {code.name}"
+        pipe.held_up_by = f"{code.name}: {answer.message}" if answer.message else code.name
         match next_step(code):
             case Next.ACCEPT:
                 known = code is ErrorCode.NONE and answer.base_offset >= 0
@@ -141,6 +142,7 @@ class Judge:
         effects: Effects,
     ) -> None:
         pipe.taken_by_log(batch, now_ms)
+        pipe.held_up_by = ""
         if base_offset is not None and batch.grant is not None and not pipe.is_behind_unsettled(batch):
             last_sequence = last_of(batch.base_sequence, batch.record_count)
             pipe.last_stored = LastStored(base_offset + batch.record_count, batch.grant, last_sequence)

@@ -41,6 +41,7 @@ class PartitionPipe:
         "gap_at",
         "gap_in_doubt",
         "grant",
+        "held_up_by",
         "in_flight",
         "is_moving",
         "is_shut",
@@ -73,6 +74,7 @@ class PartitionPipe:
         self.refusal: tuple[ErrorCode, str] | None = None  # why it fails, should the log have nothing of it
         self.gap_at: int | None = None  # a batch failed for good here: the sequence to go on with
         self.gap_in_doubt = False  # that batch may be stored, or come to be
+        self.held_up_by = ""  # what its leader said last, if not that a batch is stored
         self.stopped: tuple[ErrorCode, str] | None = None  # why no batch of it may be sent any more
 
     @property

@@ -151,8 +151,7 @@ class Pipeline:
                 continue
             if pipe.is_over(now_ms):
                 outliving.doubt(pipe)
-            why = self._trouble or "no leader took it in time"
-            self._aftermath.expire_if_due(pipe, why, now_ms, effects)
+            self._aftermath.expire_if_due(pipe, self._trouble, now_ms, effects)
             if pipe.is_over(now_ms):
                 outliving.ask_the_log(pipe, now_ms, effects)
             self._aftermath.close_gap_if_due(pipe, now_ms)
