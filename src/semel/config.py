@@ -197,6 +197,12 @@ class ServerSettings:
     fetch_max_bytes: int = _setting(
         "fetch.max.bytes", 55 * MIB, _integer(1024, 2**31 - 1), "largest answer to a fetch"
     )
+    data_dir_free_bytes_low: int = _setting(
+        "data.dir.free.bytes.low",
+        1024 * MIB,
+        _integer(0),
+        "free space of the data folder's file system below which the log warns; 0: never",
+    )
     zookeeper_connect: str | None = _setting(
         "zookeeper.connect",
         None,

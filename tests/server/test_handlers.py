@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -20,9 +21,10 @@ from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.wire import describe_producers, fetch, init_producer_id, messages, produce
 from semel.wire.api import ApiKey
-from semel.wire.frames import Buffer, MalformedMessage
+from semel.wire.frames import Buffer, MalformedMessage, encode_request_header
 
 NOW_MS = 1_700_000_000_000
+_epochs = itertools.count(9)
 
 
 class Disk(OsFileSystem):
@@ -195,6 +197,88 @@ def test_a_full_disk_refuses_and_recovers(broker: Broker, disk: Disk) -> None:
     disk.write_error = None
     result = produced(ask_produce(broker))
     assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
+
+
+def init_named(broker: Broker, name: str) -> Outcome:
+    body = init_producer_id.encode_request(4, init_producer_id.InitProducerIdRequest(name, 1000))
+    return ask(broker, ApiKey.INIT_PRODUCER_ID, 4, body)
+
+
+def commit(broker: Broker) -> Outcome:
+    item = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    fields = {
+        "group_id": "g",
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [{"name": "t", "partitions": [item | {"committed_leader_epoch": -1}]}],
+    }
+    return ask(broker, ApiKey.OFFSET_COMMIT, 7, messages.encode_request(ApiKey.OFFSET_COMMIT, 7, fields))
+
+
+def put_marker(broker: Broker) -> Outcome:
+    marker = {
+        "producer_id": 5,
+        "producer_epoch": next(_epochs),
+        "transaction_result": False,
+        "coordinator_epoch": 0,
+    }
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    body = messages.encode_request(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": [marker | {"topics": topics}]})
+    return ask(broker, ApiKey.WRITE_TXN_MARKERS, 1, body)
+
+
+def produce_plainly(broker: Broker) -> Outcome:
+    batch = memoryview(encode_batch([Record(0, NOW_MS, None, b"v")]))
+    item = produce.ProducePartition("t", 0, batch)
+    frame = encode_request_header(ApiKey.PRODUCE, 9, 1, "test")
+    frame += b"".join(produce.encode_request(9, produce.ProduceRequest(None, -1, 1000, [item])))
+    return broker.handle_next([memoryview(frame)], Address("h", 1), NOW_MS, lambda: 10**7).outcome
+
+
+WRITERS = [
+    pytest.param(ask_produce, "t-0", id="produce"),
+    pytest.param(produce_plainly, "t-0", id="plain produce"),
+    pytest.param(put_marker, "t-0", id="marker"),
+    pytest.param(lambda broker: init_named(broker, "x"), "__semel_metadata-0", id="producer id"),
+    pytest.param(commit, "__consumer_offsets-0", id="offset commit"),
+]
+
+
+@pytest.mark.parametrize(("write", "where"), WRITERS)
+def test_whoever_finds_the_disk_full_or_broken_is_told_to_the_operator(
+    broker: Broker, disk: Disk, write: Callable[[Broker], Outcome], where: str
+) -> None:
+    told: list[tuple[str, str]] = []
+    broker.when_storage_fails(
+        lambda partition, reason: told.append((str(partition and partition.name), reason))
+    )
+    carried_out(write(broker))
+    assert not told and not broker.full
+    disk.write_error = OSError(errno.ENOSPC, "no space left")
+    carried_out(write(broker))
+    ((partition, reason),) = told
+    assert partition == where and "no space left" in reason
+    (full,) = broker.full
+    assert full.is_online and full.no_room is not None
+    assert not broker.forget_room_again()
+    disk.write_error = None
+    carried_out(write(broker))
+    assert broker.forget_room_again() == [full] and not broker.full
+    disk.sync_error = OSError(errno.EIO, "the disk is gone")
+    carried_out(write(broker))
+    assert len(told) == 2 and "the disk is gone" in told[1][1]
+    assert not broker.full
+
+
+def test_a_topic_that_is_deleted_is_full_no_more(broker: Broker, disk: Disk) -> None:
+    disk.write_error = OSError(errno.ENOSPC, "no space left")
+    carried_out(ask_produce(broker))
+    disk.write_error = None
+    assert len(broker.full) == 1
+    at_once(broker.delete_topic("t", NOW_MS))
+    broker.forget_room_again()
+    assert not broker.full
 
 
 def test_a_failed_sync_of_the_identities_grants_nothing(broker: Broker, disk: Disk) -> None:

@@ -19,6 +19,7 @@ from semel.server.handlers.plain_fetch import handle as handle_plain_fetch
 from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
 from semel.server.outcome import Answer, Call, Handled, NotServed, Outcome
 from semel.server.storage.aside import Change
+from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
 from semel.wire import api_versions, plain_fetch, plain_produce
@@ -39,6 +40,8 @@ class Broker:
         self.settings: Final = settings
         self.storage: Final = storage
         self.counters: Final = Counters()
+        self.full: Final[set[Partition]] = set()  # had no room for a write, and perhaps have none yet
+        self._storage_failed: Callable[[Partition | None, str], None] = lambda partition, reason: None
         self._readable: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
 
     @property
@@ -48,6 +51,10 @@ class Broker:
     def when_readable(self, told: Callable[[Iterable[TopicPartition]], None]) -> None:
         """``told`` hears of every partition of which more may be read."""
         self._readable = told
+
+    def when_storage_fails(self, told: Callable[[Partition | None, str], None]) -> None:
+        """``told`` hears of every request that the disk refused: the partition, or None for a change; and why."""
+        self._storage_failed = told
 
     def handle_next(
         self,
@@ -105,6 +112,17 @@ class Broker:
     def note_readable(self, *partitions: TopicPartition) -> None:
         self._readable(partitions)
 
+    def note_storage_error(self, partition: Partition | None, reason: str | None) -> None:
+        if partition is not None and partition.no_room is not None:
+            self.full.add(partition)
+        self._storage_failed(partition, reason or "it cannot be written")
+
+    def forget_room_again(self) -> list[Partition]:
+        """Who was full and is not any more: its last write was taken, or it was deleted."""
+        again = [one for one in self.full if one.no_room is None or self.storage.find(one.name) is not one]
+        self.full.difference_update(again)
+        return again
+
     # Changes of topics: the storage's decisions, with failures of the disk as refusals.
 
     async def create_topic(
@@ -120,10 +138,10 @@ class Broker:
         if validate_only:
             request = CreateTopic(name, partition_count, settings, UUID(int=0))
             return storage.topics.decide(request, now_ms).response
-        return await _tried(storage.create_topic(name, partition_count, settings, now_ms=now_ms))
+        return await _tried(self, storage.create_topic(name, partition_count, settings, now_ms=now_ms))
 
     async def delete_topic(self, name: str, now_ms: int) -> Topic | Refused:
-        result = await _tried(self.storage.delete_topic(name, now_ms=now_ms))
+        result = await _tried(self, self.storage.delete_topic(name, now_ms=now_ms))
         if isinstance(result, Topic):  # who waits there must hear that it is gone
             self.note_readable(*(TopicPartition(name, n) for n in range(result.partition_count)))
         return result
@@ -134,7 +152,7 @@ class Broker:
         storage = self.storage
         if validate_only:
             return storage.topics.decide(AddPartitions(name, partition_count), now_ms).response
-        return await _tried(storage.add_partitions(name, partition_count, now_ms=now_ms))
+        return await _tried(self, storage.add_partitions(name, partition_count, now_ms=now_ms))
 
     async def alter_config(
         self,
@@ -148,7 +166,7 @@ class Broker:
         storage = self.storage
         if validate_only:
             return storage.topics.decide(AlterConfig(name, changes, replaces), now_ms).response
-        return await _tried(storage.alter_topic_config(name, changes, now_ms=now_ms, replaces=replaces))
+        return await _tried(self, storage.alter_topic_config(name, changes, now_ms=now_ms, replaces=replaces))
 
 
 def _not_served(call: Call, why: str) -> NotServed:
@@ -156,8 +174,9 @@ def _not_served(call: Call, why: str) -> NotServed:
     return NotServed(wanted, is_offence=True, client_id=call.client_id)
 
 
-async def _tried(change: Change[Topic | Refused]) -> Topic | Refused:
+async def _tried(broker: Broker, change: Change[Topic | Refused]) -> Topic | Refused:
     try:
         return await change
     except (StorageError, OSError) as error:
+        broker.note_storage_error(None, str(error))
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -22,8 +22,10 @@ from semel.server.changes import Changes
 from semel.server.connection import Connection
 from semel.server.durability import GroupCommit
 from semel.server.frame_pool import FramePool
+from semel.server.free_space import CHECK_S, FreeSpace
 from semel.server.offenders import Offenders
 from semel.server.parked import ParkedFetches
+from semel.server.storage.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -50,17 +52,20 @@ class Listener:
         self.changes: Final = Changes(loop)
         self.lines: Final = BoundedLog(log, loop.time)
         self.offenders: Final = Offenders(loop)
+        self.free_space: Final = FreeSpace(settings.data_dir, settings.data_dir_free_bytes_low)
         self.held_up: Final[set[Connection]] = set()  # wait for the budget
         self.connections: Final[set[Connection]] = set()
         self._per_address: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
+        self._space_watch: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._lease_clock: asyncio.Task[None] | None = None
         self._resume_scheduled = False
         self._none_left = asyncio.Event()
         self._none_left.set()
         broker.when_readable(self.parked.wake)
+        broker.when_storage_fails(self._storage_failed)
 
     def wall_clock_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -72,6 +77,7 @@ class Listener:
             lambda: Connection(self), listen.host, listen.port, backlog=_BACKLOG
         )
         self._sweeper = self.loop.create_task(self._sweep())
+        self._space_watch = self.loop.create_task(self._watch_space())
         self._upkeep = self.loop.create_task(self._maintain())
         self._lease_clock = self.loop.create_task(self._expire_leases())
         port: int = self._server.sockets[0].getsockname()[1]
@@ -81,7 +87,7 @@ class Listener:
     async def stop(self) -> None:
         """Accept nothing new, answer what is open within ``max.shutdown.ms``, close."""
         assert self._server is not None
-        for task in (self._sweeper, self._upkeep, self._lease_clock):
+        for task in (self._sweeper, self._space_watch, self._upkeep, self._lease_clock):
             if task is not None:
                 task.cancel()
         self._server.close()
@@ -156,6 +162,8 @@ class Listener:
             await asyncio.sleep(period_s)
             now_s = self.loop.time()
             self.lines.sum_up()
+            for partition in self.broker.forget_room_again():
+                self.lines.tell(logging.INFO, "", "room", f"{partition.name} is written again")
             requests_wait = bool(self.held_up) and self.budget.requests_are_tight
             answers_wait = self.budget.answers_are_tight
             for connection in list(self.connections):
@@ -168,6 +176,32 @@ class Listener:
                     connection.close(f"a request did not arrive within {arrival_s:g} s")
                 elif now_s - connection.active_at_s > idle_s and not connection.owes_answers:
                     connection.close(f"idle for {idle_s:g} s")
+
+    async def _watch_space(self) -> None:
+        while True:
+            self.free_space.look()
+            await asyncio.sleep(CHECK_S)
+
+    def _storage_failed(self, partition: Partition | None, reason: str) -> None:
+        if partition is None:
+            cause = "change"
+            text = (
+                f"a topic could not be changed: {reason}. Whoever asked for it was told KAFKA_STORAGE_ERROR"
+            )
+        elif not partition.is_online:
+            cause = f"offline {partition.name}"
+            text = (
+                f"{partition.name} is offline: {reason}. Nothing of it is read or written before the next start, "
+                f"which checks what is on the disk"
+            )
+        else:
+            self.free_space.look()
+            cause = "not written"
+            text = (
+                f"{partition.name} cannot be written: {reason}. Producers are told KAFKA_STORAGE_ERROR and send "
+                f"again, readers go on; make room in {self.settings.data_dir}, and it goes on by itself"
+            )
+        self.lines.tell(logging.ERROR, "", cause, text)
 
     async def _expire_leases(self) -> None:
         producer_ids = self.broker.storage.producer_ids

@@ -163,6 +163,16 @@ class BrokerCollector:
         yield CounterMetricFamily(
             "semel_leases_refused", "Leases refused for want of room", ids.leases_refused
         )
+        yield GaugeMetricFamily(
+            "semel_partitions_full",
+            "Partitions whose last write was refused for want of room; they can be read",
+            sum(one.no_room is not None for one in listener.broker.full),
+        )
+        free_bytes = listener.free_space.free_bytes
+        if free_bytes is not None:
+            yield GaugeMetricFamily(
+                "semel_data_dir_free_bytes", "Free space of the data folder's file system", free_bytes
+            )
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
         yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.connections))
         yield GaugeMetricFamily(

@@ -53,6 +53,8 @@ def handle_commit(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:
 
     def finish() -> Fields:
         durable = submitted.error_message is None and partition.high_watermark >= submitted.sync_offset
+        if not durable:
+            broker.note_storage_error(partition, submitted.error_message or partition.offline_reason)
         codes = submitted.response
 
         def code_of(name: TopicPartition) -> ErrorCode:

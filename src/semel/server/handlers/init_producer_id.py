@@ -39,6 +39,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     def finish() -> Answer:
         granted = submitted.response
         if submitted.error_message is not None or partition.high_watermark < submitted.sync_offset:
+            broker.note_storage_error(partition, submitted.error_message or partition.offline_reason)
             response = InitProducerIdResponse(ErrorCode.KAFKA_STORAGE_ERROR)
         elif isinstance(granted, ProducerGrant):
             response = InitProducerIdResponse(ErrorCode.NONE, granted.producer_id, granted.producer_epoch)

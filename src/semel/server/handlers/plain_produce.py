@@ -79,9 +79,10 @@ def handle_all(
     dirty = [partition for partition, share in shares.items() if _append(broker, partition, share, now_ms)]
     broker.counters.count_produced(_PRODUCE, [(fate.form.version, fate.outcome) for fate in fates])
     if dirty:
-        return AfterSync(dirty, lambda: _answer(fates))
+        return AfterSync(dirty, lambda: _answer(broker, fates))
     behind = [partition for partition in shares if partition.wants_sync]
-    return AfterSync(behind, None, _answer(fates)) if behind else _answer(fates)
+    answer = _answer(broker, fates)
+    return AfterSync(behind, None, answer) if behind else answer
 
 
 def _append(broker: Broker, partition: Partition, share: _Share, now_ms: int) -> bool:
@@ -100,7 +101,7 @@ def _append(broker: Broker, partition: Partition, share: _Share, now_ms: int) ->
     return is_dirty
 
 
-def _answer(fates: Sequence[_Fate]) -> Answer:
+def _answer(broker: Broker, fates: Sequence[_Fate]) -> Answer:
     """By now what could be synced is."""
     parts: list[Buffer] = []
     for fate in fates:
@@ -108,8 +109,11 @@ def _answer(fates: Sequence[_Fate]) -> Answer:
         partition = fate.partition
         if partition is not None and sync_offset > partition.high_watermark:
             reason = partition.offline_reason
+            broker.note_storage_error(partition, reason)
             parts += _refusal(fate, AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason))
         elif code:
+            if code is ErrorCode.KAFKA_STORAGE_ERROR:
+                broker.note_storage_error(partition, fate.outcome.error_message)
             parts += _refusal(fate, fate.outcome)
         else:
             success = fate.form.encode_success

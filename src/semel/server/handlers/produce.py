@@ -45,6 +45,8 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             continue
         partition, outcome = _append(broker, call, item)
         broker.counters.count_append(outcome)
+        if outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+            broker.note_storage_error(partition, outcome.error_message)
         result = ProducedPartition(
             item.topic,
             item.partition,
@@ -76,6 +78,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
                     result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                     result.base_offset = -1
                     result.error_message = partition.offline_reason
+                    broker.note_storage_error(partition, partition.offline_reason)
             return Answer((produce.encode_response(version, results),))
 
         return AfterSync(dirty, finish)

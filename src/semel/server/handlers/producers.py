@@ -139,6 +139,8 @@ def handle_markers(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:
                 broker.note_readable(partition.name)
                 if partition.high_watermark < sync_offset:
                     code = ErrorCode.KAFKA_STORAGE_ERROR
+                if code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    broker.note_storage_error(partition, partition.offline_reason or partition.no_room)
             result = {"partition_index": number, "error_code": code}
             answers.setdefault(producer_id, {}).setdefault(topic, []).append(result)
         return {"markers": [_marker_fields(producer_id, topics) for producer_id, topics in answers.items()]}

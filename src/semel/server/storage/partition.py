@@ -80,6 +80,7 @@ from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPart
 _NOT_ITS_FAULT: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 )
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _UNSYNCED_SEGMENTS_MAX: Final = 32  # full ones, whose files are held open until they are synced
 
 
@@ -122,6 +123,7 @@ class Partition:
         self._snapshot_due: FrozenProducers | None = None
         self._folder_dirty = True  # its names, or some of them, may not be durable yet
         self._offline_reason: str | None = None
+        self.no_room: str | None = None  # why the last write was refused, when the disk is only full
 
         log_start_offset = log_starts.get(name)
         self._epochs = EpochFile(file_system, self._folder)
@@ -272,7 +274,7 @@ class Partition:
                     self._write_group(group, outcomes, now_ms)
                     self.roll(now_ms)
                 except OSError as error:
-                    outcomes.append(self._storage_error(str(error)))
+                    outcomes.append(self._not_written(error))
                     continue
                 finally:
                     group = self._new_group(now_ms)
@@ -352,7 +354,7 @@ class Partition:
         except OSError as error:
             group.take_back(0, self._producers)
             for slot in group.slots:
-                outcomes[slot] = self._storage_error(str(error))
+                outcomes[slot] = self._not_written(error)
             return
         if group.new_leases:
             self._note_leases(group.new_leases)
@@ -383,7 +385,7 @@ class Partition:
                 self.roll(now_ms)
             self._write([view])
         except OSError as error:
-            return self._storage_error(str(error))
+            return self._not_written(error)
         self._note(header, base_offset)
         self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
         if known is None and is_leased(header.producer_id):
@@ -637,9 +639,10 @@ class Partition:
             self._go_offline(f"a torn write could not be taken back: {error}")
             raise
         except OSError as error:
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            if error.errno not in _NO_ROOM:
                 self._go_offline(f"write failed: {error}")
             raise
+        self.no_room = None
 
     def _note(self, header: BatchHeader, base_offset: int, append_time_ms: int = NO_TIMESTAMP) -> None:
         last_offset = base_offset + header.last_offset_delta
@@ -717,6 +720,11 @@ class Partition:
         if self._share.is_forged(header.producer_id):
             return self._refuse(UnknownProducer(header.producer_id, header.base_sequence), 0)
         return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)
+
+    def _not_written(self, error: OSError) -> AppendOutcome:
+        if error.errno in _NO_ROOM and self.is_online:
+            self.no_room = str(error)
+        return self._storage_error(str(error))
 
     def _storage_error(self, reason: str) -> AppendOutcome:
         return self._outcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason)
