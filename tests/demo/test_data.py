@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,12 @@ def test_without_the_package_one_line_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr(data, "_PACKAGE", "no_such_package")
     with pytest.raises(ConfigError, match="pip install no_such_package"):
         data.data_folder()
+
+
+def test_who_installed_semel_with_spark_has_the_flights() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    wanted = project["project"]["optional-dependencies"]["spark"]
+    assert any(requirement.startswith(f"{data._PACKAGE}==") for requirement in wanted)
 
 
 def test_the_index_of_the_file_keeps_its_order() -> None:

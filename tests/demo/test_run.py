@@ -30,7 +30,8 @@ def test_a_loader_killed_half_way_loses_and_doubles_nothing(
     assert "PROVEN: every flight is in the log exactly once" in screen
     page = report.read_text()
     assert page.count('class="badge"') == 2, "the producer and the server were killed"
-    assert page.count("<polyline") == 1
+    assert page.count("<polyline") == 2, "one curve, drawn for wide and for narrow pages"
+    assert "<p>The first 60,000 flights of a year, through every kind of crash.</p>" in page
     assert not re.search(r"(src|href)=|url\(|<script", page), "the report must need nothing else"
 
 

