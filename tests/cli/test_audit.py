@@ -254,3 +254,13 @@ def test_a_log_without_its_head_says_so(semel: Command) -> None:
     done = semel("audit", "--output", "t")
     assert done.code == 0
     assert "note: t begins at 0@2 (partition@offset): what was before is gone, and not looked at" in done.out
+
+
+def test_a_bound_names_the_option_that_raises_it(semel: Command) -> None:
+    for _ in range(2):
+        semel("produce", "t", stdin=b"a\nb\n")
+    for option, value in (("--rows-max", "3"), ("--producers-max", "1")):
+        done = semel("audit", "--output", "t", option, value)
+        assert (done.code, done.out) == (1, "")
+        assert f"raise {option}" in done.err
+        assert semel("audit", "--output", "t", option, "4").code == 0

@@ -8,7 +8,7 @@ import pytest
 
 import semel
 from semel.client.aio_consumer import AsyncConsumer, ConsumerChoices
-from semel.errors import ConfigError, ErrorCode, UnknownTopic
+from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, UnknownTopic
 
 
 def test_a_plain_pair_names_a_partition(semel_server: semel.LocalLog) -> None:
@@ -26,6 +26,25 @@ def test_a_start_that_is_no_place_in_a_log_is_refused_by_its_name(semel_server: 
         pytest.raises(ConfigError, match="'begin' is no place to start numbers-0 at"),
     ):
         consumer.assign({semel.TopicPartition("numbers", 0): "begin"})  # type: ignore[dict-item]
+
+
+def test_an_offset_that_is_not_written_yet_is_not_called_gone(semel_server: semel.LocalLog) -> None:
+    tp = semel.TopicPartition("numbers", 0)
+    with semel.Producer(semel_server.bootstrap) as producer:
+        producer.send("numbers", value="1").result(10)
+    with semel.Consumer(semel_server.bootstrap) as consumer:
+        consumer.assign({tp: 99})
+        with pytest.raises(
+            BrokerError, match=r"numbers-0 at offset 99: .*: it lies behind the end, which is 1"
+        ):
+            consumer.poll(10)
+    with semel.Admin(semel_server.bootstrap) as admin, semel.Consumer(semel_server.bootstrap) as consumer:
+        admin.delete_records({tp: 1})
+        consumer.assign({tp: 0})
+        with pytest.raises(
+            DataLoss, match="offsets 0 to 0 of topic 'numbers', partition 0 are gone: seek to 1"
+        ):
+            consumer.poll(10)
 
 
 MISSING = semel.TopicPartition("mistyped", 0)

@@ -11,6 +11,7 @@ from semel.audit.identity import IdentityRule, KeyFrom
 from semel.audit.read import InputRows, Progress, TopicReading, name_places, read_rows, read_topic
 from semel.audit.report import AuditReport, TopicAudit
 from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex
+from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
 from semel.client.blocking import Cluster
 from semel.errors import ConfigError
 
@@ -35,6 +36,7 @@ class AuditPlan:
     order: IdentityRule | None = _BY_RECORD_KEY  # read from the input; None: order does not matter
     rows_max: int = ROWS_MAX_DEFAULT
     examples_max: int = EXAMPLES_MAX_DEFAULT
+    producers_max: int = PRODUCERS_MAX_DEFAULT
 
     def __post_init__(self) -> None:
         if self.input_topic == self.output_topic:
@@ -73,7 +75,9 @@ class AuditPlan:
     def _reading(
         self, topic: str, identity: IdentityRule, order: IdentityRule, where: str | None = None
     ) -> TopicReading:
-        return TopicReading(topic, identity, order, where, self.rows_max, self.examples_max)
+        return TopicReading(
+            topic, identity, order, where, self.rows_max, self.examples_max, self.producers_max
+        )
 
 
 def audit(cluster: Cluster, plan: AuditPlan, progress: Progress | None = None) -> AuditReport:

@@ -84,6 +84,10 @@ def audit(
             min=1, metavar="N", help="Refuse topics with more rows; each takes about 100 bytes of memory."
         ),
     ] = 50_000_000,
+    producers_max: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Refuse topics of more producers, counted in each partition."),
+    ] = 1_000_000,
     output_format: Annotated[Format, typer.Option("--format", help="table: text for people.")] = Format.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
@@ -117,6 +121,7 @@ def audit(
         order=_order(order_by),
         rows_max=rows_max,
         examples_max=examples,
+        producers_max=producers_max,
     )
     if where is not None:
         compile_where(where)  # refused before anything is read

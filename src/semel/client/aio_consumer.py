@@ -284,8 +284,11 @@ class AsyncConsumer:
         start = (await self.cluster.list_offsets({tp: EARLIEST_TIMESTAMP}, self._isolation))[tp].offset
         if wanted < start:
             raise DataLoss(tp, wanted, start, f"seek to {start} to go on with what is left")
+        end = (await self.cluster.list_offsets({tp: LATEST_TIMESTAMP}, self._isolation))[tp].offset
         raise BrokerError(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"read {tp} at offset {wanted}", "it lies behind the end"
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"read {tp} at offset {wanted}",
+            f"it lies behind the end, which is {end}",
         )
 
     def _keep(self, tp: TopicPartition, fetched: Fetched) -> None:
