@@ -49,10 +49,11 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     # A topic that is missing is made by the first task that may write: not every plan will do.
     found = _outputs(log.cluster, run.output_topics(history, options.topic))
     partitions = [tp for output in found.values() for tp in partitions_of(output)]
+    at_rest = _trimmed_at_rest(log.cluster, history, partitions)
     fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
     fence_writers(log.cluster, log.sink_id, run.former_identity(history, log.partition))
     ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
-    starts = run.scan_starts(history, ends)
+    starts = run.scan_starts(history, ends) | at_rest
     compacted = {topic for topic in found if "compact" in cleanup_policy(log.cluster, topic)}
     with fence_goes_first(log, history, sink_epoch):
         log_starts = listed(log.cluster, partitions, EARLIEST_TIMESTAMP)
@@ -135,6 +136,24 @@ def fence_goes_first(log: SinkLog, history: SinkHistory, sink_epoch: int) -> Ite
         log.read(history)
         _stop_if_fenced(history, sink_epoch)
         raise
+
+
+def _trimmed_at_rest(
+    cluster: Cluster, history: SinkHistory, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Outputs whose trim took others' rows alone, and where the scan begins there: what is written from now on stands
+    at or behind it. The rows of a query that has come to its end are decided, however far others write and trim."""
+    ends = listed(cluster, partitions, LATEST_TIMESTAMP)
+    starts, log_starts = run.scan_starts(history, ends), listed(cluster, partitions, EARLIEST_TIMESTAMP)
+    trimmed = [tp for tp in partitions if tp.topic in history.outputs and log_starts[tp] > starts[tp]]
+    if not trimmed:
+        return {}
+    known = cluster.describe_producers(trimmed)
+    return {
+        tp: ends[tp]
+        for tp in trimmed
+        if run.is_at_rest(history, tp, {each.producer_id: each for each in known[tp]})
+    }
 
 
 def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:

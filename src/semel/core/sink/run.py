@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, generation_of, writer_epoch
+from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, closing_epoch, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
-from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored
+from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored, WriterState
 from semel.core.sink.refusal import Reason, Refusal, other_routing, subject, unprovable
-from semel.types import NO_PRODUCER_ID, TopicPartition
+from semel.sequence import advance
+from semel.types import NO_PRODUCER_ID, ProducerDescription, TopicPartition
 
 RUN_MS_MAX: Final = (
     3_600_000  # far below a day, after which a log forgets who has written nothing (see next_in_run)
@@ -185,6 +186,41 @@ def surplus_starts(history: SinkHistory) -> dict[tuple[str, TopicPartition], int
         for output, state in writer_state.outputs.items()
         if state.surplus_from is not None
     }
+
+
+def is_at_rest(
+    history: SinkHistory, output: TopicPartition, known: Mapping[int, ProducerDescription]
+) -> bool:
+    """Whether nothing of the sink stands undecided in ``output``, by what its leader knows of the writers.
+
+    ``known`` is by producer id, asked for behind the FENCE and before any writer is fenced, which wipes it. A writer
+    stands where DECISION or BEGIN has left it if its last sequence is the one they speak of. A leader that knows
+    nothing of a writer may have forgotten it, and proves nothing.
+    """
+    decision, newest = history.decision, history.begin
+    states: Mapping[str, WriterState] = {}
+    if newest is not None and (decision is None or newest.sink_epoch > decision.sink_epoch):
+        if any(tp == output for _, tp in newest.have):
+            return False
+        sink_epoch = newest.sink_epoch
+    elif decision is not None:
+        if any(tp == output for _, tp in surplus_starts(history)):
+            return False
+        sink_epoch, states = decision.sink_epoch, decision.writers
+    else:
+        return False
+    for writer, ids in history.writers.items():
+        stands = known.get(ids.get(generation_of(sink_epoch), -1))
+        if stands is None:
+            return False
+        outputs = states[writer].outputs if writer in states else {}
+        expected = outputs[output].next_sequence if output in outputs else 0
+        is_closed = decision is not None and decision.closed and sink_epoch == decision.sink_epoch
+        if is_closed and stands.producer_epoch == closing_epoch(sink_epoch):
+            continue
+        if stands.producer_epoch != writer_epoch(sink_epoch) or advance(stands.last_sequence, 1) != expected:
+            return False
+    return True
 
 
 def check_provable(
