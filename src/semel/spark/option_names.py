@@ -39,7 +39,10 @@ OPTIONS: Final = (
     # source: what
     Option("subscribe", Side.SOURCE, "one of the three", "topics, with commas between"),
     Option(
-        "subscribePattern", Side.SOURCE, "one of the three", "a regular expression that whole names match"
+        "subscribePattern",
+        Side.SOURCE,
+        "one of the three",
+        "a regular expression that whole names match; an internal topic only where it is its exact name",
     ),
     Option("assign", Side.SOURCE, "one of the three", 'partitions: `{"flights": [0, 1]}`'),
     # source: from where to where
@@ -77,7 +80,8 @@ OPTIONS: Final = (
         "failOnDataLoss",
         Side.SOURCE,
         "true",
-        "stop when offsets are gone before they were read, naming them; false: go on with what is left",
+        "stop when offsets are gone before they were read, naming them, or a topic was made anew; false: go on "
+        "with what is left, or with the new topic from its beginning",
     ),
     Option(
         "kafka.isolation.level", Side.SOURCE, "read_committed", "or `read_uncommitted`: aborted rows as well"
