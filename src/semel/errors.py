@@ -99,6 +99,18 @@ class InputDiffers(SemelError):
     another input.
     """
 
+    def __init__(
+        self,
+        why: str,
+        advice: str = (
+            "Another input, or another topic, wants an identity of its own. If it is the same input, hand its rows as "
+            "they were; only where they are made anew with other contents each time (a time, a random id), go on by "
+            "their number alone, with compare_rows=False"
+        ),
+    ) -> None:
+        self.why = why
+        super().__init__(f"{why}. {advice}")
+
 
 class DeliveryError(SemelError):
     """A record was not acknowledged; the subclass says whether it is in the log, and its code what that rests on."""

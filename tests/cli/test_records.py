@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from semel import Producer
+from semel.local import LocalLog
+
 LINES = b"UA1:late\nAA2:on time\nUA1:gone\n"
 
 
@@ -53,11 +56,32 @@ def test_an_identity_refuses_other_lines_and_another_topic(semel, tmp_path: Path
     semel("produce", "days", "--identity", identity, stdin=b"mon-1\nmon-2\nmon-3\n")
     other = semel("produce", "days", "--identity", identity, stdin=b"tue-1\ntue-2\ntue-3\ntue-4\n")
     assert other.code == 1
-    assert "another --identity file" in other.err and "nothing of this input was sent" in other.err
+    assert (
+        "want an --identity file of their own" in other.err and "nothing of this input was sent" in other.err
+    )
     elsewhere = semel("produce", "nights", "--identity", identity, stdin=b"mon-1\nmon-2\nmon-3\n")
     assert elsewhere.code == 1
     assert "went to topic 'days', and comes for topic 'nights'" in elsewhere.err
+    assert "nights" not in semel("topic", "list").out
     assert semel("consume", "days", "-e").out == "mon-1\nmon-2\nmon-3\n"
+
+
+def test_lines_that_a_killed_run_stored_are_announced_and_skipped(
+    semel, semel_server: LocalLog, tmp_path: Path
+) -> None:
+    semel("topic", "create", "t")
+    identity = tmp_path / "id"
+    with Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("t", "a", position=0).result(10)
+        kept = identity.read_bytes()
+        producer.send("t", "b", position=1).result(10)
+    identity.write_bytes(kept)  # as if it had been killed before it saved
+    done = semel("produce", "t", "--identity", str(identity), stdin=b"a\nb\nc\n")
+    assert done.err == (
+        "2 records behind the beginning are stored by an earlier run; skipped when sent again\n"
+        "delivered 1 record to topic t; skipped 2 that are stored\n"
+    )
+    assert semel("consume", "t", "-e").out == "a\nb\nc\n"
 
 
 def test_a_line_without_its_separator_is_named(semel) -> None:

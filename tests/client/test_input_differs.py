@@ -63,7 +63,7 @@ def test_other_rows_are_refused_before_one_is_dropped_or_sent(
     with pytest.raises(InputDiffers, match=r"row 0 .* is not the one that is stored") as refused:
         load(semel_server.bootstrap, tmp_path / "id", TUESDAY)
     assert "nothing of this input was sent" in str(refused.value)
-    assert "another identity" in str(refused.value)
+    assert "wants an identity of its own" in str(refused.value)
     assert stored_rows(semel_server.bootstrap) == MONDAY
     saved, again = IdentityFile(tmp_path / "id").read(), load(semel_server.bootstrap, tmp_path / "id", MONDAY)
     assert saved is not None and saved.position == 2 and before

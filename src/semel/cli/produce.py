@@ -26,7 +26,10 @@ _OPTION_OF_SETTING = {
     "identity": "--identity",
     "identity_store": "--identity",
 }
-_ANOTHER_FILE = "Other lines want another --identity file"
+_ANOTHER_FILE = (
+    "Other lines, or another topic, want an --identity file of their own; -X compare.rows=false goes by the number of "
+    "lines alone"
+)
 _CHECK_EVERY = 1_000  # deliveries; failures are seen early, and what is delivered is forgotten
 
 
@@ -66,7 +69,7 @@ def produce(
         typer.Option(
             metavar="FILE",
             help="Keep who we are and how far we came here: a run that was cut off, given the same lines "
-            "again, sends only those that are not stored.",
+            "again, or more of them, sends only those that are not stored. Other lines are refused.",
         ),
     ] = None,
     overrides: Overrides = None,
@@ -89,19 +92,20 @@ def produce(
     settings = client_settings(overrides, {item.name: item.default for item in fields(ProducerSettings)})
     for name in settings.keys() & _OPTION_OF_SETTING.keys():
         raise ConfigError(f"-X {name}: say it with {_OPTION_OF_SETTING[name]}")
-    with open_cluster(bootstrap) as cluster:  # refused before any input is read
-        cluster.topic(topic, allow_auto_topic_creation=True)
+    if (
+        identity is None or not identity.exists()
+    ):  # else it may be meant for another topic, so that none is made
+        with open_cluster(bootstrap) as cluster:  # refused before any input is read
+            cluster.topic(topic, allow_auto_topic_creation=True)
     outcome = _Outcome()
     with (
         Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,
         rows_progress("produce") as progress,
     ):
-        if producer.rows_to_drop:
+        if due := producer.rows_to_drop:
             behind = "the beginning" if producer.position is None else f"line {producer.position + 1}"
-            note(
-                f"{counted(producer.rows_to_drop, 'record')} behind {behind} stored by an earlier run: skipped when "
-                f"they come"
-            )
+            stored = f"{counted(due, 'record')} behind {behind} {'is' if due == 1 else 'are'} stored"
+            note(f"{stored} by an earlier run; skipped when sent again")
         numbered: Iterable[tuple[int | None, Line]]
         numbered = ((None, line) for line in lines) if identity is None else producer.resume(lines)
         try:
@@ -120,7 +124,7 @@ def produce(
             outcome.settle()
             raise ConfigError(f"{error}; {_before(error.number, topic, identity)}") from None
         except InputDiffers as error:
-            raise InputDiffers(f"{error} (-X compare.rows=false). {_ANOTHER_FILE}") from None
+            raise InputDiffers(error.why, _ANOTHER_FILE) from None
         producer.flush()
         progress(outcome.settle())
         skipped = producer.rows_skipped

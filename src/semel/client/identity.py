@@ -160,8 +160,8 @@ class CommittedIdentity:
         if self._topic_id is not None and saved_id != self._topic_id:
             raise InputDiffers(
                 f"topic {topic!r}, the input, was made anew: identity {decoded.name!r} read the one with id {saved_id} "
-                f"up to position {decoded.position!r}, now it has id {self._topic_id}; nothing was "
-                f"sent. For the new one take another group"
+                f"up to position {decoded.position!r}, now it has id {self._topic_id}; nothing was sent",
+                "For the new one take another group",
             )
         return decoded
 

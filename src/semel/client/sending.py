@@ -287,11 +287,7 @@ class Sender:
             if new_rows
             else "nothing of this input was sent"
         )
-        self._refused = InputDiffers(
-            f"{differs.why}; {sent}, and what is stored stays stored. For another input or topic take another "
-            f"identity; for this one, hand its rows as they were. Only if these are the same rows, made anew with "
-            f"other contents each time, go on by their number alone, with compare_rows=False"
-        )
+        self._refused = InputDiffers(f"{differs.why}; {sent}")
         raise self._refused
 
     def chunks_of(self, topic: str, table: pa.Table) -> Iterator[pa.Table]:
