@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.same_as_kafka.__main__ import main, report
 from tests.peers.same_as_kafka.comparing import Case, Compared, Crashed, all_cases, look
 from tests.peers.same_as_kafka.wire import NODE_ID
 
@@ -39,6 +40,24 @@ def test_only_what_holds_on_both_sides_explains_a_difference() -> None:
     assert _verdict(3, 2, explains=known) == "differs"
     assert _verdict(1, 3, explains=known) == "differs"
     assert _verdict(2, 2, explains=known) == "differs", "what it explains is gone"
+
+
+def test_a_difference_is_printed_in_full_and_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    same = Compared(Case("theme.same", str), [1], [1])
+    known = Case("theme.known", str, because="they count from elsewhere", semel=1, kafka=2)
+    assert report([same, Compared(known, 1, 2)]) == 0
+    assert "theme.known: they count from elsewhere" in capsys.readouterr().out
+    other = Compared(Case("theme.other", str), "x" * 500, "[bold]")
+    assert report([same, other]) == 1
+    printed = capsys.readouterr().out
+    assert "x" * 500 in printed
+    assert "[bold]" in printed
+    assert "1 same, 0 explained, 1 differs" in printed
+
+
+def test_a_word_that_no_case_has_in_its_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nothing of this name"]) == 2
+    assert "no case has nothing of this name" in capsys.readouterr().err
 
 
 def test_a_crash_on_both_sides_is_not_the_same() -> None:

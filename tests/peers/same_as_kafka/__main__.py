@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.parts import Missing, find_java, find_kafka_jars
-from tests.peers.same_as_kafka.comparing import Case, Compared, all_cases, look
+from tests.peers.same_as_kafka.comparing import Case, Compared, all_cases, look, topic_prefix
 from tests.peers.same_as_kafka.wire import NODE_ID
 
 from semel.local import LocalLog
 
 _STYLES: Final = {"same": "green", "explained": "yellow", "differs": "bold red"}
-_SHOWN_MAX: Final = 160
-_WIDTH: Final = 150  # where nobody looks at it, a file keeps whole columns
+_SIDE_WIDTH_MIN: Final = 30
+_WIDTH: Final = 170  # where nobody looks at it, a file keeps whole columns
 
 
 def main(words: Sequence[str]) -> int:
@@ -34,14 +33,22 @@ def main(words: Sequence[str]) -> int:
             print(f"nothing to compare with: {part.why}", file=sys.stderr)
             return 2
     assert isinstance(java, Path) and isinstance(jars, Path)
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    console = _console()
     with (
         tempfile.TemporaryDirectory(prefix="same-as-kafka-") as folder,
         LocalLog(Path(folder, "semel"), broker_id=NODE_ID) as log,
         ApacheKafka(java, jars, Path(folder, "kafka")) as node,
     ):
         found = [_compared(console, case, log.bootstrap, node.bootstrap) for case in chosen]
-    console.print(_table(found))
+    return report(found, console)
+
+
+def report(found: Sequence[Compared], console: Console | None = None) -> int:
+    """Print what both sides made of each case; the exit code, 1 if something differs for no reason."""
+    console = console or _console()
+    for line in _table(found, console.width):
+        console.print(line, soft_wrap=True)
+    console.print()
     for one in found:
         if one.verdict == "explained":
             console.print(f"{one.case.name}: {one.case.because}", markup=False, soft_wrap=True)
@@ -53,23 +60,31 @@ def main(words: Sequence[str]) -> int:
     return 1 if differing else 0
 
 
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+
+
 def _compared(console: Console, case: Case, semel: str, kafka: str) -> Compared:
     with console.status(case.name):
         return Compared(case, look(case, semel), look(case, kafka))
 
 
-def _table(found: Sequence[Compared]) -> Table:
-    table = Table("case", "semel", "Apache Kafka", "", box=box.SIMPLE)
+def _table(found: Sequence[Compared], width: int) -> Iterator[Text]:
+    """One line a case, without what all names of it have in common; what differs is printed in full below."""
+    name_width = max(len(one.case.name) for one in found)
+    side_width = max(_SIDE_WIDTH_MIN, (width - name_width - max(map(len, _STYLES)) - 6) // 2)
+    yield _row("case", "semel", "Apache Kafka", name_width, side_width)
     for one in found:
-        sides = [_short(one.semel)] if one.verdict == "same" else [_short(one.semel), _short(one.kafka)]
-        verdict = f"[{_STYLES[one.verdict]}]{one.verdict}[/]"
-        table.add_row(one.case.name, sides[0], sides[-1], verdict)
-    return table
+        common = topic_prefix(one.case)
+        semel, kafka = (str(side).replace(common, "") for side in (one.semel, one.kafka))
+        yield _row(one.case.name, semel, kafka, name_width, side_width).append(
+            one.verdict, _STYLES[one.verdict]
+        )
 
 
-def _short(observation: object) -> str:
-    text = str(observation).replace("[", r"\[")
-    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
+def _row(name: str, semel: str, kafka: str, name_width: int, side_width: int) -> Text:
+    sides = (side if len(side) <= side_width else side[: side_width - 1] + "…" for side in (semel, kafka))
+    return Text("  ".join([name.ljust(name_width), *(side.ljust(side_width) for side in sides), ""]))
 
 
 if __name__ == "__main__":

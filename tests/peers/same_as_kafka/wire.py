@@ -37,10 +37,10 @@ class ConnectionClosed(ConnectionError):
 
 
 class Wire:
-    """One connection to one server; ``case_name`` goes into the names of its topics."""
+    """One connection to one server; the names of its topics begin with ``topic_prefix``."""
 
-    def __init__(self, bootstrap: str, case_name: str) -> None:
-        self._bootstrap, self._case_name = bootstrap, case_name
+    def __init__(self, bootstrap: str, topic_prefix: str) -> None:
+        self._bootstrap, self._topic_prefix = bootstrap, topic_prefix
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -58,7 +58,7 @@ class Wire:
 
     def another(self) -> Wire:
         """One more connection to the same server."""
-        other = Wire(self._bootstrap, self._case_name)
+        other = Wire(self._bootstrap, self._topic_prefix)
         other._numbers = self._numbers
         self._others.append(other)
         return other
@@ -124,7 +124,7 @@ class Wire:
 
     def name(self, what: str = "topic") -> str:
         """A name that nothing has yet, the same on both sides."""
-        return f"same-{self._case_name}-{what}-{next(self._numbers)}"
+        return f"{self._topic_prefix}{what}-{next(self._numbers)}"
 
     def new_topic(self, partitions: int = 1, **configs: str) -> str:
         """A topic that is there and has leaders; ``retention_ms="1000"`` sets ``retention.ms``."""
