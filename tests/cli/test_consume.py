@@ -50,7 +50,7 @@ def test_who_follows_is_told_that_the_server_is_away_and_goes_on(
     assert rows.get(timeout=30) == "before\n"
     semel_server.crash()
     said = notes.get(timeout=30)
-    assert said.startswith(f"semel: no answer for 2 s (broker {semel_server.bootstrap}: ")
+    assert said.startswith(f"semel: no answer for 3 s (broker {semel_server.bootstrap}: ")
     assert said.endswith("; still trying\n")
     semel_server.start()
     assert notes.get(timeout=30) == "semel: it answers again\n"
@@ -71,7 +71,7 @@ def test_who_wants_a_part_is_told_and_fails_when_the_server_stays_away(
     out, err = consumer.communicate(timeout=60)
     assert (consumer.returncode, out.rstrip().strip(b"x")) == (1, b"")
     told, failed = err.decode().splitlines()
-    assert told.startswith("semel: no answer for 2 s (broker ")
+    assert told.startswith("semel: no answer for 3 s (broker ")
     assert failed.startswith(f"semel: broker {semel_server.bootstrap}: ")
     assert "is it running?" in failed
 

@@ -58,13 +58,41 @@ def test_other_partitions_are_printed_to_their_end(semel: Command, semel_server:
     assert "partition 0: the batch at offset 1 cannot be read" in done.err
 
 
-def test_a_header_that_rots_is_told_too(semel: Command, semel_server: LocalLog) -> None:
-    for lines in (b"a\n", b"b\n"):
+@pytest.mark.parametrize(
+    ("at_byte", "batches", "behind"),
+    [
+        (16, 3, "4"),  # its version
+        (23, 3, "4"),  # how many offsets it has: only the next batch shows where it ends
+        (57, 2, "OFFSET, a later one: which, it does not say any more"),  # how many records
+        (11, 3, "4"),  # its length, which leads into the next batch
+    ],
+)
+def test_a_header_that_rots_is_told_too(
+    semel: Command, semel_server: LocalLog, at_byte: int, batches: int, behind: str
+) -> None:
+    for lines in (b"a\nb\n", b"c\nd\n", b"e\n")[:batches]:
         semel("produce", "t", stdin=lines)
-    rot(semel_server, "t-0", 1, 16)  # its version
+    rot(semel_server, "t-0", 1, at_byte)
     done = semel("consume", "t", "-e")
-    assert (done.code, done.out) == (1, "a\n")
-    assert "partition 0: the batch at offset 1 cannot be read" in done.err
+    assert (done.code, done.out) == (1, "a\nb\n")
+    assert "partition 0: the batch at offset 2 cannot be read" in done.err
+    assert done.err.endswith(f"semel consume t -p 0 -o {behind}\n")
+
+
+@pytest.mark.parametrize("at_byte", [3, 7, 10])
+def test_an_offset_or_a_length_that_rots_is_not_gone_over(
+    semel: Command, semel_server: LocalLog, at_byte: int
+) -> None:
+    """No checksum covers them. The next batch does not lie behind that one; and the server cannot find its way."""
+    for lines in (b"a\nb\n", b"c\nd\n", b"e\n"):
+        semel("produce", "t", stdin=lines)
+    rot(semel_server, "t-0", 1, at_byte)
+    done = semel("consume", "t", "-e", "-X", "request.timeout.ms=2000")
+    assert (done.code, done.out) == (1, "a\nb\n")
+    assert (
+        "read t-0 from offset 2 on: KAFKA_STORAGE_ERROR (56): its server cannot read it from the disk"
+        in done.err
+    )
 
 
 def test_the_consumer_says_it_as_a_type(rotten: LocalLog) -> None:

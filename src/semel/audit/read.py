@@ -21,7 +21,7 @@ from semel.audit.sequences import PRODUCERS_MAX_DEFAULT, SequenceCheck
 from semel.audit.where import ConditionFailed, compile_where
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
-from semel.client.unreadable import sound_part
+from semel.client.unreadable import check_progress, sound_part
 from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError, UnreadableBatch
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
 from semel.record.control import MarkerType, decode_marker
@@ -234,6 +234,7 @@ def _committed(
 ) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """Each batch of an answer with its records; none for control and aborted ones (KIP-98)."""
     try:
+        check_progress(fetched.records)
         yield from _committed_batches(fetched)
     except CorruptRecordBatch as error:
         damage = sound_part(partition, fetched.records, from_offset, error)[1]

@@ -84,6 +84,8 @@ def consume(
     isolation: Isolation = "read_uncommitted" if uncommitted else "read_committed"
     with open_cluster(bootstrap) as cluster:
         first, stop = _places(cluster, _partitions(cluster, topic, partition), wanted)
+    import semel.record.columnar  # noqa: F401 - what takes a while is over before a silent server is looked for
+
     with (
         Consumer(
             bootstrap, isolation=isolation, **client_settings(overrides, _CONSUMER_SETTINGS)
@@ -191,14 +193,16 @@ def _records(
 
 def _with_command(error: UnreadableBatch) -> UnreadableBatch:
     """The same, and the way on in the terms of this command."""
-    behind = "a later offset" if error.next_offset is None else error.next_offset
     tp = error.partition
+    at = "OFFSET, a later one: which, it does not say any more"
+    if error.next_offset is not None:
+        at = str(error.next_offset)
     return UnreadableBatch(
         tp,
         error.offset,
         error.next_offset,
         error.why,
-        f"read again; if it stays so, go on behind it: semel consume {tp.topic} -p {tp.partition} -o {behind}",
+        f"read again; if it stays so, go on behind it: semel consume {tp.topic} -p {tp.partition} -o {at}",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from semel.cli.output import note
 
-NOTICE_S: Final = 2.0  # of silence; a server that restarts is often back before
+NOTICE_S: Final = 3.0  # of silence; a server that restarts is often back before
 _LOOK_S: Final = 0.25
 
 

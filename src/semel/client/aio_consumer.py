@@ -11,7 +11,7 @@ from semel.client.cluster import Cluster, Isolation
 from semel.client.model import Fetched
 from semel.client.records import BufferedRecords, ConsumerRecord
 from semel.client.settings import names_checked
-from semel.client.unreadable import sound_part
+from semel.client.unreadable import check_progress, sound_part
 from semel.core.client.visible import Visible, visible_batches
 from semel.errors import BrokerError, ConfigError, CorruptRecordBatch, DataLoss, ErrorCode, UnreadableBatch
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -24,6 +24,7 @@ __all__ = ["AsyncConsumer", "ConsumerChoices", "ConsumerRecord", "Start"]
 Start = int | Literal["earliest", "latest"]
 _PAUSE_S: Final = 0.05
 _OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
+_STORAGE_PATIENCE_S: Final = 10.0
 _T = TypeVar("_T")
 
 
@@ -74,9 +75,9 @@ class AsyncConsumer:
             min_bytes,
         )
         self._positions: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[
-            str, UUID | None
-        ] = {}  # of the positions' topics; None: the brokers have no ids
+        # Of the positions' topics; None: the brokers have no ids.
+        self._topic_ids: dict[str, UUID | None] = {}
+        self._failing_since_s: dict[TopicPartition, float] = {}
         self._paused: set[TopicPartition] = set()
         self._buffered: dict[TopicPartition, BufferedRecords] = {}
 
@@ -250,6 +251,9 @@ class AsyncConsumer:
                 await self._check_topic(tp)
             elif item.error_code is ErrorCode.NONE:
                 whole[tp] = item
+                self._failing_since_s.pop(tp, None)
+            elif item.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._bear_with(tp, wanted[tp])
             elif not item.error_code.retriable:
                 raise BrokerError(item.error_code, f"read {tp} from offset {wanted[tp]} on")
         if not whole:
@@ -277,6 +281,18 @@ class AsyncConsumer:
                 position + 1,
                 "the topic was deleted and made anew, and this is an offset of the one before. Assign it again, from "
                 '"earliest", to read the new one',
+            )
+
+    def _bear_with(self, tp: TopicPartition, offset: int) -> None:
+        """A partition whose disk fails its server: another leader may take it over, but not in ever so long."""
+        now_s = asyncio.get_running_loop().time()
+        since_s = self._failing_since_s.setdefault(tp, now_s)
+        if now_s - since_s > min(_STORAGE_PATIENCE_S, self.cluster.request_timeout_ms / 1000):
+            del self._failing_since_s[tp]
+            raise BrokerError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"read {tp} from offset {offset} on",
+                "its server cannot read it from the disk; the server's log says why, and a restart looks at it anew",
             )
 
     async def _refuse_offset(self, tp: TopicPartition) -> None:
@@ -310,6 +326,8 @@ def _readable(
     """
     try:
         visible = visible_batches(fetched.records, from_offset, fetched.aborted)
+        if visible.next_offset == from_offset:
+            check_progress(fetched.records)
         return decode(visible), visible.next_offset
     except CorruptRecordBatch as error:
         sound, where = sound_part(tp, fetched.records, from_offset, error)

@@ -4,6 +4,8 @@ Follows Kafka's ``CompletedFetch``: the answer names, for each aborted transacti
 producer and the first offset; from there to that producer's abort marker its transactional batches are
 skipped. ``next_offset`` moves over everything that was looked at, so that control batches and compacted
 ranges are never asked for twice.
+
+Offsets lie outside of a batch's CRC: one that is damaged is seen where the next batch does not lie behind it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from semel.errors import CorruptRecordBatch
 from semel.record.batch import scan_batches
 from semel.record.control import decode_marker
 
@@ -29,7 +32,11 @@ def visible_batches(records: memoryview, from_offset: int, aborted: Iterable[tup
     aborting: set[int] = set()
     shown = []
     next_offset = from_offset
+    before = -1
     for batch, header in scan_batches(records, allow_partial_tail=True):
+        if header.base_offset <= before:
+            raise CorruptRecordBatch(f"offset {header.base_offset} after {before}")
+        before = header.last_offset
         while pending and pending[0][1] <= header.last_offset:
             aborting.add(pending.pop(0)[0])
         if header.last_offset < from_offset:
