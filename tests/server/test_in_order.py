@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-import socket
 import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.peers.metrics import metrics_of
 from tests.peers.same_as_kafka import ConnectionClosed, Wire, asking
 from tests.peers.same_as_kafka.asking import EARLIEST, LATEST, Request
 from tests.peers.same_as_kafka.wire import NODE_ID
 
+from semel.demo.verdicts import free_address
 from semel.local import LocalLog
 from semel.server.in_order import InOrder
 
@@ -79,7 +78,7 @@ def test_an_end_offset_counts_the_rows_in_front_of_the_question(wire: Wire, acks
 def test_rows_without_an_answer_count_too(wire: Wire) -> None:
     topic = wire.new_topic()
     for n in range(1, TIMES + 1):
-        wire.send_unanswered(*asking.produce(topic, b"row", acks=0))
+        asking.send_unanswered(wire, asking.produce(topic, b"row", acks=0))
         api, version, fields = asking.list_offsets(topic, LATEST)
         assert asking.offset(wire.ask(api, version, **fields)) == n
 
@@ -88,10 +87,8 @@ def test_a_question_in_two_pieces_waits_for_the_rows_in_front_of_it(bootstrap: s
     topic = wire.new_topic()
     for n in range(1, TIMES + 1):
         with Wire(bootstrap, "pieces") as pieces:
-            rows = pieces.framed(*asking.produce(topic, b"x" * 30_000))
-            question = pieces.framed(*asking.list_offsets(topic, LATEST))
-            pieces.send_bytes(rows + question[: n + 5])
-            pieces.send_bytes(question[n + 5 :])
+            rows, question = asking.produce(topic, b"x" * 30_000), asking.list_offsets(topic, LATEST)
+            asking.send_in_pieces(pieces, n + 5, rows, question)
             _, listed = pieces.receive(), pieces.receive()
             assert asking.offset(listed) == n
 
@@ -131,24 +128,24 @@ def test_a_fetch_that_waits_holds_nobody_up(wire: Wire) -> None:
 
 
 def test_produce_requests_in_one_send_still_share_their_syncs(start_server: Any) -> None:
-    metrics = f"127.0.0.1:{free_port()}"
+    metrics = free_address()
     server = start_server(f"--metrics={metrics}", f"-Xbroker.id={NODE_ID}")
     with Wire(server.bootstrap, "order") as wire:
         topic = wire.new_topic()
-        before = metric(metrics, "semel_fsync_seconds_count")
+        before = metrics_of(metrics)["semel_fsync_seconds_count"]
         together(wire, *[asking.produce(topic, b"row")] * 64)
-        assert metric(metrics, "semel_fsync_seconds_count") - before <= 8
+        assert metrics_of(metrics)["semel_fsync_seconds_count"] - before <= 8
 
 
 def test_who_leaves_in_between_leaves_nothing_waiting(start_server: Any) -> None:
-    metrics = f"127.0.0.1:{free_port()}"
+    metrics = free_address()
     server = start_server(f"--metrics={metrics}", f"-Xbroker.id={NODE_ID}")
     with Wire(server.bootstrap, "order") as wire:
         topic = wire.new_topic()
         open_files = len(os.listdir(f"/proc/{server.process.pid}/fd"))
         for n in range(TIMES * 2):
             leaving = Wire(server.bootstrap, "leaving")
-            leaving.send_unanswered(*asking.produce(topic, b"row", acks=0))
+            asking.send_unanswered(leaving, asking.produce(topic, b"row", acks=0))
             leaving.send_together(
                 asking.create(topic),  # refused, in its turn
                 asking.produce(topic, b"x" * 400_000),
@@ -156,12 +153,12 @@ def test_who_leaves_in_between_leaves_nothing_waiting(start_server: Any) -> None
                 asking.fetch(topic, 10**6, wait_ms=60_000),
             )
             if n % 2:  # reset, rather than closed in good order
-                leaving.reset()
+                asking.reset(leaving)
             leaving.__exit__()
         give_up_s = time.monotonic() + 30
         while (
-            metric(metrics, "semel_connections") > 1
-            or metric(metrics, "semel_held_bytes") > 0
+            metrics_of(metrics)["semel_connections"] > 1
+            or metrics_of(metrics)["semel_held_bytes"] > 0
             or len(os.listdir(f"/proc/{server.process.pid}/fd")) > open_files + 2
         ):
             assert time.monotonic() < give_up_s, server.log
@@ -201,18 +198,3 @@ def test_what_may_begin() -> None:
     assert not in_order.admits(is_produce=True) and not in_order.admits(is_produce=False)
     in_order.end(is_produce=False)
     assert in_order.admits(is_produce=False)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
-
-
-def metric(address: str, name: str) -> float:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
-        found = re.search(rf"^{name} (\S+)$", page.read().decode(), re.M)
-    assert found, name
-    return float(found[1])

@@ -294,6 +294,7 @@ class Connection(asyncio.BufferedProtocol):
         end = len(data)
         room = 0 if self._is_held_up() else REQUESTS_OPEN_MAX - self._open_requests
         length_max = self._length_max()
+        in_order = self._in_order
         while room and end - position >= LENGTH_BYTES:
             (length,) = INT32.unpack_from(data, position)
             start = position + LENGTH_BYTES
@@ -303,7 +304,9 @@ class Connection(asyncio.BufferedProtocol):
             if frames:
                 if not is_produce:
                     break
-            elif not self._may_begin(is_produce):
+            elif (in_order.changes or (not is_produce and in_order.is_open)) and not self._may_begin(
+                is_produce
+            ):
                 break
             room -= 1
             position = start + length
@@ -472,11 +475,12 @@ class Connection(asyncio.BufferedProtocol):
                         self._answer_later(owed, framed(answer, handled))
 
                 self._listener.changes.request(begin, changed)
-            case NotServed(reason, is_offence, client_id):
+            case NotServed(reason, is_offence, client_id=client_id):
                 client = "a client without an id" if client_id is None else f"client {shown(client_id)}"
                 why = f"{client} ({self._software}) wants what there is not: {reason}"
                 self.close(why, f"{client}: {reason}", level=logging.WARNING, is_offence=is_offence)
-            case Disconnect(reason, is_offence):
+            case Disconnect(reason, is_offence, behind):
+                self._listener.durability.request(behind, None)
                 self.close(reason, is_offence=is_offence)
 
     def _owe(self, requests: int) -> _Owed:

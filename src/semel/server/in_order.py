@@ -29,6 +29,11 @@ class InOrder:
         self.changes = 0  # all others: what they do, or say, waits for the disk or for their turn
         self.unanswered: set[Syncable] = set()  # written to with acks=0, and perhaps not visible yet
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything that a request may have to wait for."""
+        return bool(self.produces or self.changes or self.unanswered)
+
     def admits(self, is_produce: bool) -> bool:
         """Whether the next request may begin now."""
         return not self.changes and (is_produce or not self.produces)

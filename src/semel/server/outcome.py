@@ -91,6 +91,7 @@ class Disconnect:
 
     reason: str
     is_offence: bool = False  # the client should not have asked; if it goes on so, it is slowed
+    behind: Sequence[Syncable] = ()  # what was written all the same, for readers to see
 
 
 @dataclass(frozen=True, slots=True)

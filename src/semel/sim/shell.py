@@ -211,6 +211,8 @@ class ServerShell:
     def _carry_out(self, link: Link, connection: _Connection, handled: Handled) -> None:
         outcome = handled.outcome
         if isinstance(outcome, Disconnect):
+            if outcome.behind:
+                self._sync_soon(outcome.behind, None)
             self._drop(link)
             return
         if isinstance(outcome, AfterSync) and outcome.finish is None:

@@ -1,10 +1,22 @@
-"""Requests that are sent together: API, version and fields of each, as ``Wire.send_together`` takes them."""
+"""Requests that are sent together: API, version and fields of each, as ``Wire.send_together`` takes them; their bytes.
+
+Here is also what only tests of the order do with a connection.
+"""
 
 from __future__ import annotations
 
+import socket
+import struct
+import time
+from importlib import import_module
+from io import BytesIO
 from typing import Any, Final, TypeAlias
 
-from tests.peers.same_as_kafka.wire import records
+from kio.serial import entity_reader, entity_writer
+from tests.peers.same_as_kafka.wire import Wire, records
+
+from semel.wire.frames import INT32
+from semel.wire.messages import build
 
 Request: TypeAlias = tuple[str, int, dict[str, Any]]
 EARLIEST: Final = -2
@@ -135,3 +147,63 @@ def commit(group: str, topic: str, offset: int) -> Request:
 def committed(group: str, topic: str) -> Request:
     asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}
     return "offset_fetch", 8, {"groups": [asked], "require_stable": False}
+
+
+def encode_request(api: str, version: int, fields: dict[str, Any], correlation_id: int = 1) -> bytes:
+    """A request as it goes out, its length in front."""
+    request = _schema(api, version, "request")
+    head = {
+        "request_api_key": request.__api_key__,
+        "request_api_version": version,
+        "correlation_id": correlation_id,
+        "client_id": "asking",
+    }
+    out = BytesIO()
+    for schema, values in ((request.__header_schema__, head), (request, fields)):
+        entity_writer(schema)(out, build(schema, values))
+    return INT32.pack(out.tell()) + out.getvalue()
+
+
+def decode_answer(api: str, version: int, frame: bytes) -> Any:
+    """An answer without its length."""
+    schema = _schema(api, version, "response")
+    _, head = entity_reader(schema.__header_schema__)(frame, 0)
+    answer, size = entity_reader(schema)(frame, head)
+    assert head + size == len(frame), f"{len(frame) - head - size} bytes more than the answer has"
+    return answer
+
+
+def _schema(api: str, version: int, direction: str) -> type[Any]:
+    module = import_module(f"kio.schema.{api}.v{version}.{direction}")
+    found = getattr(module, "".join(map(str.capitalize, api.split("_"))) + direction.capitalize())
+    assert isinstance(found, type)
+    return found
+
+
+def send_unanswered(wire: Wire, request: Request) -> None:
+    """Send a request that has no answer: Produce with acks=0."""
+    wire._socket.sendall(encode_request(*request))
+
+
+def send_in_pieces(wire: Wire, at: int, first: Request, second: Request) -> None:
+    """Send two requests, the second one with a pause after so many of its bytes."""
+    data = wire._framed(*first)
+    second_data = wire._framed(*second)
+    wire._socket.sendall(data + second_data[:at])
+    time.sleep(0.002)
+    wire._socket.sendall(second_data[at:])
+
+
+def reset(wire: Wire) -> None:
+    """Have what the server still sends refused, once the connection is closed."""
+    wire._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def topic_with_rows(wire: Wire, rows: int = 1) -> str:
+    """A topic that takes rows for certain: a fresh leader may still refuse the first ones."""
+    topic = wire.new_topic()
+    give_up_s = time.monotonic() + 30
+    while wire.produce(topic, *[b"row"] * rows).error_code.name != "none":
+        assert time.monotonic() < give_up_s, f"{topic} takes no rows"
+        time.sleep(0.05)
+    return topic

@@ -66,10 +66,11 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 
     version, acks = call.api_version, request.acks
     failed = next((result for result in results if result.error_code != ErrorCode.NONE), None)
+    dirty = [partition for _, partition, _ in waiting]
     if acks == _NO_ACKS and failed is not None:
         # The client reads no answer; Kafka tells it by closing, too, so that it fetches metadata anew.
-        return Disconnect(f"produce with acks=0 failed: {ErrorCode.of(failed.error_code).name}")
-    dirty = [partition for _, partition, _ in waiting]
+        why = f"produce with acks=0 failed: {ErrorCode.of(failed.error_code).name}"
+        return Disconnect(why, behind=dirty + behind)
     if acks != _NO_ACKS and dirty:
 
         def finish() -> Answer:

@@ -19,10 +19,9 @@ def _seen(look: Callable[[], object]) -> object:
     return next(iter(found)) if len(found) == 1 else dict(found)
 
 
-def _mostly(is_seen: Callable[[], bool]) -> object:
-    """Where Apache Kafka's metadata travels after the answer and may be late; semel's own tests hold it to always."""
-    late = sum(not is_seen() for _ in range(TIMES))
-    return "seen but for now and then" if late < TIMES // 2 else f"{late} of {TIMES} times too late"
+def _at_all(is_seen: Callable[[], bool]) -> object:
+    """For what Apache Kafka may show late, as its metadata travels; semel's own tests hold it to always."""
+    return "seen" if any(is_seen() for _ in range(TIMES)) else "never seen"
 
 
 def _together(wire: Wire, *requests: Request) -> list[Any]:
@@ -32,11 +31,13 @@ def _together(wire: Wire, *requests: Request) -> list[Any]:
 
 @case()
 def delete_records_before_list_offsets(wire: Wire) -> object:
+    topic, start = asking.topic_with_rows(wire, TIMES), 0
+
     def look() -> object:
-        topic = wire.new_topic()
-        wire.produce(topic, b"a", b"b", b"c", b"d")
-        _, listed = _together(wire, asking.delete_records(topic, 3), asking.list_offsets(topic, EARLIEST))
-        return asking.offset(listed)
+        nonlocal start
+        start += 1
+        _, listed = _together(wire, asking.delete_records(topic, start), asking.list_offsets(topic, EARLIEST))
+        return asking.offset(listed) - start
 
     return _seen(look)
 
@@ -48,12 +49,12 @@ def create_topics_before_metadata(wire: Wire) -> object:
         _, told = _together(wire, asking.create(topic), asking.metadata(topic))
         return bool(told.topics[0].error_code.name == "none")
 
-    return _mostly(knows)
+    return _at_all(knows)
 
 
 @case()
 def produce_before_list_offsets(wire: Wire) -> object:
-    topic = wire.new_topic()
+    topic = asking.topic_with_rows(wire)
 
     def look() -> object:
         stored, listed = _together(
@@ -66,7 +67,7 @@ def produce_before_list_offsets(wire: Wire) -> object:
 
 @case()
 def produce_with_acks_1_before_list_offsets(wire: Wire) -> object:
-    topic = wire.new_topic()
+    topic = asking.topic_with_rows(wire)
 
     def look() -> object:
         stored, listed = _together(
@@ -79,17 +80,37 @@ def produce_with_acks_1_before_list_offsets(wire: Wire) -> object:
 
 @case()
 def produce_without_an_answer_before_list_offsets(wire: Wire) -> object:
-    topic, ends = wire.new_topic(), []
+    topic, ends = asking.topic_with_rows(wire), []
     for _ in range(TIMES):
-        wire.send_unanswered(*asking.produce(topic, b"a", b"b", acks=0))
+        asking.send_unanswered(wire, asking.produce(topic, b"a", b"b", acks=0))
         wire.send(*(asked := asking.list_offsets(topic, LATEST))[:2], **asked[2])
         ends.append(asking.offset(wire.receive()))
     return ends
 
 
 @case()
+def what_is_good_of_a_request_without_an_answer_is_seen(wire: Wire) -> object:
+    """A topic that there is not makes the server hang up; the rows for another one in front of it are stored."""
+    topic, other = asking.topic_with_rows(wire), wire.another()
+    api, version, fields = asking.produce(topic, b"row", acks=0)
+    missing = {"name": wire.name("missing"), "partition_data": fields["topic_data"][0]["partition_data"]}
+    both = fields | {"topic_data": [*fields["topic_data"], missing]}
+    asking.send_unanswered(wire, (api, version, both))
+    listed = asking.list_offsets(topic, LATEST)
+    give_up_s = time.monotonic() + 3
+    while (end := asking.offset(other.ask(*listed[:2], **listed[2]))) == 1 and time.monotonic() < give_up_s:
+        time.sleep(0.05)
+    wire.send(*listed[:2], **listed[2])
+    try:
+        wire.receive()
+    except ConnectionError:
+        return end, "hung up"
+    return end, "goes on"
+
+
+@case()
 def an_answer_to_acks_1_counts_for_who_asks_elsewhere(wire: Wire) -> object:
-    topic, other = wire.new_topic(), wire.another()
+    topic, other = asking.topic_with_rows(wire), wire.another()
 
     def look() -> object:
         base_offset = wire.produce(topic, b"a", acks=1).base_offset
@@ -101,7 +122,7 @@ def an_answer_to_acks_1_counts_for_who_asks_elsewhere(wire: Wire) -> object:
 
 @case()
 def produce_before_fetch(wire: Wire) -> object:
-    topic, end = wire.new_topic(), 0
+    topic, end = asking.topic_with_rows(wire), 1
 
     def look() -> object:
         nonlocal end
@@ -115,7 +136,7 @@ def produce_before_fetch(wire: Wire) -> object:
 
 @case()
 def produces_before_and_behind_a_question(wire: Wire) -> object:
-    topic, end = wire.new_topic(), 0
+    topic, end = asking.topic_with_rows(wire), 1
 
     def look() -> object:
         nonlocal end
@@ -144,7 +165,7 @@ def incremental_alter_configs_before_describe_configs(wire: Wire) -> object:
         _, told = _together(wire, altered, asking.describe_config(topic, "retention.ms"))
         return bool(told.results[0].configs[0].value == str(value))
 
-    return _mostly(is_told)
+    return _at_all(is_told)
 
 
 @case()
@@ -157,7 +178,7 @@ def create_partitions_before_metadata(wire: Wire) -> object:
         _, told = _together(wire, asking.add_partitions(topic, count), asking.metadata(topic))
         return len(told.topics[0].partitions) == count
 
-    return _mostly(is_told)
+    return _at_all(is_told)
 
 
 @case()
@@ -167,12 +188,12 @@ def delete_topics_before_metadata(wire: Wire) -> object:
         _, told = _together(wire, asking.delete(topic), asking.metadata(topic))
         return bool(told.topics[0].error_code.name == "unknown_topic_or_partition")
 
-    return _mostly(is_gone)
+    return _at_all(is_gone)
 
 
 @case()
 def a_commit_before_its_fetch(wire: Wire) -> object:
-    topic, group = wire.new_topic(), wire.name("group")
+    topic, group = asking.topic_with_rows(wire), wire.name("group")
     asked = {"key_type": 0, "coordinator_keys": [group]}
     while wire.ask("find_coordinator", 4, **asked).coordinators[0].error_code.name != "none":
         time.sleep(0.05)  # Apache Kafka makes the topic of the offsets
@@ -221,7 +242,7 @@ def init_producer_id_before_it_is_raised(wire: Wire) -> object:
     kafka="nothing",
 )
 def a_fetch_that_waits_before_a_produce(wire: Wire) -> object:
-    topic = wire.new_topic()
-    fetched, _ = _together(wire, asking.fetch(topic, 0, wait_ms=700), asking.produce(topic, b"row"))
+    topic = asking.topic_with_rows(wire)
+    fetched, _ = _together(wire, asking.fetch(topic, 1, wait_ms=700), asking.produce(topic, b"row"))
     rows = bytes(fetched.responses[0].partitions[0].records or b"")
     return "rows of the produce request behind it" if b"row" in rows else "nothing"
