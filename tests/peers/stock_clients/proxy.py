@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
+from uuid import UUID
 
 from semel.errors import ErrorCode
 from semel.record.batch import decode_header, decode_records
@@ -77,6 +78,7 @@ class _Owed:
 
     header: RequestHeader
     answer: asyncio.Future[bytes]
+    topic: str | UUID = ""  # of a produce request, as it names it
     story: _Story | None = None
     attempt: Attempt | None = None
     strike: Strike | None = None
@@ -196,6 +198,7 @@ class _Connection:
     async def _note(self, owed: _Owed, story: _Story, body: bytes) -> None:
         (item,) = produce.decode_request(owed.header.api_version, body).partitions
         assert item.partition == 0 and item.records is not None
+        owed.topic = item.topic
         header = decode_header(item.records)
         values = tuple(record.value for record in decode_records(item.records))
         owed.attempt = Attempt(header.producer_id, header.producer_epoch, header.base_sequence, values)
@@ -251,8 +254,7 @@ def _refusal(owed: _Owed) -> bytes:
     assert owed.strike is not None and owed.strike.answer is not None and owed.attempt is not None
     owed.attempt.error_code = owed.strike.answer
     header = owed.header
-    assert header.client_id is not None  # each client writes to the topic of its own name
-    refused = ProducedPartition(header.client_id, 0, owed.strike.answer, -1, log_start_offset=0)
+    refused = ProducedPartition(owed.topic, 0, owed.strike.answer, -1, log_start_offset=0)
     head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
     body = produce.encode_response(header.api_version, [refused])
     return INT32.pack(len(head) + len(body)) + head + body
