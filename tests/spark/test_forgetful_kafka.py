@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from semel.client.blocking import Cluster
 from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted
-from semel.errors import NonDeterministicReplay, ReplayUnprovable, SinkFenced
+from semel.errors import ConnectionLost, NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark import task_write
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
@@ -31,7 +32,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_
 
 NAMES_LIVE_MS = 2_000
 PRODUCERS_LIVE_MS = 2_000
-HOURS_AGO_MS = 1_600_000_000_000
+LONG_AGO_MS = 1_600_000_000_000
+KEPT = {"retention.ms": "-1"}  # rows of long ago, too
 FORGETFUL = {
     "transactional.id.expiration.ms": str(NAMES_LIVE_MS),
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
@@ -203,14 +205,14 @@ def test_a_task_that_stood_still_asks_before_it_writes(log, options, rest, monke
 
 
 def rows_of_long_ago(first: int, end: int) -> pa.RecordBatch:
-    then = pa.array([HOURS_AGO_MS + number for number in range(first, end)], pa.timestamp("ms", "UTC"))
+    then = pa.array([LONG_AGO_MS + number for number in range(first, end)], pa.timestamp("ms", "UTC"))
     return pa.record_batch({"value": pa.array(numbers(first, end)), "timestamp": then})
 
 
 @pytest.mark.parametrize("elder", ["a retry's", "a stage's that ran twice"])
 def test_an_attempt_repeats_rows_of_long_ago(log, options, elder):
     """Kafka counts a producer's rest from the timestamps of its rows: it may be forgotten as soon as it has written."""
-    topic = log.topic("out", 2)
+    topic = log.topic("out", 2, **KEPT)
     driver = Driver(options(topic, topic))
     ticket = driver.plan()
     is_stream = elder == "a retry's"
@@ -233,7 +235,7 @@ def test_an_attempt_repeats_rows_of_long_ago(log, options, elder):
 
 
 def test_an_attempt_that_has_fewer_rows_of_long_ago_than_the_one_before(log, options):
-    topic = log.topic("out")
+    topic = log.topic("out", **KEPT)
     driver = Driver(options(topic, topic))
     ticket = driver.plan()
     source_range = SourceRange(SOURCE, 0, 20)
@@ -247,10 +249,49 @@ def test_an_attempt_that_has_fewer_rows_of_long_ago_than_the_one_before(log, opt
     assert log.values(topic) == numbers(0, 6)
 
 
+@pytest.mark.parametrize("lost", ["the first answer", "an answer with others in flight"])
+def test_an_answer_about_rows_of_long_ago_is_lost(log, options, monkeypatch, lost):
+    """The log has stored them, and forgotten whose they are, before they are sent again."""
+    topic = log.topic("out", **KEPT)
+    produce, begin_produce = Cluster.produce, Cluster.begin_produce
+    sent = []
+
+    def loses_the_first(cluster, batches, **how):
+        answers = produce(cluster, batches, **how)
+        if topic in {tp.topic for tp in batches}:
+            sent.append(batches)
+            if len(sent) == 1 and lost == "the first answer":
+                until_forgotten(log, topic)
+                raise ConnectionLost("the answer was lost")
+        return answers
+
+    def loses_another(cluster, batches, **how):
+        future = begin_produce(cluster, batches, **how)
+        if topic in {tp.topic for tp in batches}:
+            sent.append(batches)
+            if len(sent) == 3 and lost != "the first answer":
+                future.result()
+                until_forgotten(log, topic)
+                future = Future()
+                future.set_exception(ConnectionLost("the answer was lost"))
+        return future
+
+    monkeypatch.setattr(Cluster, "produce", loses_the_first)
+    monkeypatch.setattr(Cluster, "begin_produce", loses_another)
+    driver = Driver(options(topic, topic))
+    ticket = driver.plan()
+    source_range = SourceRange(SOURCE, 0, 20)
+    task = TaskWrite(driver.options, ticket, source_range.writer, source_range, 0, 0, "q")
+    report = task.run([rows_of_long_ago(first, first + 4) for first in range(0, 20, 4)])
+    assert len(sent) >= 5
+    driver.decide(ticket, Attempted(report, task.duplicates), 0)
+    assert log.values(topic) == numbers(0, 20)
+
+
 def until_forgotten(log, topic: str) -> None:
     """Or until it is clear that this node forgets no producer."""
     deadline_s = time.monotonic() + 3 * PRODUCERS_LIVE_MS / 1000
-    tps = [TopicPartition(topic, number) for number in range(2)]
+    tps = [TopicPartition(topic, number) for number in log.cluster.topic(topic).partitions]
     while any(log.cluster.describe_producers(tps).values()) and time.monotonic() < deadline_s:
         time.sleep(0.05)
 

@@ -12,7 +12,7 @@ producer that it does not know, and would store the second batch without the fir
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final
 
@@ -20,7 +20,7 @@ from semel.client.blocking import Cluster
 from semel.client.model import Produced
 from semel.errors import BrokerError, ConnectionLost, ErrorCode
 from semel.record.batch import BatchHeader, decode_header
-from semel.spark.sink_log import produce_until_answered
+from semel.spark.sink_log import Stored, produce_until_answered
 from semel.types import TopicPartition
 
 IN_FLIGHT_MAX: Final = 5  # the log remembers five batches of a producer
@@ -31,11 +31,22 @@ Taker = Callable[[TopicPartition, Produced, BatchHeader], None]
 
 
 class Flight:
-    """``send`` and, at last, ``land``; ``take`` gets each definite answer, with its batch's header."""
+    """``send`` and, at last, ``land``; ``take`` gets each definite answer, with its batch's header.
 
-    def __init__(self, cluster: Cluster, take: Taker) -> None:
+    With ``stored``, what is in doubt is looked for in the log before it goes again; ``doubt`` is told of all partitions
+    that have something in flight when the first of it is.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        take: Taker,
+        doubt: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None,
+    ) -> None:
         self._cluster = cluster
         self._take = take
+        self._doubt = doubt
+        self.stored: Stored[bytearray] | None = None
         self._open: deque[tuple[Batches, Future[dict[TopicPartition, Produced]]]] = deque()
         self._open_bytes = 0
         self._begun: set[TopicPartition] = set()  # their leaders are known, and know this producer
@@ -44,7 +55,7 @@ class Flight:
         """At most one batch a partition; waits while too many are in flight."""
         if not self._begun.issuperset(batches):
             self.land()
-            self._resend(batches)
+            self._send(batches)
             self._begun.update(batches)
             return
         size_bytes = sum(map(len, batches.values()))
@@ -66,11 +77,12 @@ class Flight:
         if not doubtful:
             return
         again = [doubtful]
+        self._doubt({tp for batches in (doubtful, *(entry[0] for entry in self._open)) for tp in batches})
         while self._open:
             again.append(self._settle_first())
         self._begun.clear()
         for batches in again:
-            self._resend(batches)
+            self._send(batches, is_repeat=True)
 
     def _settle_first(self) -> Batches:
         batches, future = self._open.popleft()
@@ -90,10 +102,11 @@ class Flight:
                 self._take(tp, answer, decode_header(batch))
         return doubtful
 
-    def _resend(self, batches: Batches) -> None:
+    def _send(self, batches: Batches, *, is_repeat: bool = False) -> None:
         if not batches:
             return
-        for tp, answer in produce_until_answered(self._cluster, batches).items():
+        answers = produce_until_answered(self._cluster, batches, stored=self.stored, is_repeat=is_repeat)
+        for tp, answer in answers.items():
             self._take(tp, answer, decode_header(batches[tp]))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
 from semel.client.model import Produced
@@ -42,6 +42,8 @@ DECISION_LOG_CONFIG: Final = {
 _PLAIN_BYTES_MAX: Final = 16 * 1024
 APPEND_TIMEOUT_MS: Final = 60_000
 RETRY_PAUSE_MS: Final = 100
+_Bytes = TypeVar("_Bytes", bound=bytes | bytearray)
+Stored = Callable[[Mapping[TopicPartition, _Bytes]], dict[TopicPartition, Produced]]
 _ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
@@ -276,11 +278,17 @@ def starting_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicParti
 
 
 def produce_until_answered(
-    cluster: Cluster, batches: Mapping[TopicPartition, bytes | bytearray]
+    cluster: Cluster,
+    batches: Mapping[TopicPartition, _Bytes],
+    *,
+    stored: Stored[_Bytes] | None = None,
+    is_repeat: bool = False,
 ) -> dict[TopicPartition, Produced]:
     """Send until every batch has a definite answer. Safe to repeat: sequences make a second copy a duplicate.
 
     (A record without an identity may be stored twice; the ones that tasks append may, by their meaning.)
+    Where the log may have forgotten the sequences, ``stored`` is asked before a batch goes again: it gives the answers
+    of those that are there.
     """
     clock = this_process().clock
     deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
@@ -288,7 +296,11 @@ def produce_until_answered(
     while True:
         waiting = {tp: batch for tp, batch in batches.items() if tp not in answers}
         try:
-            produced = cluster.produce(waiting, acks=-1, timeout_ms=30_000)
+            if stored is not None and is_repeat:
+                answers |= stored(waiting)
+                waiting = {tp: batch for tp, batch in waiting.items() if tp not in answers}
+            is_repeat = True
+            produced = cluster.produce(waiting, acks=-1, timeout_ms=30_000) if waiting else {}
         except (ConnectionLost, BrokerError) as failed:
             passing = isinstance(failed, ConnectionLost) or failed.code.retriable
             if not passing or clock.elapsed_ms() > deadline_ms:

@@ -13,7 +13,7 @@ from semel.record.columnar import decode_table
 from semel.spark.output import Rows
 from semel.spark.reading import Batch, read_range
 from semel.spark.refusing import allow
-from semel.types import TopicPartition
+from semel.types import ProducerGrant, TopicPartition
 
 
 def stored_rows(
@@ -47,6 +47,19 @@ def stored_rows(
                 }
                 rows = Rows(columns["key"], columns["value"], columns["headers"], None)
                 yield producer_id, rows, columns["offset"]
+
+
+def stored_batches(
+    cluster: Cluster, sink_id: str, output: TopicPartition, writer: ProducerGrant, start: int, end_offset: int
+) -> dict[int, int]:
+    """Where ``writer``'s batches are, by their first sequences."""
+    return {
+        header.base_sequence: header.base_offset
+        for batches in _all_of(cluster, sink_id, output, start, end_offset)
+        for _, header in batches
+        if (header.producer_id, header.producer_epoch) == (writer.producer_id, writer.producer_epoch)
+        and not header.is_control
+    }
 
 
 def _all_of(

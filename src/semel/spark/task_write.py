@@ -9,7 +9,7 @@ the first row goes there.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
@@ -42,7 +42,7 @@ from semel.core.sink.task import (
     writer_forgotten,
 )
 from semel.errors import BrokerError, ConfigError, ErrorCode, SinkFenced
-from semel.record.batch import BatchHeader
+from semel.record.batch import BatchHeader, decode_header
 from semel.record.columnar import encode_columns
 from semel.record.compression import Compression
 from semel.sequence import advance, distance
@@ -52,9 +52,16 @@ from semel.spark.output import Rows, has_timestamps, rows_of, spread
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
-from semel.spark.stored_rows import stored_rows
+from semel.spark.stored_rows import stored_batches, stored_rows
 from semel.spark.takeover import NEW_TOPIC_PARTITIONS, listed
-from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
+from semel.types import (
+    LATEST_TIMESTAMP,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    ProducerGrant,
+    TopicPartition,
+)
 
 LOOK_AGAIN_MS: Final = 60_000
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -101,6 +108,7 @@ class TaskWrite:
     _elders: dict[TopicPartition, _Elders] = field(
         default_factory=dict
     )  # rows of earlier attempts in this run
+    _sure_ends: dict[TopicPartition, int] = field(default_factory=dict)  # when something came in doubt
     _flight: Flight = field(init=False)
     _asked_ms: int = field(init=False)  # whether the sink is still this run's, by the wall clock
 
@@ -108,7 +116,7 @@ class TaskWrite:
         self._asked_ms = self.ticket.planned_ms
         self._log = SinkLog(self.options.connection, self.ticket.sink_id, self.ticket.journal_partition)
         self._topics = dict(self.ticket.outputs)
-        self._flight = Flight(self._log.cluster, self._take)
+        self._flight = Flight(self._log.cluster, self._take, self._doubt)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write every row, or raise before the first one."""
@@ -120,6 +128,7 @@ class TaskWrite:
         if first is not None:
             incoming = chain((first,), incoming)
             if has_timestamps(first):
+                self._flight.stored = self._stored
                 self._meet_elders(check)
         if not check.settled:
             with tempfile.TemporaryFile(prefix="semel-spool-") as file:
@@ -304,6 +313,21 @@ class TaskWrite:
     def _begun_at(self, tp: TopicPartition) -> int:
         """Rows of this micro-batch stand at or after it in ``tp``."""
         return self._claimed_starts.get(tp, self.ticket.scan_from(self.writer, tp))
+
+    def _doubt(self, partitions: Iterable[TopicPartition]) -> None:
+        self._sure_ends = {tp: self._output(tp).end_offset for tp in partitions}
+
+    def _stored(self, batches: Mapping[TopicPartition, bytearray]) -> dict[TopicPartition, Produced]:
+        """Which of these stand behind what surely was stored before, as in :meth:`_meet_elders`, by this attempt."""
+        ends = listed(self._log.cluster, list(batches), LATEST_TIMESTAMP)
+        answers = {}
+        for tp, batch in batches.items():
+            header, start = decode_header(batch), self._sure_ends.get(tp, self._output(tp).end_offset)
+            writer = ProducerGrant(header.producer_id, header.producer_epoch)
+            found = stored_batches(self._log.cluster, self.ticket.sink_id, tp, writer, start, ends[tp])
+            if header.base_sequence in found:
+                answers[tp] = Produced(ErrorCode.NONE, found[header.base_sequence], NO_TIMESTAMP, -1)
+        return answers
 
     def _is_stored(self, tp: TopicPartition, batch: BatchHeader) -> bool:
         """Apache Kafka says "out of order" to a duplicate that is older than the batches it remembers."""
