@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.peers.same_as_kafka import asking
-from tests.peers.same_as_kafka.asking import decode_answer, encode_request
+from tests.peers.same_as_kafka.wire import decode_answer, encode_request
 
 from semel.config import ServerSettings
 from semel.server.broker import Broker

@@ -1,4 +1,4 @@
-"""Requests that are sent together: API, version and fields of each, as ``Wire.send_together`` takes them; their bytes.
+"""Requests that are sent together: API, version and fields of each, as ``Wire.send_together`` takes them.
 
 Here is also what only tests of the order do with a connection.
 """
@@ -8,15 +8,9 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from importlib import import_module
-from io import BytesIO
 from typing import Any, Final, TypeAlias
 
-from kio.serial import entity_reader, entity_writer
-from tests.peers.same_as_kafka.wire import Wire, records
-
-from semel.wire.frames import INT32
-from semel.wire.messages import build
+from tests.peers.same_as_kafka.wire import Wire, encode_request, records
 
 Request: TypeAlias = tuple[str, int, dict[str, Any]]
 EARLIEST: Final = -2
@@ -147,37 +141,6 @@ def commit(group: str, topic: str, offset: int) -> Request:
 def committed(group: str, topic: str) -> Request:
     asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}
     return "offset_fetch", 8, {"groups": [asked], "require_stable": False}
-
-
-def encode_request(api: str, version: int, fields: dict[str, Any], correlation_id: int = 1) -> bytes:
-    """A request as it goes out, its length in front."""
-    request = _schema(api, version, "request")
-    head = {
-        "request_api_key": request.__api_key__,
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": "asking",
-    }
-    out = BytesIO()
-    for schema, values in ((request.__header_schema__, head), (request, fields)):
-        entity_writer(schema)(out, build(schema, values))
-    return INT32.pack(out.tell()) + out.getvalue()
-
-
-def decode_answer(api: str, version: int, frame: bytes) -> Any:
-    """An answer without its length."""
-    schema = _schema(api, version, "response")
-    _, head = entity_reader(schema.__header_schema__)(frame, 0)
-    answer, size = entity_reader(schema)(frame, head)
-    assert head + size == len(frame), f"{len(frame) - head - size} bytes more than the answer has"
-    return answer
-
-
-def _schema(api: str, version: int, direction: str) -> type[Any]:
-    module = import_module(f"kio.schema.{api}.v{version}.{direction}")
-    found = getattr(module, "".join(map(str.capitalize, api.split("_"))) + direction.capitalize())
-    assert isinstance(found, type)
-    return found
 
 
 def send_unanswered(wire: Wire, request: Request) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import re
 import socket
-import struct
 import time
 from collections import deque
 from collections.abc import Callable
@@ -71,19 +70,7 @@ class Wire:
 
     def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
         """Send several requests with one ``send`` of the system."""
-        self._socket.sendall(b"".join(self.framed(*request) for request in requests))
-
-    def send_unanswered(self, api: str, version: int, values: dict[str, Any]) -> None:
-        """Send a request that has no answer: Produce with acks=0."""
-        self._socket.sendall(self.framed(api, version, values))
-        self._expected.pop()
-
-    def send_bytes(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def reset(self) -> None:
-        """Have what the server still sends refused, once this is closed."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.sendall(b"".join(self._framed(*request) for request in requests))
 
     def receive(self) -> Any:
         """The next answer, in the order of the requests."""
@@ -103,8 +90,7 @@ class Wire:
             time.sleep(0.05)
         return answer
 
-    def framed(self, api: str, version: int, values: dict[str, Any]) -> bytes:
-        """A request's bytes, for :meth:`send_bytes`; its answer is expected in the order of these calls."""
+    def _framed(self, api: str, version: int, values: dict[str, Any]) -> bytes:
         self._expected.append((api, version))
         return encode_request(api, version, values)
 
