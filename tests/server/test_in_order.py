@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -27,8 +28,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap, "order") as wire:
+def wire(bootstrap: str, request: pytest.FixtureRequest) -> Iterator[Wire]:
+    with Wire(bootstrap, re.sub(r"\W", "-", request.node.name)) as wire:
         yield wire
 
 
