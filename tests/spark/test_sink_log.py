@@ -87,6 +87,20 @@ def test_a_decision_log_that_was_trimmed_is_no_empty_one(log, driver):
     assert log.values(topic) == numbers(0, 6)
 
 
+def test_a_process_that_has_read_a_decision_log_gets_over_its_being_made_anew(log, driver):
+    """Spark pools its processes: a query that is started again may be planned by the same one."""
+    topic = log.topic("out")
+    pooled = driver(topic)
+    for turn in range(3):
+        pooled.micro_batch(2 * turn, 2 * turn + 2, turn)
+    log.cluster.delete_topics([SINKS_TOPIC])
+    log.cluster.create_topics({SINKS_TOPIC: 8})
+    with pytest.raises(ReplayUnprovable, match="made anew"):
+        pooled.plan()
+    pooled.micro_batch(6, 8, 3)
+    assert log.values(topic) == numbers(0, 8)
+
+
 def test_a_decision_log_that_is_made_anew_at_rest_is_a_reset(log, driver):
     """Nobody is left who has read the old one: what was decided is not written again, what was not comes twice."""
     topic = log.topic("out")

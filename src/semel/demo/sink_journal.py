@@ -38,8 +38,7 @@ class SinkJournal:
                 if record.value is None:
                     continue
                 entry = decode(record.value)
-                self._history.apply(entry)
-                if isinstance(entry, Begin) and entry.sink_id == self._history.sink_id:
+                if self._history.apply(entry) and isinstance(entry, Begin):
                     self.rows_found_stored += sum(stored.digest.count for stored in entry.have.values())
         self._read_to = end
 

@@ -244,12 +244,15 @@ class SinkLog:
 
 def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
     """The sink's whole history up to now; a process reads each record once."""
-    histories = this_process().histories
-    history = histories.get((connection, log.sink_id))
+    histories, place = this_process().histories, (connection, log.sink_id)
+    history = histories.pop(
+        place, None
+    )  # gone, should it be of another log: whoever starts again reads that one
     if history is None:
-        history = histories[connection, log.sink_id] = log.history()
+        history = log.history()
     else:
         log.read(history)
+    histories[place] = history
     return history
 
 
