@@ -18,12 +18,12 @@ from tests.spark.driving import SOURCE, Driver, numbers
 from semel.client.blocking import Cluster
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted, TaskReport
-from semel.errors import SinkFenced
+from semel.errors import ReplayUnprovable, SinkFenced
 from semel.spark.options import Connection, SinkOptions, source_options
 from semel.spark.sink_log import SinkLog
 from semel.spark.source import SemelReader, SourceOffsets
 from semel.spark.task_write import TaskWrite
-from semel.types import TopicPartition
+from semel.types import LATEST_TIMESTAMP, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
@@ -145,3 +145,27 @@ def test_a_pattern_passes_internal_topics_over(kafka_log):
     read = {tp.topic for tp in SourceOffsets(source_options(given, streaming=False)).partitions()}
     assert topic in read
     assert not any(name.startswith("__") for name in read)
+
+
+def trim_all(kafka_log, topic: str) -> None:
+    """Others write behind the sink's rows, and all that stands there is taken."""
+    kafka_log.write(topic, [b"of others"] * 5)
+    output = TopicPartition(topic, 0)
+    kafka_log.cluster.delete_records({output: kafka_log.offset(output, LATEST_TIMESTAMP)})
+
+
+def test_others_rows_behind_a_finished_query_are_trimmed(kafka_log, driver):
+    """Its leader knows where each writer stood, also of rows that are gone."""
+    topic = f"made-{uuid.uuid4().hex[:8]}"  # by the first task
+    first = driver(topic, topic)
+    ticket = first.plan()
+    first.decide(ticket, first.task(ticket, 0, 10), 0)
+    trim_all(kafka_log, topic)
+    second = driver(topic, topic)
+    ticket = second.plan()
+    second.decide(ticket, second.task(ticket, 10, 20), 1)
+    assert kafka_log.values(topic) == numbers(10, 20)
+    second.task(second.plan(), 20, 30, 5)
+    trim_all(kafka_log, topic)
+    with pytest.raises(ReplayUnprovable):
+        driver(topic, topic).plan()
