@@ -7,9 +7,8 @@ import pytest
 
 TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "remembered.md"
-ROWS = [line.strip("|\n ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")][
-    1:
-]
+LINES = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES][1:]
 
 
 @pytest.fixture(scope="module")
