@@ -34,7 +34,7 @@ NAMES_LIVE_MS = 2_000
 PRODUCERS_LIVE_MS = 2_000
 LONG_AGO_MS = 1_600_000_000_000
 KEPT = {"retention.ms": "-1"}  # rows of long ago, too
-FORGETFUL = {
+FORGETS_NAMES = {
     "transactional.id.expiration.ms": str(NAMES_LIVE_MS),
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
 }
@@ -42,12 +42,15 @@ FORGETS_PRODUCERS = {
     "producer.id.expiration.ms": str(PRODUCERS_LIVE_MS),
     "producer.id.expiration.check.interval.ms": "200",
 }
+NODES = {"names": FORGETS_NAMES, "producers": FORGETS_NAMES | FORGETS_PRODUCERS}
+only_names = pytest.mark.parametrize("node", ["names"], indirect=True)
+only_producers = pytest.mark.parametrize("node", ["producers"], indirect=True)
 
 
-@pytest.fixture(scope="module", params=[FORGETFUL, FORGETFUL | FORGETS_PRODUCERS], ids=["names", "producers"])
+@pytest.fixture(scope="module", params=NODES)
 def node(request, java_tool, tmp_path_factory):
     folder = tmp_path_factory.mktemp("forgetful")
-    with ApacheKafka(java_tool.java, java_tool.jars, folder, settings=request.param) as node:
+    with ApacheKafka(java_tool.java, java_tool.jars, folder, settings=NODES[request.param]) as node:
         yield node
 
 
@@ -159,6 +162,7 @@ def test_rows_that_were_undecided_before_a_long_rest_are_met_again(log, options,
     assert log.values(topic) == numbers(0, 14)
 
 
+@only_producers
 def test_an_old_driver_does_not_decide_when_the_log_has_forgotten_it(log, options, rest):
     """Kafka takes a record at any epoch and sequence from a producer that it does not know."""
     topic = log.topic("out", 2)
@@ -175,6 +179,7 @@ def test_an_old_driver_does_not_decide_when_the_log_has_forgotten_it(log, option
     assert log.values(topic) == numbers(0, 9)
 
 
+@only_names
 def test_a_sequence_of_an_earlier_run_is_not_taken_for_an_append(log, options):
     """The answer is NONE, with the offset of the rows that had the sequences then."""
     topic = log.topic("out")
@@ -189,6 +194,7 @@ def test_a_sequence_of_an_earlier_run_is_not_taken_for_an_append(log, options):
     assert log.values(topic) == numbers(0, 6)
 
 
+@only_producers
 def test_a_task_that_stood_still_asks_before_it_writes(log, options, rest, monkeypatch):
     """Its writer is fenced in the output, and the output forgets writers as well as fences."""
     monkeypatch.setattr(task_write, "LOOK_AGAIN_MS", 1_000)
@@ -209,6 +215,7 @@ def rows_of_long_ago(first: int, end: int) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array(numbers(first, end)), "timestamp": then})
 
 
+@only_producers
 @pytest.mark.parametrize("elder", ["a retry's", "a stage's that ran twice"])
 def test_an_attempt_repeats_rows_of_long_ago(log, options, elder):
     """Kafka counts a producer's rest from the timestamps of its rows: it may be forgotten as soon as it has written."""
@@ -234,6 +241,7 @@ def test_an_attempt_repeats_rows_of_long_ago(log, options, elder):
         assert log.values(topic) == numbers(0, 22)
 
 
+@only_names
 def test_an_attempt_that_has_fewer_rows_of_long_ago_than_the_one_before(log, options):
     topic = log.topic("out", **KEPT)
     driver = Driver(options(topic, topic))
@@ -249,6 +257,7 @@ def test_an_attempt_that_has_fewer_rows_of_long_ago_than_the_one_before(log, opt
     assert log.values(topic) == numbers(0, 6)
 
 
+@only_producers
 @pytest.mark.parametrize("lost", ["the first answer", "an answer with others in flight"])
 def test_an_answer_about_rows_of_long_ago_is_lost(log, options, monkeypatch, lost):
     """The log has stored them, and forgotten whose they are, before they are sent again."""
@@ -296,6 +305,7 @@ def until_forgotten(log, topic: str) -> None:
         time.sleep(0.05)
 
 
+@only_names
 def test_an_output_that_is_made_anew_under_a_run(log, options):
     topic = log.topic("out")
     driver = Driver(options(topic, topic))
@@ -308,6 +318,7 @@ def test_an_output_that_is_made_anew_under_a_run(log, options):
         Driver(options(topic, topic)).plan()
 
 
+@only_names
 def test_a_decision_log_that_is_compacted_is_refused(log, options):
     """Of the records of one key the last one may be an older driver's, and not count."""
     topic = log.topic("out")
@@ -320,6 +331,7 @@ def test_a_decision_log_that_is_compacted_is_refused(log, options):
     assert log.values(topic) == numbers(0, 4)
 
 
+@only_names
 @pytest.mark.parametrize("before", ["a micro-batch", "its rows", "its decision"])
 def test_a_decision_log_that_is_made_anew_under_a_run(log, options, before):
     topic = log.topic("out")
