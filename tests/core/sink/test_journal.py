@@ -41,7 +41,7 @@ STATES = st.builds(
 )
 OUTPUTS = st.builds(OutputTopic, NAMES, NAMES, NUMBERS)
 RECORDS = st.one_of(
-    st.builds(Fence, NAMES, NUMBERS, NAMES, NAMES),
+    st.builds(Fence, NAMES, NUMBERS, NAMES, NAMES, NUMBERS),
     st.builds(
         Begin,
         NAMES,

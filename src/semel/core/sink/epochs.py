@@ -6,7 +6,8 @@ not "raise by one" matters: two restarts would raise to the same epoch, and a zo
 
 Each generation has identities of its own: another name for the sink's, other producer ids for the writers.
 A generation ends with a FENCE by its last identity, so the log refuses every older driver of it from there
-on, and the next generation's runs fence its writers to the highest epoch there is.
+on, and the next generation's runs fence its writers to the highest epoch there is. It ends too where a broker has
+forgotten the name of its identity (:mod:`semel.core.sink.grant`), whose epochs would begin at 0 again.
 """
 
 from __future__ import annotations
