@@ -6,10 +6,7 @@ import shutil
 
 import pytest
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def numbers(first: int, end: int) -> list[bytes]:
