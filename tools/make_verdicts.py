@@ -77,7 +77,8 @@ _PRODUCERS: Final = (
     (
         "`Producer(…, identity_store=…)`",
         "`CannotKnow` as above; the producer stops at the first row that failed",
-        "run again with the same input it goes on at the first row that is not stored, and its older copy is shut out",
+        "run again with the same input, or more of it, it goes on at the first row that is not stored, and its older "
+        "copy is shut out; other input, or another topic, is `InputDiffers`",
         "loaders of an input that can be read again: a file, a table, another log",
     ),
 )

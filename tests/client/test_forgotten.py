@@ -127,6 +127,41 @@ def test_rows_that_ids_of_old_stored_behind_the_position_are_counted_and_compare
 
 
 @pytest.mark.kafka
+def test_a_file_from_before_the_name_was_forgotten_claims_nothing_of_what_came_since(
+    forgetful_kafka: ApacheKafka, topic: str, tmp_path: Path
+) -> None:
+    """A copy that went on under another id stored rows that the file put back knows nothing of."""
+    bootstrap, identity = forgetful_kafka.bootstrap, tmp_path / "id"
+    load(bootstrap, topic, identity, ["0", "1"])
+    earlier = identity.read_bytes()
+    wait_until_forgotten(bootstrap, topic, saved_in(identity).producer_id)
+    load(bootstrap, topic, identity, ["0", "1", "2"])
+    newest = identity.read_bytes()
+    identity.write_bytes(earlier)
+    for _ in range(2):
+        with pytest.raises(CannotKnow, match="under producer id"):
+            load(bootstrap, topic, identity, ["0", "1", "2", "3"])
+    assert stored_rows(bootstrap, topic) == ["0", "1", "2"]
+    identity.write_bytes(newest)
+    load(bootstrap, topic, identity, ["0", "1", "2", "3"])
+    assert stored_rows(bootstrap, topic) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.kafka
+def test_a_copy_that_died_as_it_was_granted_another_id_leaves_the_file_usable(
+    forgetful_kafka: ApacheKafka, topic: str, tmp_path: Path
+) -> None:
+    bootstrap, identity = forgetful_kafka.bootstrap, tmp_path / "id"
+    load(bootstrap, topic, identity, ["0", "1"])
+    saved = saved_in(identity)
+    wait_until_forgotten(bootstrap, topic, saved.producer_id)
+    with semel.Admin(bootstrap) as admin:
+        assert admin.cluster.init_producer_id(saved.name).producer_id != saved.producer_id
+    load(bootstrap, topic, identity, ["0", "1", "2"])
+    assert stored_rows(bootstrap, topic) == ["0", "1", "2"]
+
+
+@pytest.mark.kafka
 def test_an_older_copy_is_shut_out_though_its_name_was_forgotten(
     forgetful_kafka: ApacheKafka, topic: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from semel.client.cluster import Cluster
@@ -68,9 +68,30 @@ async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | 
     grant = await cluster.init_producer_id(saved.name)
     if (other := not_held(saved, grant)) is not None:
         raise _cannot_know(saved, other)
-    fresh = resumed(saved, grant, await _fence_and_count(cluster, saved, grant, plans))
+    counted = await _fence_and_count(cluster, saved, grant, plans)
+    if saved.producer_id not in (NO_PRODUCER_ID, grant.producer_id) and grant.producer_epoch > 0:
+        await _refuse_rows_of(cluster, saved, grant, list(plans))
+    fresh = resumed(saved, grant, counted)
     await keeper.save(fresh)
     return fresh
+
+
+async def _refuse_rows_of(
+    cluster: Cluster, saved: SavedIdentity, grant: ProducerGrant, tps: list[TopicPartition]
+) -> None:
+    """The name was forgotten, and has had its new id for more than one grant: another copy may have gone on under it.
+
+    It is fenced as well. Rows of it are in no count of ours, so there must be none; they would lie behind those
+    that were counted under the old id. A copy that died before it saved has left none.
+    """
+    fence_epoch = await _fence(cluster, replace(saved, producer_id=grant.producer_id), grant, tps)
+    ends = await cluster.list_offsets(dict.fromkeys(tps, LATEST_TIMESTAMP), "read_uncommitted")
+    for tp in tps:
+        to_fence = ScanToFence(cluster, grant.producer_id, tp, fence_epoch, ends[tp].offset)
+        seen, _ = await to_fence.from_offset(saved.partitions[tp].counted_to_offset)
+        if seen:
+            why = f"{tp} holds rows of it under producer id {grant.producer_id}, which a later copy was given"
+            raise _cannot_know(saved, Unprovable(f"{why}; bring back what that one saved"))
 
 
 async def begin_topic(
