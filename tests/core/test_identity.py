@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semel.core import identity
 from semel.core.decision import Decision, StateRecord
 from semel.core.identity import IdBlock, Identities, InitProducer, Refused, Response
 from semel.errors import ErrorCode
@@ -134,6 +135,16 @@ def test_used_up_epochs_end_in_a_fresh_id() -> None:
         assert fresh.producer_epoch == 0
     assert code(server.init(None, 1, PRODUCER_EPOCH_MAX - 1)) is ErrorCode.PRODUCER_FENCED
     assert code(server.init(None, 0, 0)) is ErrorCode.PRODUCER_FENCED, "the name had these epochs"
+
+
+def test_at_the_bound_no_name_is_forgotten_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "IDENTITIES_MAX", 2)
+    server = Server()
+    granted = [server.init(name) for name in ("a", "b")]
+    assert code(server.init("c")) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    again = server.restart().init("a")
+    assert isinstance(again, ProducerGrant) and isinstance(granted[0], ProducerGrant)
+    assert again == ProducerGrant(granted[0].producer_id, 1)
 
 
 def test_an_id_that_somebody_guessed_is_given_to_nobody_else() -> None:
