@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.same_as_kafka.__main__ import main, report
-from tests.peers.same_as_kafka.comparing import Case, Compared, Crashed, all_cases, look
+from tests.peers.same_as_kafka.comparing import Case, Compared, Crashed, all_cases, differences, look
 from tests.peers.same_as_kafka.wire import NODE_ID
 
 from semel.local import LocalLog
@@ -53,6 +53,13 @@ def test_a_difference_is_printed_in_full_and_is_exit_code_1(capsys: pytest.Captu
     assert "x" * 500 in printed
     assert "[bold]" in printed
     assert "1 same, 0 explained, 1 differs" in printed
+
+
+def test_a_difference_is_found_where_it_lies() -> None:
+    semel = {"a": [1, {"b": (2, 3)}], "c": [1]}
+    kafka = {"a": [1, {"b": (2, 4)}], "c": [1, 2]}
+    assert list(differences(semel, kafka)) == [("['a'][1]['b'][1]", 3, 4), ("['c']", [1], [1, 2])]
+    assert list(differences(semel, semel)) == []
 
 
 def test_a_word_that_no_case_has_in_its_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:

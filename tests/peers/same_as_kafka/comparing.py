@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -57,8 +57,10 @@ class Compared:
 
     @property
     def what_differs(self) -> str:
-        """Both sides, each in full."""
-        lines = [f"{self.case.name}:", f"  semel        {self.semel}", f"  Apache Kafka {self.kafka}"]
+        """Where both sides differ, and each of them there in full."""
+        lines = [f"{self.case.name}:"]
+        for where, semel, kafka in differences(self.semel, self.kafka):
+            lines += [f"  {where}".rstrip(), f"    semel        {semel}", f"    Apache Kafka {kafka}"]
         if self.case.because is not None:
             lines += [
                 f"  explained: {self.case.because}",
@@ -66,6 +68,20 @@ class Compared:
                 f"  Apache Kafka should be {self.case.kafka}",
             ]
         return "\n".join(lines)
+
+
+def differences(semel: object, kafka: object, where: str = "") -> Iterator[tuple[str, object, object]]:
+    """The smallest parts that are not the same, each with the way to it."""
+    if isinstance(semel, dict) and isinstance(kafka, dict) and semel.keys() == kafka.keys():
+        pairs = [(f"{where}[{key!r}]", semel[key], kafka[key]) for key in semel]
+    elif isinstance(semel, list | tuple) and isinstance(kafka, list | tuple) and len(semel) == len(kafka):
+        pairs = [(f"{where}[{n}]", *both) for n, both in enumerate(zip(semel, kafka, strict=True))]
+    else:
+        pairs = []
+        if semel != kafka:
+            yield where, semel, kafka
+    for place, one, other in pairs:
+        yield from differences(one, other, place)
 
 
 _found: dict[str, Case] = {}
