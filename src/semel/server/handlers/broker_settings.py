@@ -66,7 +66,7 @@ _GIVEN: Final = tuple(
 def broker_settings(broker: Broker, call: Call) -> dict[str, BrokerSetting]:
     """Every setting of the server by its name."""
     own = [_own(broker.settings, item) for item in dataclasses.fields(ServerSettings)]
-    found = {setting.name: setting for setting in (*own, *_GIVEN)}
+    found = {setting.name: setting for setting in (*_GIVEN, *own)}
     listen = broker.settings.listen
     if listen.port == 0:  # the system has chosen one, and whoever asks has dialled it
         listen = Address(listen.host, call.dialled.port)
