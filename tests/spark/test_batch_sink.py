@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import time
+from pathlib import Path
+
 import pytest
+
+from semel.cli.main import run
 
 pytestmark = [
     pytest.mark.spark,
@@ -117,6 +123,36 @@ def test_a_running_aggregate_in_update_mode_through_foreach_batch(log, stream, w
     run()
     found = sorted((record.key, record.value) for record in log.read(topic))
     assert found == [(b"a", b"2"), (b"b", b"1"), (b"b", b"2"), (b"c", b"1")]
+
+
+def test_the_documented_job_is_proven_also_where_it_counts_the_same_twice(log, stream, tmp_path, capsys):
+    """As docs/spark.md has it: two micro-batches that honestly counted the same are no duplicates to an audit."""
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    (job,) = (
+        block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "foreachBatch" in block
+    )
+    source = log.topic("in")
+    log.cluster.create_topics({"counts": 1})
+    names = {"frame": stream(source)}
+    exec(job.replace("localhost:9092", log.bootstrap).replace("checkpoints/", f"{tmp_path}/"), names)
+    query = names["query"]
+    try:
+        for counted in (2, 4):
+            log.write(source, [b"v"] * 3, keys=[b"a", b"b", b"a"])
+            until_s = time.monotonic() + 100
+            while len(log.values("counts")) < counted:
+                assert query.isActive and time.monotonic() < until_s, query.exception()
+                time.sleep(0.2)
+    finally:
+        query.stop()
+    assert sorted((record.key, record.value) for record in log.read("counts")) == [
+        (b"a", b"2"),
+        (b"a", b"2"),
+        (b"b", b"1"),
+        (b"b", b"1"),
+    ]
+    assert run(["audit", "--output", "counts", "-b", log.bootstrap]) == 0
+    assert "PROVEN: counts holds nothing twice that was sent once" in capsys.readouterr().out
 
 
 def test_rows_name_their_topics(log, spark, write):

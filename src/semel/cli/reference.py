@@ -25,6 +25,10 @@ def page() -> str:
         "",
         EPILOG,
         "",
+        "`semel --version` shows the version; `semel --install-completion` teaches your shell commands and options, "
+        "`--show-completion` prints what it would install. `-b` and `SEMEL_BOOTSTRAP` take `host:port`, several with "
+        "commas between; without a port it is 9092.",
+        "",
     ]
     return "\n".join([*head, *_commands(root, "semel")])
 
