@@ -325,8 +325,11 @@ def test_a_row_that_is_waited_for_goes_though_others_are_still_to_be_compared(
         kept = identity.read_bytes()
     identity.write_bytes(kept)
     with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        assert producer.identity is not None
+        ours = (producer.identity.producer_id, producer.identity.producer_epoch)
         for position, (partition, row) in producer.resume([(0, "a"), (1, "b"), (0, "c")]):
-            producer.send("days", row, partition=partition, position=position).result(10)
+            report = producer.send("days", row, partition=partition, position=position).result(10)
+            assert report.already_stored or (report.producer_id, report.producer_epoch) == ours
         producer.flush()
     assert sorted(stored_rows(semel_server.bootstrap, partitions=2)) == ["a", "b", "c"]
 
