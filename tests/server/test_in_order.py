@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +16,14 @@ from tests.peers.same_as_kafka import ConnectionClosed, Wire, asking
 from tests.peers.same_as_kafka.asking import EARLIEST, LATEST, Request
 from tests.peers.same_as_kafka.wire import NODE_ID
 
+from semel.config import Address, ServerSettings
 from semel.demo.verdicts import free_address
 from semel.local import LocalLog
+from semel.server.broker import Broker
 from semel.server.in_order import InOrder
+from semel.server.listener import Listener
+from semel.server.outcome import AfterSync, Answer
+from semel.server.storage.storage import Storage
 
 TIMES = 20
 
@@ -182,6 +189,29 @@ def test_a_server_that_stops_answers_what_has_begun_and_ends(start_server: Any) 
                 wire.receive()
         assert ends == list(range(len(ends)))
     assert "Traceback" not in server.log
+
+
+def test_an_answer_that_fails_costs_its_connection_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    def fail() -> Answer:
+        raise ZeroDivisionError("a defect in a handler")
+
+    async def scenario() -> bytes:
+        storage = Storage.open(tmp_path / "data", now_ms=0)
+        settings = ServerSettings(listen=Address("127.0.0.1", 0), data_dir=tmp_path / "data")
+        broker = Broker(settings, storage)
+        broker.handle = lambda call, body: AfterSync((), fail)  # type: ignore[method-assign]
+        listener = Listener(settings, broker, asyncio.get_running_loop())
+        address = await listener.start()
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        question = asking.encode_request(*asking.list_offsets("t", LATEST))
+        writer.write(question * 2)
+        received = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        await listener.stop()
+        storage.close(now_ms=0)
+        return received
+
+    assert asyncio.run(scenario()) == b""
 
 
 def test_what_may_begin() -> None:

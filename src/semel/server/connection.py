@@ -451,7 +451,12 @@ class Connection(asyncio.BufferedProtocol):
 
                 def synced() -> None:
                     self._in_order.end(is_produce)
-                    self._answer_later(owed, framed(ask(), handled))
+                    try:
+                        parts = framed(ask(), handled)
+                    except Exception:  # who told of the sync logs it; nobody may wait for this answer
+                        self.close("internal error")
+                        raise
+                    self._answer_later(owed, parts)
 
                 self._listener.durability.request(partitions, synced)
             case WhenReadable():
