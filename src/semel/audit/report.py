@@ -100,7 +100,9 @@ class AuditReport:
             lines.append(line)
             if self.result.input_repeated_rows:
                 lines.append(f"note: the input itself repeats {self.result.input_repeated_rows:,} rows")
-        elif self.result.repeated_rows:
+        elif (
+            self.result.repeated_rows and not self.output.sequences.finding_count
+        ):  # else they may be the same send
             equal = "row equals" if self.result.repeated_rows == 1 else "rows equal"
             lines.append(
                 f"note: {self.result.repeated_rows:,} {equal} an earlier one under a sequence of its own: sent more "
