@@ -38,8 +38,8 @@ def test_what_is_advertised_is_what_is_served(lasting_server: Any, frame_reader:
     with lasting_server.connect() as connection:
         ranges = ask_versions(connection, frame_reader)
     assert ranges.keys() == {int(key) for key in SERVED}
-    assert ranges[ApiKey.PRODUCE] == (0, 12)
-    assert ranges[ApiKey.FETCH] == (4, 17)
+    assert ranges[ApiKey.PRODUCE] == (0, 13)
+    assert ranges[ApiKey.FETCH] == (4, 18)
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
