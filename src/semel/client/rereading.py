@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from tempfile import SpooledTemporaryFile
 from typing import Final
 
+from semel.client.below_end import fetch_below_end
 from semel.client.cluster import Cluster
-from semel.client.model import Fetched
-from semel.client.routing import Again
 from semel.core.client.fingerprint import DIGEST_BYTES, Headers, row_digest
 from semel.core.client.saved import NO_OFFSET, SavedIdentity, SavedPartition
 from semel.errors import BrokerError, CannotKnow, ErrorCode
@@ -21,8 +20,6 @@ from semel.record.batch import decode_records, scan_batches
 from semel.types import EARLIEST_TIMESTAMP, TopicPartition
 from semel.wording import counted
 
-_WAIT_MS: Final = 100
-_FETCH_BYTES: Final = 8 * 1024 * 1024
 _MEMORY_BYTES_MAX: Final = 1024 * 1024  # a partition; beyond it the digests go to a file
 
 
@@ -87,22 +84,8 @@ async def _read(
     due, whole = item.stored - item.handed, item.stored - item.reread_rows
     offset, is_whole = item.reread_offset, True
 
-    async def read() -> Fetched:
-        fetched = await cluster.fetch(
-            {tp: offset},
-            isolation="read_uncommitted",
-            max_wait_ms=_WAIT_MS,
-            partition_max_bytes=_FETCH_BYTES,
-        )
-        code = fetched[tp].error_code
-        if code is ErrorCode.NONE and not fetched[tp].records:  # below the end that it had
-            code = ErrorCode.OFFSET_NOT_AVAILABLE
-        if code.retriable:
-            raise Again(code, f"read {tp} from offset {offset} on")
-        return fetched[tp]
-
     while offset < item.counted_to_offset:
-        fetched = await cluster.retried(read)
+        fetched = await fetch_below_end(cluster, tp, offset)
         if fetched.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             # Perhaps only rows in front of those that are due were deleted.
             starts = await cluster.list_offsets({tp: EARLIEST_TIMESTAMP}, "read_uncommitted")

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from semel.client.below_end import fetch_below_end
 from semel.client.cluster import Cluster
 from semel.client.identity import IdentityKeeper
-from semel.client.model import Fetched
 from semel.client.routing import Again
 from semel.core.client.resume import (
     LogKnows,
@@ -45,8 +45,6 @@ from semel.types import (
     TopicPartition,
 )
 
-_SCAN_WAIT_MS: Final = 100
-_SCAN_BYTES: Final = 8 * 1024 * 1024
 _MARKER_PAUSE_MS: Final = 20
 _FENCED: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -315,22 +313,8 @@ async def scan(
     seen: list[BatchHeader] = []
     offset = from_offset
 
-    async def read() -> Fetched:
-        fetched = await cluster.fetch(
-            {tp: offset},
-            isolation="read_uncommitted",
-            max_wait_ms=_SCAN_WAIT_MS,
-            partition_max_bytes=_SCAN_BYTES,
-        )
-        code = fetched[tp].error_code
-        if code is ErrorCode.NONE and not fetched[tp].records:  # below the end that it had
-            code = ErrorCode.OFFSET_NOT_AVAILABLE
-        if code.retriable:
-            raise Again(code, f"read {tp} from offset {offset} on")
-        return fetched[tp]
-
     while offset < end_offset:
-        fetched = await cluster.retried(read)
+        fetched = await fetch_below_end(cluster, tp, offset)
         if fetched.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
             raise CannotKnow(
                 f"rows of {tp} from offset {offset} on were deleted before they were counted: how many rows "

@@ -148,6 +148,32 @@ class Wire:
         answer = self.ask("produce", 9, acks=acks, timeout=10_000, topic_data=asked)
         return answer.responses[0].partition_responses[0]
 
+    def fetch(self, topic: str, version: int = 12, **given: Any) -> Any:
+        """What partition 0 has from its start on, at once; ``given`` are other values, ``partition`` those of its own."""
+        partition = {
+            "partition": 0,
+            "current_leader_epoch": -1,
+            "fetch_offset": 0,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1_000_000,
+            **given.pop("partition", {}),
+        }
+        asked = {
+            "replica_id": -1,
+            "max_wait": 0,
+            "min_bytes": 1,
+            "max_bytes": 1_000_000,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": topic, "partitions": [partition]}],
+            "forgotten_topics_data": [],
+            "rack_id": "",
+            **given,
+        }
+        return self.ask("fetch", version, **asked)
+
     def _is_there(self, topic: str, partitions: int) -> bool:
         """Whether everybody is told of it, and its leader serves each of its partitions."""
         asked = [{"partition_index": number, "timestamp": EARLIEST_TIMESTAMP} for number in range(partitions)]

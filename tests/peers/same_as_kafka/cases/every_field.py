@@ -79,29 +79,7 @@ def leader_epochs_of_the_end_of_an_epoch(wire: Wire) -> object:
 
 
 def _fetch_partition(wire: Wire, topic: str, **given: Any) -> Any:
-    partition = {
-        "partition": 0,
-        "current_leader_epoch": -1,
-        "fetch_offset": 0,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1_000_000,
-        **given.pop("partition", {}),
-    }
-    asked = {
-        "replica_id": -1,
-        "max_wait": 0,
-        "min_bytes": 1,
-        "max_bytes": 1_000_000,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic": topic, "partitions": [partition]}],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-        **given,
-    }
-    return wire.ask("fetch", 12, **asked).responses[0].partitions[0]
+    return wire.fetch(topic, **given).responses[0].partitions[0]
 
 
 def _fetch(wire: Wire, topic: str, **given: Any) -> tuple[str, int, int]:

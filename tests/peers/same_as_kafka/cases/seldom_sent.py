@@ -245,29 +245,7 @@ def epochs_asked_by_replicas(wire: Wire) -> object:
 
 
 def _fetch(wire: Wire, topic: str, version: int = 12, **given: Any) -> Any:
-    partition = {
-        "partition": 0,
-        "current_leader_epoch": -1,
-        "fetch_offset": 0,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1_000_000,
-        **given.pop("partition", {}),
-    }
-    asked = {
-        "replica_id": -1,
-        "max_wait": 0,
-        "min_bytes": 1,
-        "max_bytes": 1_000_000,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic": topic, "partitions": [partition]}],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-        **given,
-    }
-    answer = wire.ask("fetch", version, **asked)
+    answer = wire.fetch(topic, version, **given)
     found = [
         (one.error_code.name, one.high_watermark, one.log_start_offset, bool(one.records))
         for topic in answer.responses
