@@ -149,7 +149,7 @@ class Wire:
         return answer.responses[0].partition_responses[0]
 
     def fetch(self, topic: str, version: int = 12, **given: Any) -> Any:
-        """What partition 0 has from its start on, at once; ``given`` are other values, ``partition`` those of its own."""
+        """What partition 0 has, at once; ``given`` are other values, ``partition`` those of its own."""
         partition = {
             "partition": 0,
             "current_leader_epoch": -1,
