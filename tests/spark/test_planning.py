@@ -79,7 +79,7 @@ def test_after_an_accepted_loss_the_sink_still_sees_the_planned_ranges():
 
 def test_losses_name_what_is_gone():
     found = losses({A: 3, B: 10, C: 0}, {A: 5, B: 0}, {A: 9, B: 4})
-    assert found == [Loss(A, 3, 5), Loss(B, 4, 10), Loss(C, 0, 1)]
+    assert found == [Loss(A, 3, 5), Loss(B, 4, 10, is_behind_end=True), Loss(C, 0, 1)]
 
 
 def test_every_partition_of_a_topic_made_anew_has_a_range():

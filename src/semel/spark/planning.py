@@ -44,6 +44,7 @@ class Loss:
     source: TopicPartition
     lost_from: int
     lost_end: int
+    is_behind_end: bool = False  # not what retention takes: the log ends in front of them
 
 
 def made_anew(begun_ids: Mapping[str, str], ids: Mapping[str, str]) -> set[str]:
@@ -165,5 +166,5 @@ def losses(
         elif offset < log_start[tp]:
             found.append(Loss(tp, offset, log_start[tp]))
         elif offset > log_end[tp]:
-            found.append(Loss(tp, log_end[tp], offset))
+            found.append(Loss(tp, log_end[tp], offset, is_behind_end=True))
     return found

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
-from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, UnknownTopic
+from semel.client.unreadable import sound_part
+from semel.errors import BrokerError, ConnectionLost, CorruptRecordBatch, DataLoss, ErrorCode, UnknownTopic
 from semel.record.batch import BatchHeader, scan_batches
 from semel.spark.options import POLL_TIMEOUT_MS, Isolation
 from semel.spark.process import this_process
@@ -79,7 +80,7 @@ def read_range(
                 warn_made_anew(source.topic)
                 return
             if code is ErrorCode.NONE:
-                batches = list(scan_batches(fetched.records, allow_partial_tail=True))
+                batches = _batches(source, fetched, position)
                 if batches:
                     position = batches[-1][1].last_offset + 1
                     if position < end_offset:
@@ -104,6 +105,14 @@ def read_range(
             ahead.cancel()  # the caller has had enough
 
 
+def _batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Batch]:
+    """Those of an answer; one that is damaged is named, whatever lies in front of it: the task is to come again."""
+    try:
+        return list(scan_batches(fetched.records, allow_partial_tail=True))
+    except CorruptRecordBatch as error:
+        raise sound_part(source, fetched.records, position, error)[1] from None
+
+
 def _after_loss(
     cluster: Cluster, source: TopicPartition, position: int, end_offset: int, fail_on_data_loss: bool
 ) -> int:
@@ -114,13 +123,23 @@ def _after_loss(
 
 
 def data_loss(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
-    """The error of the source, with its ways out."""
+    """The error of the source, with its way out."""
     return DataLoss(
         source,
         lost_from,
         lost_end,
-        "retention, a trim or a new topic took them before they were read. Start from another offset, or set "
-        "failOnDataLoss=false to go on with what is left",
+        "retention or a trim took them before they were read. failOnDataLoss=false goes on with what is left",
+    )
+
+
+def behind_the_end(source: TopicPartition, log_end: int, asked: int) -> DataLoss:
+    """The error where the log ends in front of what was to be read."""
+    return DataLoss(
+        source,
+        log_end,
+        asked,
+        f"the log ends at offset {log_end}. It has lost its end, or these are offsets of another log: a checkpoint or "
+        f"startingOffsets of another cluster. failOnDataLoss=false reads this one from its start",
     )
 
 

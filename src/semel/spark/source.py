@@ -33,7 +33,7 @@ from semel.spark.offsets import EARLIEST, LATEST, Offsets, TopicIds, from_json, 
 from semel.spark.options import Position, SourceOptions
 from semel.spark.planning import ReadRange, left_of_topics, limit, losses, made_anew, range_topics, split
 from semel.spark.process import connect
-from semel.spark.reading import another_topic, data_loss, read_range, warn_made_anew
+from semel.spark.reading import another_topic, behind_the_end, data_loss, read_range, warn_made_anew
 from semel.spark.sink_log import starting_ends
 from semel.spark.worker_heap import freeze_heap
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -338,7 +338,7 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         shrunk = [tp for tp, end in latest.items() if end < begun[tp]]
         for tp in shrunk:  # made anew; Spark would see no new offset, and never ask for the ranges
             if self.options.fail_on_data_loss:
-                raise data_loss(tp, latest[tp], begun[tp])
+                raise behind_the_end(tp, latest[tp], begun[tp])
         begun |= offsets.earliest(shrunk)
         target = begun | latest
         rows_min = None if isinstance(limit_, ReadAllAvailable) else self.options.offsets_per_trigger_min
@@ -410,7 +410,9 @@ def _ranges(
     log_start = offsets.earliest(there)
     lost = losses(start, log_start, offsets.latest(there))
     if lost and options.fail_on_data_loss:
-        raise data_loss(lost[0].source, lost[0].lost_from, lost[0].lost_end)
+        first_lost = lost[0]
+        error = behind_the_end if first_lost.is_behind_end else data_loss
+        raise error(first_lost.source, first_lost.lost_from, first_lost.lost_end)
     left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
     left_from |= left_of_topics(end, topics, log_start)
     pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from, topics)
