@@ -49,7 +49,10 @@ class Compression(IntEnum):
 
 
 def compress(data: Buffer, compression: Compression, *, level: int | None = None) -> Buffer:
-    """``data`` in the codec's framing. ``level`` is for gzip (1-9) and zstd (1-22); others have none."""
+    """``data`` in the codec's framing.
+
+    ``level`` is for gzip (1-9, or -1 for zlib's own), lz4 (1-17: its slow compressor) and zstd (-131072-22).
+    """
     match compression:
         case Compression.NONE:
             return data
@@ -59,7 +62,7 @@ def compress(data: Buffer, compression: Compression, *, level: int | None = None
         case Compression.SNAPPY:
             return _compress_snappy(data)
         case Compression.LZ4:
-            return _compress_lz4(data)
+            return _compress_lz4(data, level)
         case Compression.ZSTD:
             return bytes(cramjam.zstd.compress(data, 3 if level is None else level))
 
@@ -196,14 +199,20 @@ _LZ4_STORED: Final = 0x8000_0000  # in a block's length: not compressed
 _LZ4_LENGTH: Final = struct.Struct("<I")
 
 
-def _compress_lz4(data: Buffer) -> bytes:
+def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     source = memoryview(data)
     small = len(source) <= _LZ4_SMALL_BLOCK_BYTES
     block_bytes = _LZ4_SMALL_BLOCK_BYTES if small else _LZ4_LARGE_BLOCK_BYTES
     parts: list[Buffer] = [_LZ4_SMALL_HEADER if small else _LZ4_LARGE_HEADER]
     for start in range(0, len(source), block_bytes):
         block = source[start : start + block_bytes]
-        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        if level is None:
+            packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        else:
+            slow = cramjam.lz4.compress_block(
+                block, mode="high_compression", compression=level, store_size=False
+            )
+            packed = bytes(slow)
         if len(packed) < len(block):
             parts += (_LZ4_LENGTH.pack(len(packed)), packed)
         else:

@@ -116,8 +116,13 @@ def walk_together(payload: Bytes, starts: Int64s, ends: Int64s, counts: Int64s) 
     return positions if np.array_equal(position, end) else None
 
 
-def fields_of(payload: Bytes, starts: Int64s, ends: Int64s) -> RecordFields:
-    """The fields of the records that :func:`walk` found at ``starts``, each ending at ``ends``."""
+def fields_of(
+    payload: Bytes, starts: Int64s, ends: Int64s, *, headers_max: int | None = None
+) -> RecordFields:
+    """The fields of the records that :func:`walk` found at ``starts``, each ending at ``ends``.
+
+    Records that have more than ``headers_max`` headers in all are refused before the first header is read.
+    """
     length, position = read_varints(payload, starts, ends)
     if length.min() < RECORD_BYTES_MIN - 1:
         _refuse(f"record claims {int(length.min())} bytes, {RECORD_BYTES_MIN - 1} is the least")
@@ -127,6 +132,8 @@ def fields_of(payload: Bytes, starts: Int64s, ends: Int64s) -> RecordFields:
     key_start, key_length, position = _read_fields(payload, position, ends)
     value_start, value_length, position = _read_fields(payload, position, ends)
     header_count, position = read_varints(payload, position, ends)
+    if headers_max is not None and header_count.sum() > headers_max:
+        _refuse(f"records have more than the {headers_max} headers that are left to them")
     headers, position = _read_headers(payload, position, ends, header_count)
     if not np.array_equal(position, ends):
         _refuse("record has bytes after its last field")

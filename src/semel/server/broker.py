@@ -42,6 +42,7 @@ class Broker:
         self.counters: Final = Counters()
         self.full: Final[set[Partition]] = set()  # had no room for a write, and perhaps have none yet
         self._storage_failed: Callable[[Partition | None, str], None] = lambda partition, reason: None
+        self.compressing_bytes = 0  # of batches that wait to be compressed again
         self._readable: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
 
     @property
@@ -71,9 +72,10 @@ class Broker:
                 break
             arrived.append(plain)
         if arrived:
-            outcome: Outcome = handle_plain_produce(self, arrived, now_ms)
+            outcome: Outcome
+            outcome, requests = handle_plain_produce(self, arrived, now_ms)
             form, correlation_id, _ = arrived[0]
-            return Handled(outcome, len(arrived), _PRODUCE, form.version, correlation_id)
+            return Handled(outcome, requests, _PRODUCE, form.version, correlation_id)
         asked = plain_fetch.decode(frames[0])
         if asked is not None:
             fetch_form, correlation_id, partitions = asked

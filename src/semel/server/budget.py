@@ -3,8 +3,9 @@
 Requests and answers have an account each, of the same size: clients that do not read their answers must not
 keep others from sending.
 
-Invariant: what is held of requests exceeds the bound by at most one frame, namely when it is the only one: a
-single frame larger than the bound must still be able to arrive.
+Invariant: frames in buffers of their own exceed the bound by at most one, namely when it is the only one: a single
+frame larger than the bound must still be able to arrive. What is held besides (:meth:`Budget.hold`) keeps frames from
+arriving, and has the same bound where it comes from.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class Budget:
             return False
         self.held_bytes += size_bytes
         return True
+
+    def hold(self, size_bytes: int) -> None:
+        """Hold what has arrived already, until it is given back."""
+        self.held_bytes += size_bytes
 
     def give_back(self, size_bytes: int) -> None:
         if size_bytes:

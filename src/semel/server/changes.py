@@ -1,5 +1,8 @@
 """The line of changes: topics made and deleted, logs trimmed and kept small, one after another.
 
+A second such line is that of the batches that are compressed again: they change only the end of their logs, so that
+the two go on beside each other.
+
 Invariants
 - One change is under way at a time, in the order in which they were asked for; that is what makes a change safe
   (:mod:`semel.server.storage.aside`), and nobody but those who want one waits in this line.
@@ -27,9 +30,9 @@ _Waiting: TypeAlias = tuple[Callable[[], Change[Any]], Callable[[Any], None]]
 class Changes:
     """Who waits for a turn, and whose turn it is."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, thread_name: str = "semel-change") -> None:
         self._loop = loop
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="semel-change")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
         self._waiting: deque[_Waiting] = deque()
         self._work: asyncio.Task[None] | None = None
 

@@ -28,6 +28,7 @@ from semel.server.outcome import (
     AfterSync,
     Answer,
     AnswerInFiles,
+    Compressing,
     Disconnect,
     Handled,
     InTurn,
@@ -272,7 +273,9 @@ class Connection(asyncio.BufferedProtocol):
             if not frames:
                 self._keep(data[position:])
                 break
-            self._handle(frames)
+            left = self._handle(frames)
+            if left:
+                position -= sum(LENGTH_BYTES + len(frame) for frame in left)
             if self._is_held_up():
                 self._flush()
             if position == len(data):
@@ -398,10 +401,11 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.budget.give_back(len(frame))
         self.frame_started_at_s = None
 
-    def _handle(self, frames: Sequence[memoryview]) -> None:
+    def _handle(self, frames: Sequence[memoryview]) -> Sequence[memoryview]:
+        """Handle them in order; those that may not begin any more are given back."""
         listener = self._listener
         handled_to = 0
-        while handled_to < len(frames) and not self._closing:
+        while True:
             try:
                 handled = listener.broker.handle_next(
                     frames[handled_to:] if handled_to else frames,
@@ -411,7 +415,7 @@ class Connection(asyncio.BufferedProtocol):
                 )
             except MalformedMessage as error:
                 self.close(f"malformed request: {error}", "malformed request", is_offence=True)
-                return
+                return ()
             except Exception as error:
                 # A defect must not take the other connections down; the client may retry elsewhere or later.
                 listener.lines.tell(
@@ -422,11 +426,13 @@ class Connection(asyncio.BufferedProtocol):
                     exc_info=True,
                 )
                 self.close("internal error")
-                return
+                return ()
             handled_to += handled.requests
             if not isinstance(handled.outcome, Disconnect):
                 self._good = True
             self._carry_out(handled)
+            if handled_to == len(frames) or self._closing or self._in_order.changes:
+                return frames[handled_to:]
 
     def _carry_out(self, handled: Handled) -> None:
         outcome = handled.outcome
@@ -480,6 +486,8 @@ class Connection(asyncio.BufferedProtocol):
                         self._answer_later(owed, framed(answer, handled))
 
                 self._listener.changes.request(begin, changed)
+            case Compressing():
+                self._compress_first(outcome, handled)
             case NotServed(reason, is_offence, client_id=client_id):
                 client = "a client without an id" if client_id is None else f"client {shown(client_id)}"
                 why = f"{client} ({self._software}) wants what there is not: {reason}"
@@ -487,6 +495,36 @@ class Connection(asyncio.BufferedProtocol):
             case Disconnect(reason, is_offence, behind):
                 self._listener.durability.request(behind, None)
                 self.close(reason, is_offence=is_offence)
+
+    def _compress_first(self, outcome: Compressing, handled: Handled) -> None:
+        """Then go on with whatever it ends in.
+
+        Until its batches are appended it counts as a change: a produce request behind it would be in front of it.
+        """
+        listener = self._listener
+        owed = self._owe(handled.requests)  # who stops the server waits for it, also with acks=0
+        self._in_order.begin(is_produce=False)
+        listener.budget.hold(outcome.held_bytes)
+
+        def appended(then: Answer | AfterSync | Disconnect | None) -> None:
+            listener.budget.give_back(outcome.held_bytes)
+            self._in_order.end(is_produce=False)
+            if not self._owed:  # the client is gone, or held; what is written is to be seen all the same
+                if isinstance(then, AfterSync):
+                    listener.durability.request(then.partitions, None)
+                elif isinstance(then, Disconnect):
+                    listener.durability.request(then.behind, None)
+                return
+            last = self._owed.pop()
+            assert last is owed, "something began behind what was to be appended first"
+            self._open_requests -= owed.requests
+            if then is None:
+                self.close("internal error")
+            else:
+                self._carry_out(handled._replace(outcome=then))
+            self._flush_soon()
+
+        listener.compressing.request(lambda: outcome.begin(listener.wall_clock_ms), appended)
 
     def _owe(self, requests: int) -> _Owed:
         owed = _Owed(requests)

@@ -50,6 +50,7 @@ class Listener:
         self.parked: Final = ParkedFetches(loop)
         self.durability: Final = GroupCommit(loop, self.parked.wake, broker.counters.observe_sync_seconds)
         self.changes: Final = Changes(loop)
+        self.compressing: Final = Changes(loop, thread_name="semel-compress")
         self.lines: Final = BoundedLog(log, loop.time)
         self.offenders: Final = Offenders(loop)
         self.free_space: Final = FreeSpace(settings.data_dir, settings.data_dir_free_bytes_low)
@@ -100,6 +101,7 @@ class Listener:
                 await self._none_left.wait()
         for connection in list(self.connections):
             connection.close("the server stops")
+        await self.compressing.close()
         await self.changes.close()
         await self.durability.drain()
         self.durability.close()

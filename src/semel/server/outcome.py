@@ -86,6 +86,19 @@ class InTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Compressing:
+    """Begin this when all those before it in the line of batches that are compressed again have ended, and carry it
+    out: it ends in what is to be done then. Nothing else of its connection begins before that.
+
+    ``begin`` gets the wall clock in ms, as batches are judged and stamped when they are appended. ``held_bytes`` are
+    those that it holds meanwhile.
+    """
+
+    begin: Callable[[Callable[[], int]], Change[Answer | AfterSync | Disconnect]]
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnect:
     """Close the connection: the protocol leaves no other way to say what went wrong."""
 
@@ -101,7 +114,7 @@ class NotServed(Disconnect):
     client_id: str | None = None
 
 
-Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | InTurn | Disconnect
+Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | InTurn | Compressing | Disconnect
 
 
 class Handled(NamedTuple):

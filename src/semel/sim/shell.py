@@ -24,6 +24,7 @@ from semel.server.outcome import (
     AfterSync,
     Answer,
     AnswerInFiles,
+    Compressing,
     Disconnect,
     Handled,
     InTurn,
@@ -43,6 +44,7 @@ T = TypeVar("T")
 ADDRESS: Final = Address("simulated", 9092)
 ANSWER_BYTES_MAX: Final = 1 << 20
 SYNC_MS_MAX: Final = 4
+COMPRESS_MS_MAX: Final = 3
 SLOW_SYNC_MS: Final = (500, 60_000)
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
@@ -105,6 +107,7 @@ class ServerShell:
         self._syncing = False
         self._changes: deque[Callable[[], None]] = deque()  # each begins one
         self._changing = False
+        self._compressing: deque[Callable[[], None]] = deque()  # each begins one; the first has begun
         self._in_other_thread = False
         self._held_back: deque[tuple[Link, bytes]] = deque()  # to be handled inside the next fsync
         self._parked: list[_Parked] = []
@@ -112,8 +115,8 @@ class ServerShell:
 
     @property
     def is_idle(self) -> bool:
-        """Neither a sync nor a change goes on."""
-        return not self._syncing and not self._changing
+        """Neither a sync nor a change goes on, and nothing is compressed."""
+        return not self._syncing and not self._changing and not self._compressing
 
     @property
     def links(self) -> list[Link]:
@@ -221,7 +224,7 @@ class ServerShell:
             if outcome.answer is not None:
                 self._carry_out(link, connection, handled._replace(outcome=outcome.answer))
             return
-        owed = _Owed(is_write=isinstance(outcome, AfterSync))
+        owed = _Owed(is_write=isinstance(outcome, AfterSync | Compressing))
         connection.owed.append(owed)
 
         def answer_with(answer: Answer) -> None:
@@ -243,6 +246,16 @@ class ServerShell:
             case InTurn(begin):
                 end = self._ending(link, connection, is_produce=False)
                 self._change_in_turn(begin, end_with)
+            case Compressing(begin):
+                end = self._ending(link, connection, is_produce=False)
+
+                def appended(then: Answer | AfterSync | Disconnect) -> None:
+                    assert connection.owed[-1] is owed, "something began before what was in front of it"
+                    connection.owed.pop()
+                    self._carry_out(link, connection, handled._replace(outcome=then))
+                    end()
+
+                self._compress_in_turn(lambda: begin(self._clock), appended)
             case WhenReadable():
                 parked = _Parked(outcome, answer_with)
                 self._parked.append(parked)
@@ -338,6 +351,30 @@ class ServerShell:
         while self._held_back:
             self._take_held_back(1)
         self._go_on(change, done)
+
+    # -- batches that are compressed again ---------------------------------------------------------------
+
+    def _compress_in_turn(self, begin: Callable[[], Change[T]], done: Callable[[T], None]) -> None:
+        self._compressing.append(lambda: self._go_on_compressing(begin(), done))
+        if len(self._compressing) == 1:
+            self._compressing[0]()
+
+    def _go_on_compressing(self, change: Change[T], done: Callable[[T], None]) -> None:
+        """The line of changes again; but a thread that compresses holds no arrival back."""
+        try:
+            work = change.send(None)
+        except StopIteration as ended:
+            done(ended.value)
+            self._compressing.popleft()
+            if self._compressing:
+                self._compressing[0]()
+        else:
+
+            def compressed() -> None:
+                work.run()
+                self._go_on_compressing(change, done)
+
+            self._later(self._random.randint(0, COMPRESS_MS_MAX), compressed)
 
     # -- parked fetches ---------------------------------------------------------------------------------
 

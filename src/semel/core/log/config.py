@@ -10,12 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from semel.record.compression import Compression
+
 UNLIMITED: Final = -1
 _INT64_MAX: Final = 2**63 - 1
 _INT32_MAX: Final = 2**31 - 1
 
 CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"
+PRODUCERS_COMPRESSION: Final = "producer"  # ``compression.type``: a batch is stored as it came
+_COMPRESSIONS: Final = {  # ``BrokerCompressionType``
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_NO_LZ4_LEVEL: Final = 9  # Kafka's default is its fast compressor, the other levels its high one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,27 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     message_timestamp_type: str = CREATE_TIME
     message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = PRODUCERS_COMPRESSION
+    compression_gzip_level: int = -1  # zlib's own default
+    compression_lz4_level: int = _NO_LZ4_LEVEL
+    compression_zstd_level: int = 3
+
+    @property
+    def compression(self) -> Compression | None:
+        """What every batch is compressed with; ``None``: what its producer chose."""
+        return _COMPRESSIONS.get(self.compression_type)
+
+    @property
+    def compression_level(self) -> int | None:
+        """At which level, where its codec has any."""
+        match self.compression:
+            case Compression.GZIP:
+                return self.compression_gzip_level
+            case Compression.LZ4:
+                return None if self.compression_lz4_level == _NO_LZ4_LEVEL else self.compression_lz4_level
+            case Compression.ZSTD:
+                return self.compression_zstd_level
+        return None
 
 
 _BOUNDS: Final = {
@@ -40,10 +72,16 @@ _BOUNDS: Final = {
     "index_interval_bytes": (0, _INT32_MAX),
     "max_message_bytes": (0, _INT32_MAX),
     "message_timestamp_after_max_ms": (0, _INT64_MAX),
+    "compression_gzip_level": (-1, 9),
+    "compression_lz4_level": (1, 17),
+    "compression_zstd_level": (-131_072, 22),
+}
+_CHOICES: Final = {
+    "message_timestamp_type": (CREATE_TIME, LOG_APPEND_TIME),
+    "compression_type": (*_COMPRESSIONS, PRODUCERS_COMPRESSION),
 }
 FIXED: Final = {
     "cleanup.policy": "delete",
-    "compression.type": "producer",
     "min.insync.replicas": "1",
     "message.format.version": "3.0-IV1",
     "unclean.leader.election.enable": "false",
@@ -72,9 +110,9 @@ def parse_config(settings: Mapping[str, str | None], base: LogConfig) -> LogConf
         if name not in NAMES:
             return BadConfig(name, "unknown or not supported")
         field_name = name.replace(".", "_")
-        if field_name == "message_timestamp_type":
-            if text not in {CREATE_TIME, LOG_APPEND_TIME}:
-                return BadConfig(name, f"must be {CREATE_TIME} or {LOG_APPEND_TIME}, not {text!r}")
+        if field_name in _CHOICES:
+            if text not in _CHOICES[field_name]:
+                return BadConfig(name, f"must be {' or '.join(_CHOICES[field_name])}, not {text!r}")
             changes[field_name] = text
             continue
         low, high = _BOUNDS[field_name]
@@ -82,7 +120,7 @@ def parse_config(settings: Mapping[str, str | None], base: LogConfig) -> LogConf
             value = int(text)
         except ValueError:
             return BadConfig(name, f"{text!r} is not a whole number")
-        if not low <= value <= high:
+        if not low <= value <= high or (field_name == "compression_gzip_level" and not value):
             return BadConfig(name, f"{value} is not within {low} to {high}")
         changes[field_name] = value
     return replace(base, **changes)  # type: ignore[arg-type]

@@ -36,6 +36,15 @@ TOPIC_SETTINGS: Final = {
     "cleanup.policy": Described(
         ConfigType.LIST, "log.cleanup.policy", "what becomes of old segments: they are deleted"
     ),
+    "compression.gzip.level": Described(
+        ConfigType.INT, "compression.gzip.level", "how hard gzip tries, 1 to 9; -1: as zlib does by itself"
+    ),
+    "compression.lz4.level": Described(
+        ConfigType.INT, "compression.lz4.level", "how hard lz4 tries, 1 to 17; 9: its fast compressor"
+    ),
+    "compression.zstd.level": Described(
+        ConfigType.INT, "compression.zstd.level", "how hard zstd tries, -131072 to 22"
+    ),
     "compression.type": Described(
         ConfigType.STRING, "compression.type", "how the log compresses; producer: as the producer did"
     ),

@@ -53,6 +53,9 @@ class BrokerSetting(NamedTuple):
 _GIVEN: Final = tuple(
     BrokerSetting(name, value, value, config_type, meaning)
     for name, value, config_type, meaning in (
+        ("compression.gzip.level", "-1", ConfigType.INT, "how hard a topic's gzip tries by default"),
+        ("compression.lz4.level", "9", ConfigType.INT, "how hard a topic's lz4 tries by default"),
+        ("compression.zstd.level", "3", ConfigType.INT, "how hard a topic's zstd tries by default"),
         ("compression.type", "producer", ConfigType.STRING, "how a topic's log compresses by default"),
         ("default.replication.factor", "1", ConfigType.INT, "there is one broker"),
         ("delete.topic.enable", "true", ConfigType.BOOLEAN, "topics can be deleted"),

@@ -3,19 +3,22 @@
 acks=-1 and acks=1 wait for the high watermark (in durable mode: an fdatasync that started after the append).
 With one replica both are the same in Kafka, too: there what the leader wrote is visible at once, here it is once
 it is synced, and whoever was told of a row may look for it. acks=0 waits for nothing; a sync follows. A batch's fate
-is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others.
+is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others. Batches that
+are to be compressed again go into a line first (:mod:`semel.server.handlers.compressing`), and their answer waits.
 
 The request's ``timeout_ms`` bounds nothing here: it limits the wait for other replicas, and there are none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
-from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Outcome
+from semel.server.handlers.compressing import Waiting, append_in_line, join_line, must_wait
+from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Outcome
 from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
 from semel.types import TopicIdPartition, TopicPartition
@@ -29,27 +32,62 @@ if TYPE_CHECKING:
 _NO_ACKS: Final = 0
 _MAGIC_AT: Final = 16
 _ZSTD_FROM: Final = 7  # an older client could not read it back (KIP-110)
+NO_OUTCOME: Final = AppendOutcome(ErrorCode.NONE)  # until its partition has said
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     request = produce.decode_request(call.api_version, body)
+    fates = [_Fate(item.topic, item.partition) for item in request.partitions]
+    line: list[Waiting] = []
+    for item, fate in zip(request.partitions, fates, strict=True):
+        if request.acks not in (-1, 0, 1):
+            reason = f"acks={request.acks} is none of -1, 0, 1"
+            fate.outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS, error_message=reason)
+            continue
+        _append(broker, call, item, fate, line)
+    if not line:
+        return _conclude(broker, call, request.acks, fates)
+    acks = request.acks  # the request itself holds the records
+
+    async def compress_and_append(clock: Callable[[], int]) -> Answer | AfterSync | Disconnect:
+        await append_in_line(broker, line, clock)
+        for fate in fates:
+            if fate.waiting is not None and fate.waiting.outcome is not None:
+                fate.outcome = fate.waiting.outcome
+        return _conclude(broker, call, acks, fates)
+
+    return Compressing(compress_and_append, sum(one.header.size_bytes for one in line))
+
+
+class _Fate:
+    """What becomes of one partition's batch."""
+
+    __slots__ = ("number", "outcome", "partition", "topic", "waiting")
+
+    def __init__(self, topic: str | UUID, number: int) -> None:
+        self.topic = topic
+        self.number = number
+        self.partition: Partition | None = None  # that it was given to
+        self.waiting: Waiting | None = None  # its place in the line, if it had to go there
+        self.outcome: AppendOutcome = NO_OUTCOME
+
+
+def _conclude(
+    broker: Broker, call: Call, acks: int, fates: Sequence[_Fate]
+) -> Answer | AfterSync | Disconnect:
+    """All is appended or refused: the answer, and what it has to wait for."""
     results: list[ProducedPartition] = []
     waiting: list[tuple[ProducedPartition, Partition, int]] = []
     behind: list[Partition] = []
-    for item in request.partitions:
-        if request.acks not in (-1, 0, 1):
-            refused = ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1, 0, 1"
-            results.append(
-                ProducedPartition(item.topic, item.partition, refused[0], -1, error_message=refused[1])
-            )
-            continue
-        partition, outcome = _append(broker, call, item)
-        broker.counters.count_append(outcome)
+    for fate in fates:
+        partition, outcome = fate.partition, fate.outcome
+        if outcome.error_code is not ErrorCode.INVALID_REQUIRED_ACKS:
+            broker.counters.count_append(outcome)
         if outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
             broker.note_storage_error(partition, outcome.error_message)
         result = ProducedPartition(
-            item.topic,
-            item.partition,
+            fate.topic,
+            fate.number,
             outcome.error_code,
             outcome.base_offset,
             outcome.log_append_time_ms,
@@ -64,7 +102,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             if partition.wants_sync:
                 behind.append(partition)
 
-    version, acks = call.api_version, request.acks
+    version = call.api_version
     failed = next((result for result in results if result.error_code != ErrorCode.NONE), None)
     dirty = [partition for _, partition, _ in waiting]
     if acks == _NO_ACKS and failed is not None:
@@ -90,15 +128,27 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     return answer
 
 
-def _append(broker: Broker, call: Call, item: ProducePartition) -> tuple[Partition | None, AppendOutcome]:
+def _append(broker: Broker, call: Call, item: ProducePartition, fate: _Fate, line: list[Waiting]) -> None:
+    """Append it, or give it its place in the line: as one before it in the request has, too."""
     partition = find_partition(broker, _name_of(item))
     if isinstance(partition, AppendOutcome):
-        return None, partition
+        fate.outcome = partition
+        return
     header = check_batch(call.api_version, item.records)
     if isinstance(header, AppendOutcome):
-        return None, header
+        fate.outcome = header
+        return
     assert item.records is not None
-    return partition, partition.append_all([Incoming(item.records, (header,))], call.now_ms)[0]
+    fate.partition = partition
+    if not line and not must_wait(partition, header):
+        fate.outcome = partition.append_all([Incoming(item.records, (header,))], call.now_ms)[0]
+        return
+    place = join_line(broker, partition, item.records, header, call.now_ms)
+    if isinstance(place, Waiting):
+        fate.waiting = place
+        line.append(place)
+    else:
+        fate.outcome = place
 
 
 def _name_of(item: ProducePartition) -> TopicPartition | TopicIdPartition:

@@ -10,7 +10,10 @@ from tests.peers.same_as_kafka.wire import NODE_ID
 _TOPIC, _BROKER = 2, 4
 _TOPIC_SETTINGS = [
     "cleanup.policy",
+    "compression.gzip.level",
+    "compression.lz4.level",
     "compression.type",
+    "compression.zstd.level",
     "index.interval.bytes",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
@@ -25,7 +28,10 @@ _BROKER_SETTINGS = [
     "advertised.listeners",
     "auto.create.topics.enable",
     "broker.id",
+    "compression.gzip.level",
+    "compression.lz4.level",
     "compression.type",
+    "compression.zstd.level",
     "connections.max.idle.ms",
     "default.replication.factor",
     "delete.topic.enable",

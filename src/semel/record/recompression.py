@@ -1,0 +1,89 @@
+"""A batch in another codec: the same records, everything about them validated (Kafka's ``LogValidator``).
+
+Only what must change does: codec, size, CRC, and the largest timestamp, which is counted anew, as a header may say
+what it likes. Offsets, base timestamp, producer and sequences stay, and so do the records' bytes.
+
+Memory: what :func:`semel.record.compression.decompress` states, one copy of the decompressed records, the result,
+8 bytes a record, and about 150 a header.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+import numpy as np
+
+from semel.errors import CorruptRecordBatch
+from semel.record.batch import BatchHeader, assemble_batch, payload_of
+from semel.record.compression import Buffer, Compression
+from semel.record.index import BLOCK_RECORDS_MAX, Int64s, RecordFields, fields_of, walk
+from semel.record.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+
+HEADERS_MAX: Final = 1 << 20  # of a batch: in a few compressed bytes there may be 60 million of them
+
+
+def recompress(
+    batch: Buffer, header: BatchHeader, compression: Compression, level: int | None = None
+) -> bytearray:
+    """``batch``, whose CRC was checked, with its records compressed so.
+
+    :class:`CorruptRecordBatch` if its records are not what the header says, ``ValueError`` if the result is larger
+    than a batch may ever be.
+    """
+    payload = bytes(payload_of(batch, header))
+    return assemble_batch(
+        payload,
+        record_count=header.record_count,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=_check(payload, header),
+        timestamp_type=header.timestamp_type,
+        base_offset=header.base_offset,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        compression=compression,
+        compression_level=level,
+        partition_leader_epoch=header.partition_leader_epoch,
+        transactional=header.is_transactional,
+        control=header.is_control,
+    )
+
+
+def _check(payload: bytes, header: BatchHeader) -> int:
+    """The largest timestamp of the records, which must be one for each offset."""
+    positions: array[int] = array("q")
+    walk(payload, 0, len(payload), header.record_count, positions)
+    bounds = np.append(np.frombuffer(positions, np.int64), len(payload))
+    content = np.frombuffer(payload, np.uint8)
+    newest_ms: int | None = None
+    headers_left = HEADERS_MAX
+    for first in range(0, header.record_count, BLOCK_RECORDS_MAX):
+        block = bounds[first : first + BLOCK_RECORDS_MAX + 1]
+        fields = fields_of(content, block[:-1], block[1:], headers_max=headers_left)
+        headers_left -= len(fields.headers.record)
+        if not np.array_equal(fields.offset_delta, np.arange(first, first + len(block) - 1)):
+            raise CorruptRecordBatch("the offsets of records do not count up by one")
+        _check_header_keys(payload, fields)
+        block_ms = _newest(header.base_timestamp, fields.timestamp_delta)
+        newest_ms = block_ms if newest_ms is None else max(newest_ms, block_ms)
+    if newest_ms is None:
+        raise CorruptRecordBatch("a batch without records")
+    return newest_ms
+
+
+def _newest(base_ms: int, delta_ms: Int64s) -> int:
+    oldest, newest = base_ms + int(delta_ms.min()), base_ms + int(delta_ms.max())
+    if oldest < TIMESTAMP_MS_MIN or newest > TIMESTAMP_MS_MAX:
+        raise CorruptRecordBatch("record has a timestamp outside of 64 bits")
+    return newest
+
+
+def _check_header_keys(payload: bytes, fields: RecordFields) -> None:
+    starts, lengths = fields.headers.key_start.tolist(), fields.headers.key_length.tolist()
+    for start, length in zip(starts, lengths, strict=True):
+        try:
+            payload[start : start + length].decode()
+        except UnicodeDecodeError:
+            raise CorruptRecordBatch(f"header key at byte {start} is not UTF-8") from None

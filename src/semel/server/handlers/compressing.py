@@ -1,0 +1,139 @@
+"""Appends to topics with a ``compression.type`` of their own: compressed again beside the event loop, then appended.
+
+Such a batch waits in one line of the whole server (:class:`semel.server.outcome.Compressing`). When its turn has come,
+a thread decompresses, checks and compresses its records; back on the loop it is appended like any other batch, and
+only there it is judged, by who wrote it and what came before.
+
+Invariants
+- The requests of a connection take effect in their order: it is the shell that lets none begin behind one that waits
+  here (:mod:`semel.server.in_order`). Within a request what comes behind a batch that waits goes into the line, too.
+- A batch that has the codec already is stored as it came, and does not wait unless it must for order's sake.
+- What waits is bounded (``queued.max.request.bytes``), at one request a connection, or those of one read for one
+  partition; what is being worked on is one batch and up to ``_PIECE_BYTES`` of results.
+- A batch that is not stored leaves nothing behind; one that is lost with the server was not acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from semel.core.log.admission import inadmissible
+from semel.errors import CorruptRecordBatch, ErrorCode
+from semel.record.batch import BatchHeader, decode_header
+from semel.server.storage.aside import aside
+from semel.server.storage.outcome import AppendOutcome, Incoming
+from semel.server.storage.partition import Partition
+
+if TYPE_CHECKING:
+    from semel.server.broker import Broker
+
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class Waiting:
+    """A batch of one request, in memory of its own, that has its place in the line; then its outcome."""
+
+    __slots__ = ("header", "incoming", "level", "outcome", "partition", "target")
+
+    def __init__(self, partition: Partition, records: memoryview, header: BatchHeader) -> None:
+        config = partition.config
+        compression = config.compression
+        self.partition: Final = partition
+        self.header: Final = header
+        self.incoming = Incoming(memoryview(bytearray(records)), (header,))
+        self.target: Final = compression if must_wait(partition, header) else None
+        self.level: Final = config.compression_level
+        self.outcome: AppendOutcome | None = None
+
+
+def must_wait(partition: Partition, header: BatchHeader) -> bool:
+    """Whether the log wants the batch in another codec."""
+    return partition.config.compression not in (None, header.compression)
+
+
+def join_line(
+    broker: Broker, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int
+) -> Waiting | AppendOutcome:
+    """Give a batch its place in the line; or say why it cannot have one."""
+    refused = inadmissible(header, partition.config, now_ms)  # as it comes; as it is stored, later
+    if refused is not None:
+        return _refusal(partition, refused.error_code, refused.reason)
+    limit_bytes = broker.settings.queued_max_request_bytes
+    if broker.compressing_bytes and broker.compressing_bytes + len(records) > limit_bytes:
+        reason = (
+            f"not stored: too many batches wait to be compressed (queued.max.request.bytes is {limit_bytes})"
+        )
+        # Kafka says it of replicas; every client sends again then, librdkafka at no other code that is said of room.
+        return _refusal(partition, ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    broker.compressing_bytes += len(records)
+    return Waiting(partition, records, header)
+
+
+async def append_in_line(broker: Broker, line: Sequence[Waiting], clock: Callable[[], int]) -> None:
+    """Compress and append them in order, and give each its outcome."""
+    done = 0
+    try:
+        while done < len(line):
+            if line[done].target is None:
+                piece = line[done : done + 1]
+            else:
+                piece = line[done : done + await aside(_compress_some, line, done)]
+            for partition, share in groupby(piece, attrgetter("partition")):
+                _append(broker, partition, list(share), clock())
+            _leave_line(broker, piece)
+            done += len(piece)
+    finally:
+        _leave_line(broker, line[done:])  # none are left, but for a defect
+
+
+def _leave_line(broker: Broker, gone: Sequence[Waiting]) -> None:
+    for one in gone:
+        broker.compressing_bytes -= one.header.size_bytes
+        one.incoming = Incoming(memoryview(b""), ())  # the memory of it
+
+
+def _compress_some(line: Sequence[Waiting], start: int) -> int:
+    """Compress some of them, in another thread; how many."""
+    done = size_bytes = 0
+    for one in line[start:]:
+        if size_bytes > _PIECE_BYTES:
+            break
+        _compress(one)
+        size_bytes += len(one.incoming.batches)
+        done += 1
+    return done
+
+
+def _compress(one: Waiting) -> None:
+    from semel.record.recompression import recompress  # numpy: in a server that compresses
+
+    if one.target is None:
+        return
+    try:
+        batch = recompress(one.incoming.batches, one.header, one.target, one.level)
+    except CorruptRecordBatch as error:
+        one.outcome = _refusal(one.partition, ErrorCode.INVALID_RECORD, str(error))
+    except ValueError as error:
+        one.outcome = _refusal(one.partition, ErrorCode.MESSAGE_TOO_LARGE, str(error))
+    else:
+        one.incoming = Incoming(memoryview(batch), (decode_header(batch),))
+
+
+def _append(broker: Broker, partition: Partition, share: Sequence[Waiting], now_ms: int) -> None:
+    if broker.storage.find(partition.name) is not partition:  # deleted meanwhile
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for one in share:
+            one.outcome = AppendOutcome(
+                code, error_message=f"there is no partition {partition.name} any more"
+            )
+    sound = [one for one in share if one.outcome is None]
+    outcomes = partition.append_all([one.incoming for one in sound], now_ms)
+    for one, outcome in zip(sound, outcomes, strict=True):
+        one.outcome = outcome
+
+
+def _refusal(partition: Partition, code: ErrorCode, reason: str) -> AppendOutcome:
+    return AppendOutcome(code, log_start_offset=partition.log_start_offset, error_message=reason)
