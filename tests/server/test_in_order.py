@@ -101,6 +101,51 @@ def test_a_question_in_two_pieces_waits_for_the_rows_in_front_of_it(bootstrap: s
             assert asking.offset(listed) == n
 
 
+@pytest.mark.parametrize("size", [10, 500_000])  # the larger ones arrive in buffers of their own
+def test_rows_that_are_compressed_again_are_in_front_of_all_behind_them(wire: Wire, size: int) -> None:
+    topic, plain = wire.new_topic(compression_type="zstd"), wire.new_topic()
+    row = b"x" * size
+    end = 0
+    for n in range(1, TIMES + 1):
+        unanswered = [
+            asking.encode_request(*asking.produce(one, row + b"unanswered", acks=0)) for one in (topic, plain)
+        ]
+        asked = [
+            asking.produce(topic, row),
+            asking.list_offsets(topic, LATEST),
+            asking.fetch(topic, end),
+            asking.produce(plain, row),
+            asking.produce(topic, row, row, acks=1),
+            asking.produce(plain, row),
+            asking.list_offsets(topic, LATEST),
+            asking.list_offsets(plain, LATEST),
+        ]
+        frames = [wire._framed(*one) for one in asked]
+        wire._socket.sendall(b"".join([*frames[:4], *unanswered, *frames[4:]]))
+        first, listed, fetched, _, answered, _, latest, latest_plain = (wire.receive() for _ in asked)
+        assert first.responses[0].partition_responses[0].base_offset == end
+        assert asking.offset(listed) == end + 1
+        assert fetched.responses[0].partitions[0].high_watermark == end + 1
+        assert answered.responses[0].partition_responses[0].base_offset == end + 2
+        end += 4
+        assert (asking.offset(latest), asking.offset(latest_plain)) == (end, 3 * n)
+
+
+def test_nothing_behind_an_unanswered_batch_that_cannot_be_compressed_again_is_stored(wire: Wire) -> None:
+    """The client hears of the refusal by the end of its connection, and takes what was behind it for lost."""
+    topic, plain = wire.new_topic(compression_type="gzip"), wire.new_topic()
+    for _ in range(TIMES):
+        other = wire.another()
+        refused, behind = asking.produce_rubbish(topic, acks=0), asking.produce(plain, b"behind")
+        other._socket.sendall(other._framed(*asking.produce(plain, b"before")))
+        other.receive()
+        other._socket.sendall(asking.encode_request(*refused) + other._framed(*behind))
+        with pytest.raises(ConnectionClosed):
+            other.receive()
+    api, version, fields = asking.list_offsets(plain, LATEST)
+    assert asking.offset(wire.ask(api, version, **fields)) == TIMES
+
+
 def test_settings_partitions_and_trimming_are_seen_behind_their_change(wire: Wire) -> None:
     topic = wire.new_topic()
     wire.produce(topic, *[b"row"] * TIMES * 2)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch
+from semel.record.compression import Compression
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Answer, Call, Disconnect, Handled, framed
+from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Handled, framed
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -45,12 +46,13 @@ class Asked:
     count: int
     acks: int
     damage_at: int | None
+    codec: Compression = Compression.NONE
 
 
 asked = st.builds(
     Asked,
     st.sampled_from([3, 4, 5, 7, 8, 9, 12, 13]),
-    st.sampled_from(["t", "t", "t", "t", "u", INTERNAL, "nowhere"]),
+    st.sampled_from(["t", "t", "t", "t", "u", "z", "z", INTERNAL, "nowhere"]),
     st.sampled_from([0, 0, 1, 9]),
     st.sampled_from([-1, 5, 5, 5, 6]),
     st.sampled_from([0, 0, 0, 1]),
@@ -58,6 +60,7 @@ asked = st.builds(
     st.integers(1, 3),
     st.sampled_from([-1, -1, -1, -1, 1, 0, 5]),
     st.none() | st.none() | st.none() | st.integers(0, 90),
+    st.sampled_from([Compression.NONE, Compression.NONE, Compression.GZIP]),
 )
 
 
@@ -68,6 +71,7 @@ def frame_of(request: Asked, correlation_id: int, topic_ids: Mapping[str, UUID])
         producer_id=request.producer_id,
         producer_epoch=request.epoch if idempotent else -1,
         base_sequence=request.sequence if idempotent else -1,
+        compression=request.codec,
     )
     if request.damage_at is not None:
         batch[request.damage_at % len(batch)] ^= 0x10
@@ -83,7 +87,7 @@ def frame_of(request: Asked, correlation_id: int, topic_ids: Mapping[str, UUID])
 class Server:
     """A broker on files of its own."""
 
-    def __init__(self, durable: bool) -> None:
+    def __init__(self, durable: bool, settings: ServerSettings | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp())
         ids: Iterator[int] = count(1)
         self.storage = Storage.open(
@@ -92,11 +96,12 @@ class Server:
             now_ms=NOW_MS,
             new_uuid=lambda: UUID(int=next(ids)),
         )
-        self.broker = Broker(ServerSettings(), self.storage)
+        self.broker = Broker(settings or ServerSettings(), self.storage)
         at_once(self.broker.create_topic("t", 2, {}, NOW_MS))
         at_once(
             self.broker.create_topic("u", 1, {"segment.bytes": "1024", "max.message.bytes": "150"}, NOW_MS)
         )
+        at_once(self.broker.create_topic("z", 2, {"compression.type": "gzip"}, NOW_MS))
 
     @property
     def topic_ids(self) -> dict[str, UUID]:
@@ -105,6 +110,8 @@ class Server:
 
     def answers_of(self, handled: Handled) -> bytes | str:
         outcome = handled.outcome
+        if isinstance(outcome, Compressing):
+            outcome = at_once(outcome.begin(lambda: NOW_MS))
         if isinstance(outcome, AfterSync):
             for partition in outcome.partitions:
                 partition.sync()
@@ -193,5 +200,9 @@ def test_the_plain_form_is_taken(tmp_path: Path) -> None:
             right = Asked(version, "t", 0, 5, 0, 0, 1, -1, None)
             frames = [memoryview(frame_of(right, number, server.topic_ids)) for number in range(3)]
             assert server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20).requests == 3
+        compressed = Asked(12, "z", 0, 5, 0, 0, 1, -1, None)
+        frames = [memoryview(frame_of(compressed, number, {})) for number in range(3)]
+        handled = server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20)
+        assert (type(handled.outcome), handled.requests) == (Compressing, 3)
     finally:
         server.close()

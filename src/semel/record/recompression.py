@@ -16,7 +16,7 @@ import numpy as np
 
 from semel.errors import CorruptRecordBatch
 from semel.record.batch import BatchHeader, assemble_batch, payload_of
-from semel.record.compression import Buffer, Compression
+from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer, Compression
 from semel.record.index import BLOCK_RECORDS_MAX, Int64s, RecordFields, fields_of, walk
 from semel.record.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 
@@ -24,14 +24,18 @@ HEADERS_MAX: Final = 1 << 20  # of a batch: in a few compressed bytes there may 
 
 
 def recompress(
-    batch: Buffer, header: BatchHeader, compression: Compression, level: int | None = None
+    batch: Buffer,
+    header: BatchHeader,
+    compression: Compression,
+    level: int | None = None,
+    *,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> bytearray:
     """``batch``, whose CRC was checked, with its records compressed so.
 
-    :class:`CorruptRecordBatch` if its records are not what the header says, ``ValueError`` if the result is larger
-    than a batch may ever be.
+    :class:`CorruptRecordBatch` if its records are not what the header says, or too many bytes.
     """
-    payload = bytes(payload_of(batch, header))
+    payload = bytes(payload_of(batch, header, decompressed_bytes_max=decompressed_bytes_max))
     return assemble_batch(
         payload,
         record_count=header.record_count,

@@ -5,6 +5,7 @@ did: Apache Kafka handles one request of a connection at a time (``SocketServer`
 wait for the disk, so that is not for free: a request begins once those before it have taken effect, but that
 
 - produce requests begin behind produce requests. They are appended in their order anyway, and go to the disk together;
+  only behind one that is compressed again nothing begins until it is appended, as it would be appended before it;
 - a fetch that waits for rows has no effect, and holds nobody up.
 
 A produce request has taken effect when its rows are visible, or refused. Without an answer (acks=0) nobody waits for

@@ -33,6 +33,7 @@ from semel.sim.producer import VETERAN, VETERAN_LAST_SEQUENCE
 from semel.sim.room_settings import ProducersMax
 from semel.sim.scheduler import Event, Scheduler
 from semel.sim.shell import ServerShell
+from semel.sim.topic_codec import TopicCodec
 from semel.sim.trace import Trace
 from semel.sim.witness import Witness
 from semel.types import TopicPartition
@@ -90,6 +91,7 @@ class SimulatedServer:
         lease_ms: int,
         producers_max: ProducersMax,
         batch_limit: BatchLimit,
+        topic_codec: TopicCodec,
         sink_topics: Sequence[tuple[str, int, Mapping[str, str]]] = (),
     ) -> None:
         self._disk = disk
@@ -97,6 +99,7 @@ class SimulatedServer:
         self._settings = StorageSettings(durable=durable, default_config=config, producer_lease_ms=lease_ms)
         self._producers_max = producers_max
         self.batch_limit: Final = batch_limit
+        self._topic_config = batch_limit.topic_config | topic_codec.topic_config
         self._random = random
         self._scheduler = scheduler
         self._network = network
@@ -150,7 +153,7 @@ class SimulatedServer:
     def prepare(self) -> None:
         """Before the faults begin: the data folder, and the topic with all its partitions."""
         storage = self._open_storage(self._disk.mount())
-        events = (self.tps[0].topic, len(self.tps), self.batch_limit.topic_config)
+        events = (self.tps[0].topic, len(self.tps), self._topic_config)
         for topic, partition_count, config in (events, *self._sink_topics):
             at_once(storage.create_topic(topic, partition_count, config, now_ms=self.clock.now_ms()))
         storage.close(now_ms=self.clock.now_ms())

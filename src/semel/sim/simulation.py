@@ -28,6 +28,7 @@ from semel.sim.server import SimulatedServer
 from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
 from semel.sim.sinks.story import SinkStory
 from semel.sim.surroundings import Surroundings
+from semel.sim.topic_codec import TopicCodec
 from semel.sim.trace import Trace
 from semel.sim.waiting import drawn_wait_ms
 from semel.sim.witness import Witness
@@ -132,6 +133,7 @@ class Simulation:
             len(tps),
             beside_sinks=bool(self.history.sinks),
         )
+        batch_limit = BatchLimit(self.stream("batch limit"))
         self.server = SimulatedServer(
             self.disk,
             LogConfig(
@@ -151,7 +153,8 @@ class Simulation:
             durable=self._mix_of_faults.durable,
             lease_ms=self.stream("leases").choice(LEASE_MS),
             producers_max=self._producers_max,
-            batch_limit=BatchLimit(self.stream("batch limit")),
+            batch_limit=batch_limit,
+            topic_codec=TopicCodec(self.stream("topic codec"), batch_limit),
             sink_topics=sink_topics(self.history.sinks),
         )
         self.workload = Workload(seed, self.stream("workload"), self.around, self._current_mix, self.server)

@@ -1,6 +1,7 @@
 import pytest
 
 from semel.core.log.config import FIXED, NAMES, BadConfig, LogConfig, describe_config, parse_config
+from semel.record.compression import Compression
 
 
 def test_settings_have_kafkas_names() -> None:
@@ -22,9 +23,35 @@ def test_what_is_shown_can_be_given_back() -> None:
         ("segment.bytes", "12"),
         ("segment.bytes", "many"),
         ("message.timestamp.type", "Now"),
+        ("compression.type", "none"),
+        ("compression.gzip.level", "0"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
     ],
 )
 def test_what_is_not_done_is_refused(name: str, value: str) -> None:
     refused = parse_config({name: value}, LogConfig())
     assert isinstance(refused, BadConfig)
     assert refused.name == name
+
+
+@pytest.mark.parametrize(
+    ("settings", "compression", "level"),
+    [
+        ({}, None, None),
+        ({"compression.type": "producer", "compression.zstd.level": "7"}, None, None),
+        ({"compression.type": "uncompressed"}, Compression.NONE, None),
+        ({"compression.type": "gzip"}, Compression.GZIP, -1),
+        ({"compression.type": "gzip", "compression.gzip.level": "9"}, Compression.GZIP, 9),
+        ({"compression.type": "snappy"}, Compression.SNAPPY, None),
+        ({"compression.type": "lz4"}, Compression.LZ4, None),
+        ({"compression.type": "lz4", "compression.lz4.level": "12"}, Compression.LZ4, 12),
+        ({"compression.type": "zstd", "compression.zstd.level": "-131072"}, Compression.ZSTD, -131_072),
+    ],
+)
+def test_how_batches_are_compressed(
+    settings: dict[str, str], compression: Compression | None, level: int | None
+) -> None:
+    config = parse_config(settings, LogConfig())
+    assert isinstance(config, LogConfig)
+    assert (config.compression, config.compression_level) == (compression, level)

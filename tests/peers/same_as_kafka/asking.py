@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from tests.peers.same_as_kafka.wire import Wire, encode_request, records
 
+from semel.record.batch import assemble_batch
+
 Request: TypeAlias = tuple[str, int, dict[str, Any]]
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -24,6 +26,14 @@ def produce(topic: str, *values: bytes, acks: int = -1) -> Request:
         9,
         {"acks": acks, "timeout": 10_000, "topic_data": [{"name": topic, "partition_data": data}]},
     )
+
+
+def produce_rubbish(topic: str, acks: int = -1) -> Request:
+    """A batch that is sound but for its records."""
+    api, version, fields = produce(topic, b"", acks=acks)
+    rubbish = assemble_batch(b"\x77" * 40, record_count=2, last_offset_delta=1)
+    fields["topic_data"][0]["partition_data"][0]["records"] = bytes(rubbish)
+    return api, version, fields
 
 
 def list_offsets(topic: str, timestamp: int) -> Request:

@@ -116,8 +116,6 @@ def _compress(one: Waiting) -> None:
         batch = recompress(one.incoming.batches, one.header, one.target, one.level)
     except CorruptRecordBatch as error:
         one.outcome = _refusal(one.partition, ErrorCode.INVALID_RECORD, str(error))
-    except ValueError as error:
-        one.outcome = _refusal(one.partition, ErrorCode.MESSAGE_TOO_LARGE, str(error))
     else:
         one.incoming = Incoming(memoryview(batch), (decode_header(batch),))
 
