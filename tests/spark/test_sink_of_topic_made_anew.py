@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.spark.test_topic_made_anew import Query, any_log, make_anew, numbers
+from tests.spark.test_topic_made_anew import Query, any_log, make_anew, numbers, until_gone
 
 from semel.core.sink.journal import Decision
 from semel.errors import DataLoss, ReplayDiffers
@@ -201,3 +201,23 @@ def test_idle_topics_are_known_by_their_ids_too(any_log, topics):
         ).micro_batch()
     Copy(any_log, both, output, "q2", startingOffsets=f"sink:{output}").micro_batch()
     assert any_log.values(output) == numbers(10, 15) + numbers(100, 126)
+
+
+def test_stored_rows_of_a_topic_that_came_and_went_with_its_micro_batch_stay(any_log, topics):
+    """Nobody was asked for them any more, and the query could not go on: they were no writer's of the micro-batch."""
+    source, output = topics
+    pattern = {"subscribePattern": f"{source}.*"}
+    first = Copy(any_log, source, output, **pattern)
+    late = f"{source}-late"
+    any_log.cluster.create_topics({late: 1})
+    any_log.cluster.topic(late, is_known_to_exist=True)
+    any_log.write(late, numbers(20, 25))
+    first.micro_batch(rows_max=4)
+    any_log.cluster.delete_topics([late])
+    until_gone(any_log, late)
+    last = first.again(any_log, source, **pattern)
+    last.micro_batch()
+    assert any_log.values(output) == numbers(0, 10) + numbers(20, 24)
+    any_log.write(source, numbers(10, 12))
+    last.micro_batch()
+    assert any_log.values(output) == numbers(0, 12) + numbers(20, 24)

@@ -55,6 +55,13 @@ def make_anew(log, topic: str, values: list[bytes], partitions: int = 1) -> None
             time.sleep(0.05)
 
 
+def until_gone(log, topic: str) -> None:
+    deadline = time.monotonic() + 30
+    while topic in log.cluster.metadata(None).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 class Query:
     """Spark's side of a streaming source: what is planned stands in the checkpoint, and is run again."""
 
@@ -246,3 +253,27 @@ def test_a_checkpoint_without_ids_goes_on_and_gets_them_with_its_next_rows(any_l
     assert query.offset == {topic: {"0": 10, "topic_id": str(any_log.cluster.topic(topic).topic_id)}}
     query.offset = {topic: {"0": 10}}
     assert query.micro_batch() is None  # ids alone are no reason for one
+
+
+def test_a_topic_that_came_with_the_planned_micro_batch_and_is_gone_is_a_loss(any_log):
+    """Its rows were left out without a word, also from failOnDataLoss=true: only the planned end spoke of it."""
+    topic = any_log.topic("t")
+    any_log.write(topic, numbers(0, 3))
+    pattern = {"subscribePattern": f"{topic}.*"}
+    strict, lenient = (
+        Query(any_log, topic, **pattern),
+        Query(any_log, topic, failOnDataLoss="false", **pattern),
+    )
+    late = f"{topic}-late"
+    any_log.cluster.create_topics({late: 1})
+    any_log.cluster.topic(late, is_known_to_exist=True)
+    any_log.write(late, numbers(10, 15))
+    ends = [query.plan() for query in (strict, lenient)]
+    any_log.cluster.delete_topics([late])
+    until_gone(any_log, late)
+    strict.restart()
+    with pytest.raises(DataLoss, match=f"topic '{late}', partition 0 are gone"):
+        strict.ranges(ends[0])
+    ranges = lenient.ranges(ends[1])
+    assert lenient.read(ranges) == numbers(0, 3)
+    assert [piece.source_range.is_gone for piece in ranges] == [False, True]

@@ -373,8 +373,9 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         ids = ids_from_json(end)
         begun_topics = {tp.topic for tp in begun}
         begun_ids = ids_from_json(start) | {name: ids[name] for name in ids if name not in begun_topics}
-        begun |= offsets.earliest(offsets.existing([tp for tp in ends if tp not in begun]))
-        ends = {tp: end for tp, end in ends.items() if tp in begun}
+        came = [tp for tp in ends if tp not in begun]
+        # Of one that is gone again all is lost, wherever it began.
+        begun |= dict.fromkeys(came, 0) | offsets.earliest(offsets.existing(came))
         return _ranges(offsets, begun, ends, begun_ids, ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
