@@ -162,3 +162,10 @@ def test_a_held_run_goes_on_behind_its_decision_only():
     history.apply(Fence(SINK, 1, "there", "query"))
     assert next_in_run(held, history).reason.value == "SinkFenced"
     assert next_in_run(held, history, "query") is None
+
+
+def test_a_decision_that_was_read_again_is_no_new_one():
+    """A planner process whose history was dropped meanwhile, by a commit there that could not read the log."""
+    records = [Fence(SINK, 0, "here"), begin(0), decided()]
+    held = Planned(next_ticket(ticket_of(history_of(begin(0))), history_of(*records), 3), decided())
+    assert next_in_run(held, history_of(*records)) is None

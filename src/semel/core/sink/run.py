@@ -112,7 +112,7 @@ def next_in_run(
     A run does not grow old: its sequences go on from what a log remembers of its producers, and a writer whose source
     rests, or the sink's own identity, is forgotten after ``producer.id.expiration.ms``. A new run begins them at 0.
     """
-    decided = history.decision is not None and history.decision is not held.decided_before
+    decided = history.decision is not None and history.decision != held.decided_before
     on = goes_on(history, held.ticket.sink_epoch, decided, query)
     if isinstance(on, Refusal):
         return on
