@@ -16,6 +16,7 @@ from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import OutputTopic, Stored
 from semel.core.sink.run import Ticket
+from semel.core.sink.writes import judge_version
 from semel.errors import BrokerError, ErrorCode, NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
@@ -44,8 +45,12 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     if "compact" in cleanup_policy(log.cluster, log.partition.topic):
         allow(run.journal_compacted(log.partition.topic))
     grant, sink_epoch = log.take_over(query)
-    history = history_of(log, options.connection).of_writers(only_writers_of)
+    history = history_of(log, options.connection)
     _stop_if_fenced(history, sink_epoch)
+    if options.txn_version is not None:
+        # Before BEGIN: rows of another version may stand where the output is at rest for this one's writers.
+        allow(judge_version(history, options.txn_version))
+    history = history.of_writers(only_writers_of)
     # A topic that is missing is made by the first task that may write: not every plan will do.
     found = _outputs(log.cluster, run.output_topics(history, options.topic))
     partitions = [tp for output in found.values() for tp in partitions_of(output)]

@@ -210,7 +210,10 @@ def is_at_rest(
     else:
         return False
     for writer, ids in history.writers.items():
-        stands = known.get(ids.get(generation_of(sink_epoch), -1))
+        producer_id = ids.get(generation_of(sink_epoch))
+        if producer_id is None:
+            continue  # nothing by it in this generation; what there was before it was found by its first BEGIN
+        stands = known.get(producer_id)
         if stands is None:
             return False
         outputs = states[writer].outputs if writer in states else {}
