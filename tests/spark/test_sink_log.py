@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import uuid
 
+import pyarrow as pa
 import pytest
 from tests.spark.driving import SOURCE, Driver, numbers
 
 from semel.core.sink.journal import SINKS_TOPIC
-from semel.errors import ReplayUnprovable
+from semel.core.sink.task import Attempted
+from semel.errors import ConfigError, ReplayUnprovable
 from semel.record.partitioner import partition_for_key
+from semel.spark.batch_sink import plan_write
+from semel.spark.commit import decide_batch
 from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions
-from semel.spark.sink_log import decided_ends
+from semel.spark.sink_log import decided_ends, starting_ends
+from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
 pytestmark = pytest.mark.usefixtures("own_caches")
@@ -73,6 +78,20 @@ def test_a_sink_that_is_new_is_where_its_name_says(log, driver, grow):
     assert ends[partition_for_key(fresh.encode(), count)] > 0
 
 
+def test_a_process_that_looked_for_a_sink_before_there_was_one_finds_it(log, driver, grow):
+    """It went on to look where the sink would have been made, and began a second one of that name there."""
+    topic = log.topic("out")
+    early = driver(topic)
+    with pytest.raises(ConfigError, match="there is no such sink"):
+        starting_ends(early.options.connection, topic)
+    grow(topic)
+    driver(topic).micro_batch(0, 5, 0)
+    assert starting_ends(early.options.connection, topic)[0] == {SOURCE: 5}
+    early.micro_batch(0, 5, 0)
+    early.micro_batch(5, 7, 1)
+    assert log.values(topic) == numbers(0, 7)
+
+
 def test_a_decision_log_that_was_trimmed_is_no_empty_one(log, driver):
     topic = log.topic("out")
     driver(topic).micro_batch(0, 2, 0)
@@ -93,8 +112,9 @@ def test_a_process_that_has_read_a_decision_log_gets_over_its_being_made_anew(lo
     pooled = driver(topic)
     for turn in range(3):
         pooled.micro_batch(2 * turn, 2 * turn + 2, turn)
+    count = len(log.cluster.topic(SINKS_TOPIC).partitions)
     log.cluster.delete_topics([SINKS_TOPIC])
-    log.cluster.create_topics({SINKS_TOPIC: 8})
+    log.cluster.create_topics({SINKS_TOPIC: count})
     with pytest.raises(ReplayUnprovable, match="made anew"):
         pooled.plan()
     pooled.micro_batch(6, 8, 3)
@@ -111,3 +131,20 @@ def test_a_decision_log_that_is_made_anew_at_rest_is_a_reset(log, driver):
     driver(topic).micro_batch(5, 12, 1)
     driver(topic).micro_batch(12, 14, 2)
     assert log.values(topic) == sorted(numbers(0, 14) + numbers(5, 9))
+
+
+def test_a_write_without_a_name_needs_nothing_that_was_decided(log, driver):
+    """It could never be done again, and was told to reset a sink that there is not."""
+    topic = log.topic("out")
+    driver(log.topic("other")).micro_batch(0, 2, 0)
+    homes = [TopicPartition(SINKS_TOPIC, number) for number in log.cluster.topic(SINKS_TOPIC).partitions]
+    for home in homes:
+        log.write(SINKS_TOPIC, [None], partition=home.partition)
+    log.cluster.delete_records(dict.fromkeys(homes, -1))
+    options = SinkOptions(Connection(log.bootstrap, uuid.uuid4().hex), topic, None)
+    plan = plan_write(options)
+    task = TaskWrite(options, plan.ticket, "write:x/0", None, 1, 0, "x")
+    report = task.run([pa.record_batch({"value": pa.array(numbers(0, 3))})])
+    decide_batch(options, plan.ticket, [Attempted(report, True)], "", 0, carry=False)
+    assert log.values(topic) == numbers(0, 3)
+    log.cluster.delete_topics([SINKS_TOPIC])

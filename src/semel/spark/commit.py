@@ -36,7 +36,13 @@ def decide_batch(
 ) -> Decision | None:
     """Append the DECISION and return it; ``None`` when all was decided before."""
     log = SinkLog(options.connection, ticket.sink_id, ticket.journal_partition)
-    history = history_of(log, options.connection)
+    if (
+        ticket.producer_id == NO_PRODUCER_ID
+    ):  # a write without a name: all that is said of it comes after its ticket
+        history = ticket.history()
+        log.read(history)
+    else:
+        history = history_of(log, options.connection)
     written = allow(to_settle(ticket, history, attempted))
     with fence_goes_first(log, history, ticket.sink_epoch):
         reports = [

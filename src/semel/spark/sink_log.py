@@ -98,19 +98,19 @@ class SinkLog:
     def history(self) -> SinkHistory:
         """All that the log says of the sink.
 
-        Where it has no FENCE in the partition that its name has now, the others are looked through, once in a
-        process: it has one there if the topic was grown, which moves names and no records.
+        Where it has no FENCE in the partition that its name has now, the others are looked through, as many as there
+        are by now: it has one there if the topic was grown, which moves names and no records.
         """
         history = self._whole()
-        place = (self._connection, self.sink_id)
-        homes = this_process().homes
-        if history.fence is None and place not in homes:
-            others = (TopicPartition(SINKS_TOPIC, number) for number in range(self._partition_count()))
+        if history.fence is None:
+            count = topic_partition_count(self.cluster, SINKS_TOPIC) or self._partition_count()
+            others = (TopicPartition(SINKS_TOPIC, number) for number in range(count))
             home = next((tp for tp in others if tp != self.partition and self._is_home(tp)), None)
             if home is not None:
                 self._partition = home
                 history = self._whole()
-        homes[place] = self.partition
+        if history.fence is not None:
+            this_process().homes[self._connection, self.sink_id] = self.partition
         return history
 
     def _whole(self) -> SinkHistory:

@@ -87,8 +87,8 @@ def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
     starts = listed(
         log.cluster, [tp for output in found.values() for tp in partitions_of(output)], LATEST_TIMESTAMP
     )
-    history = SinkHistory(log.sink_id)
-    log.read(history)
+    # Nobody has written of it before now: what stands in the decision log is others'.
+    history = SinkHistory(log.sink_id, listed(log.cluster, [log.partition], LATEST_TIMESTAMP)[log.partition])
     return Ticket(
         sink_id=log.sink_id,
         producer_id=NO_PRODUCER_ID,
