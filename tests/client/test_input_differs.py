@@ -12,7 +12,7 @@ import semel
 from semel import aio
 from semel.client.identity import IdentityFile
 from semel.core.client.saved import SavedIdentity
-from semel.errors import CannotKnow, InputDiffers
+from semel.errors import CannotKnow, InputDiffers, NotStored
 from semel.types import TopicPartition
 
 MONDAY = ["mon-1", "mon-2", "mon-3"]
@@ -314,6 +314,32 @@ def test_nothing_goes_before_the_rows_that_are_to_be_compared(
     assert sorted(stored_rows(semel_server.bootstrap, partitions=2)) == ["a", "b", "c"]
 
 
+def test_a_producer_that_refused_its_input_does_not_wait_for_the_rows_that_it_held_back(
+    semel_server: semel.LocalLog, tmp_path: Path
+) -> None:
+    identity = tmp_path / "id"
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("days", 2)
+    with semel.Producer(semel_server.bootstrap, identity_store=identity) as producer:
+        producer.send("days", "b", partition=1, position=0).result(10)
+        kept = identity.read_bytes()
+    identity.write_bytes(kept)
+    producer = semel.Producer(semel_server.bootstrap, identity_store=identity)
+    held = None
+    with pytest.raises(InputDiffers, match="nothing of this input was sent"):
+        for position, (partition, row) in producer.resume([(0, "a"), (1, "other")]):
+            delivery = producer.send("days", row, partition=partition, position=position)
+            held = held or delivery
+    assert held is not None
+    with pytest.raises(InputDiffers):
+        producer.flush(5)
+    with pytest.raises(NotStored):
+        producer.close(5)
+    with pytest.raises(NotStored):
+        held.result(5)
+    assert stored_rows(semel_server.bootstrap, partitions=2) == ["b"]
+
+
 def test_a_row_that_is_waited_for_goes_though_others_are_still_to_be_compared(
     semel_server: semel.LocalLog, tmp_path: Path
 ) -> None:
@@ -376,6 +402,33 @@ def test_a_file_of_the_older_format_goes_on_and_has_a_fingerprint_from_its_next_
     with pytest.raises(InputDiffers):
         load(semel_server.bootstrap, tmp_path / "id", [*MONDAY, "tue-4", "tue-5"])
     assert stored_rows(semel_server.bootstrap) == [*MONDAY, "mon-4"]
+
+
+@pytest.mark.parametrize("why", ["an older file", "compare_rows=False"])
+def test_the_row_at_the_position_is_not_sent_again_where_it_cannot_be_compared(
+    semel_server: semel.LocalLog, tmp_path: Path, why: str
+) -> None:
+    """A function may give it once more, for it to be compared."""
+    settings: dict[str, bool] = {"compare_rows": False} if why == "compare_rows=False" else {}
+
+    def run(count: int) -> int:
+        with semel.Producer(semel_server.bootstrap, identity_store=tmp_path / "id", **settings) as producer:
+
+            def rows(at: int | None) -> list[tuple[int, str]]:
+                return [(number, f"row-{number}") for number in range(at or 0, count)]
+
+            for position, row in producer.resume(rows):
+                for part in "ab":
+                    producer.send("days", row + part, position=position)
+            return producer.rows_skipped
+
+    run(3)
+    saved = IdentityFile(tmp_path / "id").read()
+    assert isinstance(saved, SavedIdentity)
+    if not settings:
+        (tmp_path / "id").write_bytes(of_version_1(saved))
+    assert run(5) == 1
+    assert stored_rows(semel_server.bootstrap) == [f"row-{n}{part}" for n in range(5) for part in "ab"]
 
 
 def of_version_1(saved: SavedIdentity) -> bytes:

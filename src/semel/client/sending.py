@@ -30,7 +30,7 @@ from semel.client.tables import (
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
-from semel.core.client.fingerprint import Differs, first_row_number
+from semel.core.client.fingerprint import Differs, first_row_number, same_position
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.saved import Position
 from semel.core.log.names import topic_name_error
@@ -112,9 +112,12 @@ class Sender:
             self._release()
 
     def _release(self) -> None:
-        """Let rows go; on the loop."""
-        grant, self._held_grant = self._held_grant, None
-        if grant is not None and self._refused is None:
+        """Let rows go; on the loop. What is refused stays here for good."""
+        with self.engine.lock:  # a refusal says what was sent
+            if self._refused is not None:
+                return
+            grant, self._held_grant = self._held_grant, None
+        if grant is not None:
             self.engine.handle(Granted(grant))
 
     def _release_in(self, delay_s: float) -> None:
@@ -321,7 +324,8 @@ class Sender:
                     dropped = self.progress.hand_many(tp, len(rows))
                 if dropped and tp in self._stored_rows:
                     for row in rows_of(chunk, rows[:dropped]):
-                        self._check_stored(tp, row)
+                        with engine.lock:
+                            self._check_stored(tp, row)
                 delivery.already_stored += dropped
                 rows = rows[dropped:]
             if not len(rows):
@@ -445,11 +449,17 @@ class Sender:
         self, rows: Iterable[tuple[Position, _Row]], progress: Progress
     ) -> Iterator[tuple[Position, _Row]]:
         """Rows up to the saved position may be in front of the others: those are compared."""
-        is_first = True
+        stored = [item.position for item in progress.saved.recent] or [progress.saved.position]
+        is_first = is_passed_over = True
         for position, row in rows:
             if is_first and self.settings.compare_rows:
                 progress.compare_from(position)
             is_first = False
+            # What cannot be compared, for want of a fingerprint or by the caller's word, is stored all the same.
+            is_passed_over &= not progress.is_comparing and any(same_position(position, at) for at in stored)
+            if is_passed_over:
+                self._passed_over += 1
+                continue
             yield position, row
 
     def _by_number(self, rows: Iterable[_Row], progress: Progress) -> Iterator[tuple[Position, _Row]]:
@@ -518,11 +528,14 @@ class Sender:
     async def flush(self) -> None:
         """Until every row is settled and the position saved; raises what nobody was told yet."""
         self._release()
-        await self.engine.flushed()
-        await self.engine.fencer_named()
-        self.tell_failures()
-        self._check_not_stopped()
+        if self._held_grant is None:  # else nothing ever goes
+            await self.engine.flushed()
+            await self.engine.fencer_named()
+            self.tell_failures()
+            self._check_not_stopped()
         self._check_input()
+        if self._refused is not None:  # the position stays where it was
+            raise self._refused
         if not self.closed:
             await self.save_position()
 
