@@ -417,3 +417,30 @@ def test_a_topic_without_a_name_is_malformed_where_answers_need_one(broker: Brok
         ask(broker, ApiKey.METADATA, 12, messages.encode_request(ApiKey.METADATA, 12, fields))
     )
     assert int(messages.decode_response(ApiKey.METADATA, 12, answer).topics[0].error_code) == 100
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_a_partition_that_is_named_many_times_is_told_its_committed_offset_once(
+    broker: Broker, version: int
+) -> None:
+    """A few bytes must not ask for kilobytes of metadata over and over."""
+    item = {"partition_index": 0, "committed_offset": 7, "committed_leader_epoch": -1}
+    fields = {
+        "group_id": "g",
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [{"name": "t", "partitions": [item | {"committed_metadata": "m" * 4000}]}],
+    }
+    carried_out(
+        ask(broker, ApiKey.OFFSET_COMMIT, 8, messages.encode_request(ApiKey.OFFSET_COMMIT, 8, fields))
+    )
+    group = {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0, 5, *[0] * 1000]}] * 2}
+    asked = group if version < 8 else {"groups": [group]}
+    body = messages.encode_request(ApiKey.OFFSET_FETCH, version, asked | {"require_stable": False})
+    answer = carried_out(ask(broker, ApiKey.OFFSET_FETCH, version, body))
+    assert len(answer) < 5000
+    decoded = messages.decode_response(ApiKey.OFFSET_FETCH, version, answer)
+    topics = decoded.topics if version < 8 else decoded.groups[0].topics
+    found = [(one.partition_index, one.committed_offset) for topic in topics for one in topic.partitions]
+    assert found == [(0, 7), (5, -1)]

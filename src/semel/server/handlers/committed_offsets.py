@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from semel.core.group import CommitOffsets, CommittedOffset
 from semel.errors import ErrorCode
-from semel.server.handlers.schema import FieldsAfterSync, once
+from semel.server.handlers.schema import FieldsAfterSync, once, partitions_once
 from semel.server.outcome import Call
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire.messages import Fields, field_of
@@ -104,7 +104,8 @@ def _committed(broker: Broker, group_id: str, asked: Iterable[Any] | None) -> li
         for name in sorted(offsets):
             wanted.setdefault(name.topic, []).append(name.partition)
     else:
-        wanted = {topic.name: list(topic.partition_indexes) for topic in asked}
+        for topic, numbers in partitions_once(asked, partitions="partition_indexes", number=None):
+            wanted.setdefault(topic, []).extend(numbers)
     return [
         {
             "name": topic,
