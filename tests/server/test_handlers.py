@@ -444,3 +444,32 @@ def test_a_partition_that_is_named_many_times_is_told_its_committed_offset_once(
     topics = decoded.topics if version < 8 else decoded.groups[0].topics
     found = [(one.partition_index, one.committed_offset) for topic in topics for one in topic.partitions]
     assert found == [(0, 7), (5, -1)]
+
+
+def test_a_topic_is_described_once_whatever_ids_come_with_its_name(broker: Broker) -> None:
+    """A few bytes must not ask for a description of all its partitions over and over."""
+    fields = {
+        "topics": [{"name": "t", "topic_id": UUID(int=n)} for n in range(1000)],
+        "allow_auto_topic_creation": False,
+        "include_topic_authorized_operations": False,
+    }
+    body = messages.encode_request(ApiKey.METADATA, 12, fields)
+    answer = messages.decode_response(
+        ApiKey.METADATA, 12, carried_out(ask(broker, ApiKey.METADATA, 12, body))
+    )
+    assert [topic.name for topic in answer.topics] == ["t"]
+
+
+def test_one_request_has_only_so_many_topics_validated(broker: Broker) -> None:
+    """What would be the settings of each is told, which is more than was asked in."""
+    topic = {"num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    fields = {
+        "topics": [topic | {"name": f"new-{n}"} for n in range(1000)],
+        "timeout": 1000,
+        "validate_only": True,
+    }
+    body = messages.encode_request(ApiKey.CREATE_TOPICS, 7, fields)
+    answer = carried_out(ask(broker, ApiKey.CREATE_TOPICS, 7, body))
+    codes = [int(one.error_code) for one in messages.decode_response(ApiKey.CREATE_TOPICS, 7, answer).topics]
+    assert (codes[0], codes[-1]) == (0, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert len(answer) < 20 * len(body)

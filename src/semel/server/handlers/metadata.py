@@ -40,7 +40,8 @@ def handle(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
         return answer(_describe(broker, topic) for topic in broker.storage.topics)
     if call.api_version < _BY_ID_FROM and any(item.name is None for item in wanted):
         raise MalformedMessage(f"a topic without a name in version {call.api_version}")  # as Kafka refuses it
-    asked = list(once(wanted, lambda item: (item.name, field_of(item, "topic_id"))))
+    # An id beside a name says nothing here.
+    asked = list(once(wanted, lambda item: field_of(item, "topic_id") if item.name is None else item.name))
     may_create = broker.settings.auto_create_topics_enable and bool(
         field_of(request, "allow_auto_topic_creation", True)
     )

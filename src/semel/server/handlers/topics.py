@@ -59,8 +59,7 @@ async def _create(
             "error_message": result.reason,
             "configs": None,
         }
-    if not validate_only:
-        room.spend(result.partition_count)
+    room.spend(0 if validate_only else result.partition_count)  # to tell of its settings costs something, too
     return {
         "name": item.name,
         "topic_id": result.topic_id,
