@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from semel.config import Address, ServerSettings
+from semel.core.topics import Refused
 from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
@@ -473,3 +474,15 @@ def test_one_request_has_only_so_many_topics_validated(broker: Broker) -> None:
     codes = [int(one.error_code) for one in messages.decode_response(ApiKey.CREATE_TOPICS, 7, answer).topics]
     assert (codes[0], codes[-1]) == (0, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     assert len(answer) < 20 * len(body)
+
+
+def test_a_partition_that_was_full_and_is_deleted_is_not_called_written_again(
+    broker: Broker, disk: Disk
+) -> None:
+    disk.write_error = OSError(errno.ENOSPC, "No space left on device")
+    assert produced(ask_produce(broker)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.write_error = None
+    assert len(broker.full) == 1 and not broker.forget_room_again()
+    assert not isinstance(at_once(broker.delete_topic("t", NOW_MS)), Refused)
+    assert not broker.forget_room_again()
+    assert not broker.full

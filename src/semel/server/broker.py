@@ -120,9 +120,10 @@ class Broker:
         self._storage_failed(partition, reason or "it cannot be written")
 
     def forget_room_again(self) -> list[Partition]:
-        """Who was full and is not any more: its last write was taken, or it was deleted."""
-        again = [one for one in self.full if one.no_room is None or self.storage.find(one.name) is not one]
-        self.full.difference_update(again)
+        """Who was full, and whose last write was taken. Who was deleted is forgotten, too, and not among them."""
+        again = [one for one in self.full if one.no_room is None]
+        gone = [one for one in self.full if self.storage.find(one.name) is not one]
+        self.full.difference_update(again, gone)
         return again
 
     # Changes of topics: the storage's decisions, with failures of the disk as refusals.
