@@ -82,7 +82,7 @@ def read_range(
             if code is ErrorCode.NONE:
                 batches = _batches(source, fetched, position)
                 if batches:
-                    position = batches[-1][1].last_offset + 1
+                    position = _behind(source, batches, position)
                     if position < end_offset:
                         ahead = ask()
                     yield (
@@ -111,6 +111,18 @@ def _batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Ba
         return list(scan_batches(fetched.records, allow_partial_tail=True))
     except CorruptRecordBatch as error:
         raise sound_part(source, fetched.records, position, error)[1] from None
+
+
+def _behind(source: TopicPartition, batches: Sequence[Batch], position: int) -> int:
+    """The offset behind them. No CRC covers a batch's offset; one that goes back would have rows read twice."""
+    before = -1
+    for _, header in batches:
+        if header.base_offset <= before:
+            raise CorruptRecordBatch(f"{source}: offset {header.base_offset} comes after {before}")
+        before = header.last_offset
+    if before < position:
+        raise CorruptRecordBatch(f"{source}: offset {before} is the last of what was read from {position} on")
+    return before + 1
 
 
 def _after_loss(
