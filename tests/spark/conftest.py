@@ -14,8 +14,11 @@ import pytest
 
 from semel.client.blocking import Cluster
 from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
+from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+_NO_LEADER_YET = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass
@@ -42,8 +45,12 @@ class Log:
             Record(0, now_ms, None if keys is None else keys[index], value, (("h", b"x"),))
             for index, value in enumerate(values)
         ]
-        answer = self.cluster.produce({TopicPartition(topic, partition): bytes(encode_batch(records))})
-        assert not any(produced.error_code for produced in answer.values()), answer
+        tp, batch = TopicPartition(topic, partition), bytes(encode_batch(records))
+        give_up_s = time.monotonic() + 30
+        while (produced := self.cluster.produce({tp: batch})[tp]).error_code:
+            # Apache Kafka's news of a topic travels: who is no leader yet has stored nothing.
+            assert produced.error_code in _NO_LEADER_YET and time.monotonic() < give_up_s, produced
+            time.sleep(0.05)
 
     def read(self, topic: str) -> list[Record]:
         """Every record, by partition and offset."""

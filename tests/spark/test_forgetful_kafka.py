@@ -17,9 +17,10 @@ from tests.peers.apache_kafka import ApacheKafka
 from tests.spark.driving import SOURCE, Driver, numbers
 
 from semel.client.blocking import Cluster
-from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
+from semel.core.sink.journal import SINKS_TOPIC, Fence, NamedWrite, decode
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted
+from semel.core.sink.writes import writer_of
 from semel.errors import ConnectionLost, NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark import task_write
 from semel.spark.batch_sink import plan_write
@@ -128,16 +129,17 @@ def test_named_versions_after_a_long_rest(log, options, rest):
         named = replace(options("", topic), sink_id=None, txn_app_id=topic, txn_version=version)
         plan = plan_write(named)
         assert plan.ticket is not None
-        task = TaskWrite(named, plan.ticket, f"write:{version}/0", None, version, 0, plan.write_id)
+        writer = writer_of(version, None, None, 0)
+        task = TaskWrite(named, plan.ticket, writer, None, version, 0, "")
         report = task.run([pa.record_batch({"value": pa.array(numbers(3 * version, 3 * version + 3))})])
         decide_batch(
             named,
             plan.ticket,
             [Attempted(report, task.duplicates)],
-            plan.write_id,
+            "",
             0,
             carry=False,
-            txn_version=version,
+            write=NamedWrite(version, None, None),
         )
 
     for version in range(3):

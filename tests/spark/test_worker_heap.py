@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from semel.spark import register
 from semel.spark.worker_heap import freeze_heap
 
 AS_DAEMON = """
@@ -43,6 +44,9 @@ def test_once_in_a_process_and_only_in_a_fork_of_the_daemon():
 @pytest.mark.spark
 @pytest.mark.slow
 def test_in_the_workers_that_have_read(spark, log, source):
+    register(
+        spark
+    )  # a format that Spark has found by itself has workers of its own, apart from those of functions
     topic = log.topic("t", 4)
     for partition in range(4):
         log.write(topic, [b"a", b"b"], partition=partition)
