@@ -11,12 +11,13 @@ from tests.spark.driving import SOURCE, Driver, numbers
 from semel.core.sink.journal import SINKS_TOPIC
 from semel.core.sink.task import Attempted
 from semel.errors import ConfigError, ReplayUnprovable
+from semel.record.batch import Record, encode_batch
 from semel.record.partitioner import partition_for_key
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions
-from semel.spark.sink_log import decided_ends, starting_ends
+from semel.spark.sink_log import DECISION_LOG_CONFIG, decided_ends, starting_ends
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
@@ -114,7 +115,7 @@ def test_a_process_that_has_read_a_decision_log_gets_over_its_being_made_anew(lo
         pooled.micro_batch(2 * turn, 2 * turn + 2, turn)
     count = len(log.cluster.topic(SINKS_TOPIC).partitions)
     log.cluster.delete_topics([SINKS_TOPIC])
-    log.cluster.create_topics({SINKS_TOPIC: count})
+    log.cluster.create_topics({SINKS_TOPIC: count}, configs={SINKS_TOPIC: DECISION_LOG_CONFIG})
     with pytest.raises(ReplayUnprovable, match="made anew"):
         pooled.plan()
     pooled.micro_batch(6, 8, 3)
@@ -148,3 +149,69 @@ def test_a_write_without_a_name_needs_nothing_that_was_decided(log, driver):
     decide_batch(options, plan.ticket, [Attempted(report, True)], "", 0, carry=False)
     assert log.values(topic) == numbers(0, 3)
     log.cluster.delete_topics([SINKS_TOPIC])
+
+
+def home_of(log, sink_id: str) -> TopicPartition:
+    count = len(log.cluster.topic(SINKS_TOPIC).partitions)
+    return TopicPartition(SINKS_TOPIC, partition_for_key(sink_id.encode(), count))
+
+
+@pytest.mark.parametrize("value", [b"x", b"\xff\xfe", b"[1]", b'{"hello":1}', b"[" * 100_000])
+def test_a_record_of_nobody_in_the_decision_log_stops_no_sink(log, driver, caplog, value):
+    topic = log.topic("out")
+    driver(topic).micro_batch(0, 2, 0)
+    home = home_of(log, topic)
+    batch = encode_batch([Record(0, 0, b"k", value), Record(0, 0, None, value)])
+    assert not log.cluster.produce({home: batch})[home].error_code
+    driver(topic).micro_batch(2, 5, 1)
+    assert log.values(topic) == numbers(0, 5)
+    assert known_sinks(log.bootstrap)[topic].decision.source_ends == {SOURCE: 5}
+    assert f"records of no sink, the first at {home}@" in caplog.text  # other sinks share the partition
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (b'["decision","s"]', b"x", "Expecting value"),
+        (None, b'{"v":2,"any":"thing"}', "a record of format 2"),
+        (b'["decision","s",1]', b"\x02binary", "can't decode|Expecting value"),
+        (
+            b'["decision","s"]',
+            b'{"v":1,"kind":"decision","sink_id":"s","sink_epoch":1}',
+            "its fields are not",
+        ),
+        (b'["fence","s"]', b'{"v":1,"kind":"fence","sink_id":1,"sink_epoch":1}', "its sink id is no text"),
+    ],
+)
+def test_a_record_that_may_be_a_decision_is_never_passed_over(log, driver, key, value, why):
+    topic = log.topic("out")
+    driver(topic).micro_batch(0, 2, 0)
+    home = home_of(log, topic)
+    at = log.cluster.produce({home: encode_batch([Record(0, 0, key, value)])})[home].base_offset
+    try:
+        for ask in (driver(topic).plan, lambda: known_sinks(log.bootstrap)):
+            with pytest.raises(
+                ReplayUnprovable, match=rf"(?s)the record at {home}@{at} cannot be read: .*({why})"
+            ):
+                ask()
+    finally:
+        count = len(log.cluster.topic(SINKS_TOPIC).partitions)
+        log.cluster.delete_topics([SINKS_TOPIC])
+        log.cluster.create_topics({SINKS_TOPIC: count}, configs={SINKS_TOPIC: DECISION_LOG_CONFIG})
+
+
+def test_a_decision_log_that_is_not_kept_for_ever_is_refused(log, driver):
+    topic = log.topic("out")
+    driver(topic).micro_batch(0, 2, 0)
+    log.cluster.alter_configs({SINKS_TOPIC: {"retention.ms": "604800000", "retention.bytes": "1000"}})
+    try:
+        with pytest.raises(
+            ReplayUnprovable,
+            match=r"\(retention.ms=604800000 and retention.bytes=1000\).*semel topic alter-config __semel_sinks "
+            r"-c retention.ms=-1 -c retention.bytes=-1`",
+        ):
+            driver(topic).plan()
+    finally:
+        log.cluster.alter_configs({SINKS_TOPIC: {"retention.ms": "-1", "retention.bytes": "-1"}})
+    driver(topic).micro_batch(2, 3, 1)
+    assert log.values(topic) == numbers(0, 3)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from semel.core.sink import run
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored, decode
+from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored
 from semel.core.sink.refusal import NAMED_PREFIX
 from semel.errors import SinkError
-from semel.record.batch import decode_records
 from semel.spark.options import Connection
 from semel.spark.process import connect
-from semel.spark.reading import read_range
-from semel.spark.sink_log import SinkLog, find_output, partitions_of, topic_partition_count
+from semel.spark.sink_log import SinkLog, find_output, journal_records, partitions_of, topic_partition_count
 from semel.spark.takeover import fence_writers, listed, scan
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -35,12 +33,8 @@ def known_sinks(bootstrap: str) -> dict[str, SinkHistory]:
     partitions = [TopicPartition(SINKS_TOPIC, number) for number in range(count or 0)]
     starts = listed(cluster, partitions, EARLIEST_TIMESTAMP)
     for tp, end_offset in listed(cluster, partitions, LATEST_TIMESTAMP).items():
-        for batches in read_range(cluster, tp, starts[tp], end_offset):
-            for batch, header in batches:
-                for record in [] if header.is_control else decode_records(batch):
-                    if record.value is not None:
-                        entry = decode(record.value, header.producer_id)
-                        sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).apply(entry)
+        for entry in journal_records(cluster, tp, starts[tp], end_offset):
+            sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).apply(entry)
     return {sink_id: sinks[sink_id] for sink_id in sorted(sinks) if _has_written(sinks[sink_id])}
 
 

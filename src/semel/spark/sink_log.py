@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
@@ -15,12 +16,18 @@ from semel.core.sink.journal import (
     Decision,
     JournalRecord,
     OutputTopic,
-    decode,
     encode,
     fence_key,
+    read_record,
 )
 from semel.core.sink.landing import Landing, landed
-from semel.core.sink.run import holder_forgotten, journal_lost, journal_trimmed
+from semel.core.sink.run import (
+    holder_forgotten,
+    journal_kept,
+    journal_lost,
+    journal_trimmed,
+    journal_unreadable,
+)
 from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ErrorCode, SinkFenced
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
@@ -30,6 +37,7 @@ from semel.spark.process import connect, this_process
 from semel.spark.reading import read_range
 from semel.spark.refusing import allow
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition
+from semel.wording import counted
 
 PARTITION_COUNT: Final = 8
 # Kept for ever: a sink that stood still for long must find its decisions. A DECISION of many writers is large.
@@ -44,6 +52,7 @@ APPEND_TIMEOUT_MS: Final = 60_000
 RETRY_PAUSE_MS: Final = 100
 _Bytes = TypeVar("_Bytes", bound=bytes | bytearray)
 Stored = Callable[[Mapping[TopicPartition, _Bytes]], dict[TopicPartition, Produced]]
+_LOG: Final = logging.getLogger("semel.spark")
 _ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
@@ -229,17 +238,44 @@ class SinkLog:
         if end_offset < history.end_offset:
             allow(journal_lost(self.sink_id, end_offset, history.end_offset))
         new: list[JournalRecord] = []
-        for batches in read_range(self.cluster, self.partition, history.end_offset, end_offset):
-            for batch, header in batches:
-                if header.is_control:
-                    continue
-                for record in decode_records(batch):
-                    if history.end_offset <= record.offset < end_offset and record.value is not None:
-                        entry = decode(record.value, header.producer_id)
-                        if history.apply(entry):
-                            new.append(entry)
+        for entry in journal_records(self.cluster, self.partition, history.end_offset, end_offset):
+            if history.apply(entry):
+                new.append(entry)
         history.end_offset = end_offset
         return new
+
+
+def journal_records(
+    cluster: Cluster, tp: TopicPartition, first_offset: int, end_offset: int
+) -> Iterator[JournalRecord]:
+    """The records of ``[first_offset, end_offset)`` that are sinks', of all of them; tells once of those that are not.
+
+    One that may be a sink's and cannot be read is a :class:`ReplayUnprovable` that names it.
+    """
+    first_foreign, foreign_count = -1, 0
+    for batches in read_range(cluster, tp, first_offset, end_offset):
+        for batch, header in batches:
+            for record in [] if header.is_control else decode_records(batch):
+                if not first_offset <= record.offset < end_offset or record.value is None:
+                    continue
+                try:
+                    entry = read_record(record.key, record.value, header.producer_id)
+                except ValueError as error:
+                    allow(journal_unreadable(f"{tp}@{record.offset}", str(error)))
+                    continue
+                if entry is not None:
+                    yield entry
+                else:
+                    first_foreign = first_foreign if foreign_count else record.offset
+                    foreign_count += 1
+    if foreign_count:
+        _LOG.warning(
+            "%s holds %s of no sink, the first at %s@%d: passed over. Nobody but sinks should write there",
+            tp.topic,
+            counted(foreign_count, "record"),
+            tp,
+            first_foreign,
+        )
 
 
 def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
@@ -351,6 +387,14 @@ def create_topic(
         if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
     cluster.topic(topic, is_known_to_exist=True)  # waits until it has a leader
+
+
+def check_kept(log: SinkLog) -> None:
+    """Refuse a decision log that loses what is old, or what has a newer record of its key."""
+    config = log.cluster.describe_configs([log.partition.topic])[log.partition.topic]
+    refusal = journal_kept(log.partition.topic, {name: entry.value for name, entry in config.items()})
+    if refusal is not None:
+        allow(refusal)
 
 
 def cleanup_policy(cluster: Cluster, topic: str) -> str:

@@ -25,6 +25,7 @@ from semel.spark.sink_log import (
     APPEND_TIMEOUT_MS,
     RETRY_PAUSE_MS,
     SinkLog,
+    check_kept,
     cleanup_policy,
     create_topic,
     find_output,
@@ -42,8 +43,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
-    if "compact" in cleanup_policy(log.cluster, log.partition.topic):
-        allow(run.journal_compacted(log.partition.topic))
+    check_kept(log)
     grant, sink_epoch = log.take_over(query)
     history = history_of(log, options.connection)
     _stop_if_fenced(history, sink_epoch)

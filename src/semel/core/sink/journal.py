@@ -272,6 +272,42 @@ def fence_key(sink_id: str) -> bytes:
     return _json(["fence", sink_id])
 
 
+def read_record(key: bytes | None, value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord | None:
+    """The record; ``None`` for one that cannot be ours, ``ValueError`` for one that may be and cannot be read.
+
+    Anybody may write to the topic. Ours, of this format and of any later one, have a key that is a JSON list of kind
+    and sink id, and a value that is a JSON object with the format's number. A batch whose bytes have changed is
+    refused by its CRC before this, so what has neither was never ours, and holds no decision: it may be passed over.
+    What has one of them may be a decision, and is never passed over.
+    """
+    if not _has_our_key(key) and not _has_our_head(value):
+        return None
+    try:
+        return decode(value, producer_id)
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its fields are not those of format {FORMAT_VERSION} ({error!r})") from None
+
+
+def _has_our_key(key: bytes | None) -> bool:
+    fields = _parsed(key)
+    return (
+        isinstance(fields, list) and len(fields) >= 2 and all(isinstance(field, str) for field in fields[:2])
+    )
+
+
+def _has_our_head(value: bytes) -> bool:
+    body = _parsed(value)
+    return isinstance(body, dict) and "v" in body
+
+
+def _parsed(text: bytes | None) -> Any:
+    """JSON; ``None`` for what is none."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
     """The record; ``ValueError`` for one of a later format, which must not be guessed at.
 
@@ -283,6 +319,8 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
             f"a record of format {body['v']} in {SINKS_TOPIC}: this semel knows {FORMAT_VERSION}"
         )
     sink_id, sink_epoch = body["sink_id"], body["sink_epoch"]
+    if not isinstance(sink_id, str) or not isinstance(sink_epoch, int):
+        raise TypeError("its sink id is no text, or its epoch no number")
     match body["kind"]:
         case "fence":
             granted_id = body.get("producer_id", producer_id)

@@ -294,6 +294,37 @@ def journal_compacted(journal: str) -> Refusal:
     )
 
 
+def journal_unreadable(place: str, why: str) -> Refusal:
+    """A record that may be a decision, and says nothing to this semel: none behind it can be believed either."""
+    return _journal_unprovable(
+        f"the record at {place} cannot be read: {why}. It may be a decision, so nothing is planned, written or told "
+        f"without it. Where a newer semel has written it, use that one; else put the topic back from a copy"
+    )
+
+
+def journal_kept(journal: str, config: Mapping[str, str | None]) -> Refusal | None:
+    """Whether the decision log is kept whole, by what it is set to; ``None``: it is.
+
+    Who makes it first need not be a sink: by Kafka's defaults decisions would be gone after a week, in silence.
+    """
+    if "compact" in (config.get("cleanup.policy") or ""):
+        return journal_compacted(journal)
+    finite = {
+        name: value
+        for name in ("retention.ms", "retention.bytes")
+        if (value := config.get(name)) is not None and int(value) >= 0
+    }
+    if not finite:
+        return None
+    said = " and ".join(f"{name}={value}" for name, value in finite.items())
+    options = " ".join(f"-c {name}=-1" for name in finite)
+    return _journal_unprovable(
+        f"topic {journal!r} is kept for a while only ({said}), and the sinks need it whole: without its decisions rows "
+        f"would come twice, or not at all. Nothing was written now. Set it with `semel topic alter-config {journal} "
+        f"{options}`, and start the query again"
+    )
+
+
 def compacted(topic: str) -> Refusal:
     """No sink writes there."""
     return Refusal(
