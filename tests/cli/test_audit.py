@@ -265,3 +265,55 @@ def test_a_bound_names_the_option_that_raises_it(semel: Command) -> None:
         assert (done.code, done.out) == (1, "")
         assert f"raise {option}" in done.err
         assert semel("audit", "--output", "t", option, "4").code == 0
+
+
+@pytest.mark.parametrize("option", [[], ["--subset"], ["--where", "value ->> 'x' = 1"]])
+def test_an_input_without_rows_proves_nothing(semel: Command, tmp_path: Path, option: list[str]) -> None:
+    semel("topic", "create", "in")
+    semel("topic", "create", "out")
+    lines = tmp_path / "none.txt"
+    lines.write_bytes(b"")
+    for name, source in (("in", ["--input", "in"]), (str(lines), ["--input-file", str(lines)])):
+        done = semel("audit", *source, "--output", "out", *option)
+        assert (done.code, done.out.splitlines()[-1]) == (1, f"NOT PROVEN: the input {name} is empty")
+    semel("produce", "in", stdin=b"a\nb\n")
+    semel("topic", "trim-prefix", "in", "-o", "end")
+    done = semel("audit", "--input", "in", "--output", "out")
+    assert (done.code, done.out.splitlines()[-1]) == (1, "NOT PROVEN: the input in is empty")
+    assert "note: in begins at 0@2" in done.out
+
+
+def test_a_condition_that_holds_for_no_row_proves_nothing(semel: Command) -> None:
+    semel("produce", "in", stdin=b'{"delay":90}\n{"delay":10}\n')
+    semel("topic", "create", "out")
+    asked = ("audit", "--input", "in", "--output", "out", "--where", "value ->> 'dely' <= 40")
+    done = semel(*asked)
+    assert (done.code, done.out.splitlines()[-1]) == (
+        1,
+        "NOT PROVEN: the condition holds for no row of the input in: value ->> 'dely' <= 40",
+    )
+    document = json.loads(semel(*asked, "--format", "json").out)
+    assert (document["verdict"], document["holds"]) == ("not proven", False)
+    assert document["unproven"] == "the condition holds for no row of the input in: value ->> 'dely' <= 40"
+    semel("produce", "out", stdin=b"a\n")
+    done = semel(*asked)
+    assert done.code == 1
+    assert "VIOLATED extra: 1 output rows that are not in the input" in done.out
+    assert json.loads(semel(*asked, "--format", "json").out)["verdict"] == "violated"
+
+
+def test_an_output_without_rows_proves_nothing_by_itself(semel: Command) -> None:
+    semel("topic", "create", "out")
+    done = semel("audit", "--output", "out")
+    assert (done.code, done.out.splitlines()[-1]) == (1, "NOT PROVEN: the output out is empty")
+    semel("produce", "in", stdin=b"a\n")
+    done = semel("audit", "--input", "in", "--output", "out", "--subset")
+    assert (done.code, done.out.splitlines()[-1]) == (1, "NOT PROVEN: the output out is empty")
+    done = semel("audit", "--input", "in", "--output", "out")
+    assert "VIOLATED missing: 1 input rows" in done.out
+
+
+def test_a_file_that_is_not_there_is_told_in_words(semel: Command, tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "no.txt", "no such file"), (tmp_path, "it is a directory")):
+        done = semel("audit", "--input-file", str(path), "--output", "t")
+        assert (done.code, done.err) == (2, f"semel: --input-file {path}: {why}\n")

@@ -1,8 +1,9 @@
 """The verdict of an audit, as a value, as text for people and as a document for programs.
 
-The audit holds when nothing was found and nothing is in doubt: a doubt is what this log cannot decide, as whether
-equal rows of a producer without an id were sent twice or stored twice. ``Finding`` counts are exact; examples are
-the first few, and each is named by topic, partition, offset and, where the log still has it, by its identity.
+The audit holds when there were rows to judge, nothing was found and nothing is in doubt: a doubt is what this log
+cannot decide, as whether equal rows of a producer without an id were sent twice or stored twice. ``Finding`` counts
+are exact; examples are the first few, and each is named by topic, partition, offset and, where the log still has it,
+by its identity.
 """
 
 from __future__ import annotations
@@ -61,8 +62,22 @@ class AuditReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the proof stands: no finding of any check, on either side, and no doubt."""
-        return not self.is_violated and not self.doubts
+        """Whether the proof stands: no finding of any check, on either side, no doubt, and rows to prove it of."""
+        return not self.is_violated and not self.doubts and self.vacuous is None
+
+    @property
+    def vacuous(self) -> str | None:
+        """Why the audit proves nothing though nothing was found: a mistyped name or condition looks just so.
+
+        An empty output is no reason where all of an input has to be in it: its rows are then missing.
+        """
+        if self.input is not None and not self.input.rows:
+            return f"the input {self.input.topic} is empty"
+        if self.input is not None and self.input.selected_rows == 0:
+            return f"the condition holds for no row of the input {self.input.topic}: {self.input.where}"
+        if not self.output.rows and (self.input is None or self.subset):
+            return f"the output {self.output.topic} is empty"
+        return None
 
     @property
     def is_violated(self) -> bool:
@@ -78,6 +93,7 @@ class AuditReport:
         return {
             "holds": self.holds,
             "verdict": "proven" if self.holds else "violated" if self.is_violated else "not proven",
+            "unproven": self.vacuous,
             "identity": self.identity,
             "elapsed_ms": self.elapsed_ms,
             "topics": [_topic_document(topic) for topic in self.topics],
@@ -127,6 +143,8 @@ class AuditReport:
 
     def conclusion(self) -> str:
         """The verdict in one line."""
+        if self.vacuous is not None and not self.is_violated:
+            return f"NOT PROVEN: {self.vacuous}"
         if not self.holds and self.input is None:
             if not self.is_violated:
                 return (

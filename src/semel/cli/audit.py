@@ -15,6 +15,7 @@ from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap
 from semel.cli.output import Format, print_document
 from semel.cli.produce import Line, read_lines, unescape
 from semel.cli.progress import rows_progress
+from semel.errors import ConfigError
 
 if TYPE_CHECKING:
     from semel.audit.read import InputRows
@@ -95,7 +96,8 @@ def audit(
 
     Each of them, in order, and with no gap in the sequences of those who wrote them. Of a topic alone it is proven
     that nothing stands there twice that was sent once; with --key or --key-from, that no two rows have one name.
-    Exit code 0: proven; 1: violated, with the first offenders named as topic-partition@offset, or not to be proven.
+    Exit code 0: proven; 1: violated, with the first offenders named as topic-partition@offset, or not to be proven,
+    as by an empty input, or one of which the condition holds for no row.
 
     Example: semel audit --input flights --output delays --where "value = 'late'"
     """
@@ -147,6 +149,10 @@ def _lines_of(path: Path, key_separator: str | None, empty_is_null: bool) -> Inp
     from semel.audit.read import InputRows
 
     separator = None if key_separator is None else unescape(key_separator).encode()
+    if path.is_dir():
+        raise ConfigError(f"--input-file {path}: it is a directory")
+    if not path.exists():
+        raise ConfigError(f"--input-file {path}: no such file")
 
     def read() -> Iterator[Line]:
         with path.open("rb") as source:
