@@ -45,7 +45,7 @@ def test_dots_dashes_and_underscores_are_one(name: str) -> None:
         ("num.partitions=0", "not between 1 and"),
         ("auto.create.topics.enable=maybe", "neither true nor false"),
         ("durability=never", "none of fsync, page-cache"),
-        ("listen=localhost", "not HOST:PORT"),
+        ("listen=9093", "not HOST:PORT"),
         ("listeners=SSL://localhost:9093", "not HOST:PORT"),
         ("log.message.timestamp.type=Never", "none of createtime"),
         ("zookeeper.connect=localhost", "not HOST:PORT"),
@@ -78,6 +78,11 @@ def test_an_unknown_variable_and_a_broken_file_are_errors(tmp_path: Path) -> Non
 def test_addresses() -> None:
     assert Address.parse("[::1]:80") == Address("::1", 80)
     assert str(Address("::1", 80)) == "[::1]:80"
+    assert Address.parse_listen("localhost") == Address("localhost", 9092)
+    assert Address.parse_listen("localhost:0") == Address("localhost", 0)
+    with pytest.raises(ConfigError, match="'9093' is not HOST:PORT"):
+        Address.parse_listen("9093")
+    assert Address.parse_listen("[::1]") == Address("::1", 9092)
     assert Address.parse("PLAINTEXT://127.0.0.1:9092") == Address("127.0.0.1", 9092)
 
 

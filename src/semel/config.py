@@ -27,6 +27,7 @@ _OTHER_PREFIXES: Final = ("TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
 _PLAINTEXT: Final = "PLAINTEXT://"  # what Kafka's "listeners" begin with
 MIB: Final = 1024 * 1024
 UNLIMITED: Final = -1
+PORT_DEFAULT: Final = 9092  # Kafka's
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class Address:
 
     host: str
     port: int
+
+    @classmethod
+    def parse_listen(cls, text: str) -> Address:
+        """A host alone is at Kafka's port, as after ``-b``; a number alone is no host."""
+        bare = text.removeprefix(_PLAINTEXT)
+        has_port = ":" in bare and not bare.endswith("]")
+        return cls.parse(text if has_port or bare.isdecimal() else f"{text}:{PORT_DEFAULT}")
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -106,7 +114,10 @@ class ServerSettings:
     """Every setting of ``semel serve``, with its default."""
 
     listen: Address = _setting(
-        "listen", Address("127.0.0.1", 9092), Address.parse, "address to listen on; port 0 takes a free one"
+        "listen",
+        Address("127.0.0.1", PORT_DEFAULT),
+        Address.parse_listen,
+        "address to listen on; port 0 takes a free one",
     )
     advertised: Address | None = _setting(
         "advertised", None, Address.parse, "address told to clients; by default the one that they dialled"

@@ -108,7 +108,7 @@ def test_an_unknown_setting_is_told_with_the_nearest(tmp_path: Path) -> None:
     [
         ({"durability": "never"}, "LocalLog: durability: 'never' is none of fsync, page-cache"),
         ({"log_segment_bytes": "x"}, "LocalLog: log_segment_bytes: 'x' is not a whole number"),
-        ({"listen": "x"}, "LocalLog: listen: 'x' is not HOST:PORT"),
+        ({"listen": "x:y"}, "LocalLog: listen: 'x:y' is not HOST:PORT"),
     ],
 )
 def test_a_wrong_setting_is_told_in_the_callers_terms(

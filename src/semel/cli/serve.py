@@ -16,7 +16,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="H:P",
-            help="Address to listen on; port 0 takes a free one.",
+            help="Address to listen on; port 0 takes a free one, no port is 9092.",
             show_default="127.0.0.1:9092",
         ),
     ] = None,
