@@ -15,7 +15,7 @@ from semel.types import SINKS_TOPIC, TopicPartition
 
 
 def test_the_sinks_own_topic_is_shown_with_the_internal_ones(semel) -> None:
-    semel("topic", "create", SINKS_TOPIC)
+    semel("topic", "create", SINKS_TOPIC, "--internal")
     semel("topic", "create", "t")
     assert json.loads(semel("topic", "list", "--format", "json").out) == [
         {"name": "t", "partitions": 1, "internal": False}
@@ -133,3 +133,66 @@ def test_of_a_leased_producer_is_said_when_its_lease_ends(semel, semel_server) -
     head, row = semel("producer", "describe", str(lease.producer_id)).out.splitlines()
     assert "LEASE-ENDS" in head
     assert "leased" in row
+
+
+@pytest.mark.parametrize(("point", "said"), [("99", "offset 99"), ("+99", "+99")])
+def test_an_offset_behind_the_end_trims_nothing(semel, point: str, said: str) -> None:
+    """Apache Kafka answers OFFSET_OUT_OF_RANGE; a slip of the hand took all rows."""
+    semel("topic", "create", "t", "-p", "2")
+    semel("produce", "t", "-p", "0", stdin=b"a\nb\nc\n")
+    done = semel("topic", "trim-prefix", "t", "-o", point)
+    assert (done.code, done.err) == (
+        1,
+        f"semel: {said} is behind the end of t-0, 3, and of t-1, 0: nothing was trimmed\n",
+    )
+    assert semel("topic", "trim-prefix", "t", "-o", "1").code == 1  # t-1 has none
+    assert semel("consume", "t", "-e").out == "a\nb\nc\n"
+    assert semel("topic", "trim-prefix", "t", "-p", "0", "-o", "3").code == 0  # the end is none behind it
+    assert semel("consume", "t", "-e").out == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "code", "said"),
+    [
+        ("n", [], 1, "delete 2 offsets of topic t? What is gone is gone [y/N] nothing was deleted\n"),
+        ("y", [], 0, "delete 2 offsets of topic t? What is gone is gone [y/N] t-0 now starts at offset 2\n"),
+        ("n", ["--yes"], 0, "t-0 now starts at offset 2\n"),
+    ],
+)
+def test_a_person_is_asked_before_records_are_trimmed(
+    semel, semel_server, answer: str, options: list[str], code: int, said: str
+) -> None:
+    semel("produce", "t", stdin=b"a\nb\nc\n")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "semel.cli", "topic", "trim-prefix", "t", "-o", "2", *options]
+    command += ["-b", semel_server.bootstrap]
+    with subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, text=True) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        _, err = process.communicate(timeout=60)
+    os.close(ours)
+    assert (process.returncode, err) == (code, said)
+
+
+@pytest.mark.parametrize("topic", [SINKS_TOPIC, "__consumer_offsets"])
+def test_a_topic_that_is_not_for_people_is_made_and_written_only_if_asked_for(semel, topic: str) -> None:
+    why = f"semel: {topic} is an internal topic"
+    for done in (semel("topic", "create", topic), semel("produce", topic, stdin=b"x\n")):
+        assert (done.code, done.err.startswith(why), "--internal" in done.err) == (2, True, True)
+    assert SINKS_TOPIC not in semel("topic", "list", "--internal").out
+    if topic == SINKS_TOPIC:
+        assert semel("topic", "create", topic, "--internal").code == 0
+        assert semel("produce", topic, "--internal", stdin=b"x\n").code == 0
+        assert semel("sink", "list").code == 0
+
+
+def test_a_topic_is_not_advised_to_be_made_where_that_makes_no_sense(semel) -> None:
+    bad = semel("consume", "bad name", "-e")
+    assert (bad.code, "semel topic create" in bad.err) == (1, False)
+    assert "characters other than ASCII letters" in bad.err
+    gone = semel("topic", "delete", "nosuch")
+    assert (gone.code, gone.err) == (
+        1,
+        "semel: there is no topic 'nosuch': semel topic list shows what there is\n",
+    )
+    assert "semel topic create nosuch" in semel("consume", "nosuch", "-e").err

@@ -28,7 +28,23 @@ Overrides = Annotated[
     typer.Option("-X", metavar="NAME=VALUE", help="A setting by its full name; may be repeated."),
 ]
 
+Internal = Annotated[
+    bool, typer.Option("--internal", help="Also a topic that is not for people, as __semel_sinks.")
+]
+
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
+def refuse_internal(topic: str, is_asked_for: bool) -> None:
+    """What others keep their state in is made and written by them: a line in between may stop them."""
+    from semel.core.log.names import INTERNAL_TOPICS
+    from semel.types import SINKS_TOPIC
+
+    if not is_asked_for and topic in {*INTERNAL_TOPICS, SINKS_TOPIC}:
+        raise ConfigError(
+            f"{topic} is an internal topic: what keeps its state there makes it and writes it. Nothing was done; say "
+            f"--internal to do it all the same"
+        )
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

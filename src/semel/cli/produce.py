@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
 import typer
 
-from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings, pairs
+from semel.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    Bootstrap,
+    Internal,
+    Overrides,
+    Topic,
+    client_settings,
+    pairs,
+    refuse_internal,
+)
 from semel.cli.output import note
 from semel.cli.progress import rows_progress
 from semel.errors import ConfigError, InputDiffers
@@ -72,6 +81,7 @@ def produce(
             "again, or more of them, sends only those that are not stored. Other lines are refused.",
         ),
     ] = None,
+    internal: Internal = False,
     overrides: Overrides = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
@@ -79,6 +89,7 @@ def produce(
 
     Example: seq 1000000 | semel produce numbers --identity numbers.id
     """
+    refuse_internal(topic, internal)
     if key is not None and key_separator is not None:
         raise ConfigError("-k gives every record one key, -K takes it from the line: use one of them")
     from semel import Producer

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from semel.cli import consume, produce
-from semel.cli.offsets import GRAMMAR, parse_point, place, timestamp_needed
-from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat, Topic, pairs
+from semel.cli.offsets import GRAMMAR, Absolute, AfterStart, Point, parse_point, place, timestamp_needed
+from semel.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    Bootstrap,
+    Internal,
+    OutputFormat,
+    Topic,
+    pairs,
+    refuse_internal,
+)
 from semel.cli.output import Format, note, print_document, print_rows
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from semel.wording import counted
@@ -34,6 +43,7 @@ def create(
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
     ] = False,
+    internal: Internal = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
     """Make a topic.
@@ -43,6 +53,7 @@ def create(
     from semel.cli.connect import open_cluster
     from semel.errors import BrokerError, ErrorCode
 
+    refuse_internal(topic, internal)
     with open_cluster(bootstrap) as cluster:
         try:
             cluster.create_topics({topic: partitions}, configs={topic: pairs(configs or (), "--config")})
@@ -131,17 +142,28 @@ def delete(
     Example: semel topic delete flights
     """
     from semel.cli.connect import open_cluster
+    from semel.errors import BrokerError, ErrorCode, SemelError
 
     with open_cluster(bootstrap) as cluster:
-        if not yes and sys.stdin.isatty():
-            partitions = counted(len(cluster.topic(topic).partitions), "partition")
-            sys.stderr.write(f"delete topic {topic}, {partitions}, with all its records? [y/N] ")
-            sys.stderr.flush()
-            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                note("nothing was deleted")
-                raise typer.Exit(1)
-        cluster.delete_topics([topic])
+        try:
+            if not yes and sys.stdin.isatty():
+                partitions = counted(len(cluster.topic(topic).partitions), "partition")
+                _ask(f"delete topic {topic}, {partitions}, with all its records?")
+            cluster.delete_topics([topic])
+        except BrokerError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            raise SemelError(f"there is no topic {topic!r}: semel topic list shows what there is") from None
     note(f"deleted topic {topic}")
+
+
+def _ask(question: str) -> None:
+    """A person has to say yes; else nothing is deleted, and the exit code is 1."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        note("nothing was deleted")
+        raise typer.Exit(1)
 
 
 @app.command("add-partitions")
@@ -198,9 +220,12 @@ def trim_prefix(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, metavar="P", help="This partition only.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
     """Delete the records before an offset. What is gone is gone.
+
+    Asks first on a terminal, as semel topic delete does. An offset behind the end is refused, and nothing trimmed.
 
     Example: semel topic trim-prefix flights -o @-7d
     """
@@ -214,6 +239,7 @@ def trim_prefix(
         partitions = [TopicPartition(topic, number) for number in numbers]
         first = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
         end = cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+        _refuse_behind_end(point, {key: (first[key].offset, end[key].offset) for key in partitions})
         timestamp_ms = timestamp_needed(point, int(time.time() * 1000))
         found = {} if timestamp_ms is None else cluster.list_offsets(dict.fromkeys(partitions, timestamp_ms))
         before = {
@@ -225,6 +251,35 @@ def trim_prefix(
             )
             for key in partitions
         }
+        gone = sum(first_kept - first[key].offset for key, first_kept in before.items())
+        if gone and not yes and sys.stdin.isatty():
+            _ask(f"delete {counted(gone, 'offset')} of topic {topic}? What is gone is gone")
         cluster.delete_records(before)
     for key, first_kept in before.items():
         note(f"{key} now starts at offset {first_kept}")
+
+
+def _refuse_behind_end(point: Point, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
+    """Apache Kafka answers OFFSET_OUT_OF_RANGE for its partition; here none of the others is trimmed either.
+
+    A time, or a count from the end, says itself how much may go; a number that is too high is a slip of the hand.
+    """
+    from semel.errors import SemelError
+
+    behind: dict[TopicPartition, tuple[int, int]] = {}
+    for key, (start_offset, end_offset) in bounds.items():
+        match point:
+            case Absolute(offset):
+                wanted = offset
+            case AfterStart(count):
+                wanted = start_offset + count
+            case _:
+                return
+        if wanted > end_offset:
+            behind[key] = (wanted, end_offset)
+    if behind:
+        wanted, _ = next(iter(behind.values()))
+        ends = [f"of {key}, {end_offset}" for key, (_, end_offset) in behind.items()]
+        shown = ", and ".join(ends[:3]) + f", and of {len(ends) - 3} more" * (len(ends) > 3)
+        said = f"offset {wanted}" if isinstance(point, Absolute) else str(point)
+        raise SemelError(f"{said} is behind the end {shown}: nothing was trimmed")

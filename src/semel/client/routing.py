@@ -13,6 +13,7 @@ from semel.client.model import (
     PartitionMetadata,
     TopicMetadata,
 )
+from semel.core.log.names import topic_name_error
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
 from semel.types import SINKS_TOPIC, TopicPartition
 from semel.wire import messages
@@ -228,6 +229,9 @@ class NotThereYet(Again):
 
 
 def _no_topic(name: str) -> str:
+    impossible = topic_name_error(name)
+    if impossible is not None:
+        return f"it does not exist, and cannot: {impossible}"
     return f"it does not exist; create it (semel topic create {name}), or look at the name"
 
 
