@@ -551,6 +551,20 @@ def test_rows_that_expire_say_what_kept_them() -> None:
     assert isinstance(fate, Refused) and "CLUSTER_AUTHORIZATION_FAILED" in fate.why
 
 
+def test_rows_that_expire_behind_a_batch_that_was_refused_name_its_refusal() -> None:
+    """Those on their way behind it are out of sequence for it, which is no cause of anything."""
+    bench = Bench()
+    front, behind = bench.append(long("a"), long("b"))
+    first, second = bench.take_sends()
+    bench.answer(first, ErrorCode.KAFKA_STORAGE_ERROR)
+    bench.answer(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    bench.tick()
+    for batch in (front, behind):
+        fate = bench.fates[batch]
+        assert isinstance(fate, Refused | InDoubt)
+        assert "KAFKA_STORAGE_ERROR" in fate.why and "OUT_OF_ORDER" not in fate.why
+
+
 def test_rows_that_expire_say_what_their_leader_refused_them_with() -> None:
     bench = Bench()
     refused, behind = bench.append(long("a"), long("b"))

@@ -51,7 +51,9 @@ class Judge:
         if code in MAYBE_APPENDED:
             batch.maybe_stored = True
         why = answer.message or f"the broker answered {code.name}"
-        pipe.held_up_by = f"{code.name}: {answer.message}" if answer.message else code.name
+        if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not pipe.held_up_by:
+            # Those behind a batch that was refused are out of sequence for it: its refusal is the cause.
+            pipe.held_up_by = f"{code.name}: {answer.message}" if answer.message else code.name
         match next_step(code):
             case Next.ACCEPT:
                 known = code is ErrorCode.NONE and answer.base_offset >= 0
