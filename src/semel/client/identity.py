@@ -94,7 +94,9 @@ class IdentityFile:
         except OSError as error:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
-            raise StorageError(f"cannot save the identity in {self.path}: {error}") from error
+            # Of the text only the reason: the file that it names is not the one that the caller knows.
+            reason = error.strerror or str(error)
+            raise StorageError(f"cannot save the identity in {self.path}: {reason}") from error
 
 
 class IdentityValue:
@@ -185,6 +187,7 @@ class IdentityKeeper:
     def __init__(self, cluster: Cluster, store: IdentityStore) -> None:
         self._cluster, self.store = cluster, store
         self.failure: SemelError | None = None
+        self._has_saved = False  # before the first save of a run nothing goes
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -219,6 +222,9 @@ class IdentityKeeper:
                 return
             try:
                 await self.store.save(self._cluster, saved)
+                self._has_saved = True
+            except StorageError as error:
+                self.failure = error if self._has_saved else StorageError(f"{error}; nothing was sent")
             except SemelError as error:
                 self.failure = error
             except Exception as error:
