@@ -71,12 +71,17 @@ def client_settings(overrides: Iterable[str] | None, known: Mapping[str, Any]) -
             near = difflib.get_close_matches(keyword, names, n=1)
             raise ConfigError(
                 f"-X: unknown setting {name!r}: "
-                + (f"did you mean {near[0]!r}?" if near else f"use {', '.join(names)}")
+                + (f"did you mean {dotted(near[0])!r}?" if near else f"use {', '.join(map(dotted, names))}")
             )
         settings[keyword] = _plain(value)
         if type(known[keyword]) is int and type(settings[keyword]) is not int:
             raise ConfigError(f"-X: {name}={value} is not a whole number")
     return settings
+
+
+def dotted(keyword: str) -> str:
+    """A keyword as the documentation writes it behind ``-X``."""
+    return keyword.replace("_", ".")
 
 
 def _plain(text: str) -> int | bool | str:
