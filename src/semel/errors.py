@@ -99,24 +99,25 @@ class InputDiffers(SemelError):
     another input.
     """
 
-    def __init__(
-        self,
-        why: str,
-        advice: str = (
-            "Another input, or another topic, wants an identity of its own. If it is the same input, hand its rows as "
-            "they were; only where they are made anew with other contents each time (a time, a random id), go on by "
-            "their number alone, with compare_rows=False"
-        ),
-    ) -> None:
+    def __init__(self, why: str, advice: str | None = None, *, may_be_remade: bool = False) -> None:
         self.why = why
+        self.may_be_remade = may_be_remade  # the same rows, with other contents each time, would look like it
+        if advice is None:
+            advice = "Another input, or another topic, wants an identity of its own"
+            if may_be_remade:
+                advice += (
+                    ". If it is the same input, hand its rows as they were; only where they are made anew with other "
+                    "contents each time (a time, a random id), go on by their number alone, with compare_rows=False"
+                )
         super().__init__(f"{why}. {advice}")
 
 
 class DeliveryError(SemelError):
     """A record was not acknowledged; the subclass says whether it is in the log, and its code what that rests on."""
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    def __init__(self, message: str, code: ErrorCode | None = None, why: str | None = None) -> None:
         super().__init__(message)
+        self.why = why or message  # without the record's name and the advice
         self.code = code  # a leader's last word on it; REQUEST_TIMED_OUT: there was none in time
 
 

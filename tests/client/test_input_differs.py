@@ -224,6 +224,21 @@ def test_rows_that_are_made_anew_each_time_can_be_told_by_their_number(
     assert stored_rows(semel_server.bootstrap) == ["loaded at 1", "loaded at 1", "loaded at 2"]
 
 
+@pytest.mark.parametrize("is_saved", [True, False], ids=["up to the position", "behind it"])
+def test_rows_that_are_told_by_number_are_refused_for_another_topic(
+    semel_server: semel.LocalLog, tmp_path: Path, is_saved: bool
+) -> None:
+    if is_saved:
+        load(semel_server.bootstrap, tmp_path / "id", MONDAY)
+    else:
+        crash_before_the_save(semel_server.bootstrap, tmp_path / "id", MONDAY)
+    with pytest.raises(InputDiffers, match=r"topic 'days', and .* for topic 'other'") as refused:
+        load(semel_server.bootstrap, tmp_path / "id", TUESDAY, "other", compare_rows=False)
+    assert "compare_rows" not in str(refused.value)
+    assert load(semel_server.bootstrap, tmp_path / "id", TUESDAY, compare_rows=False)[0] == 3
+    assert stored_rows(semel_server.bootstrap) == [*MONDAY, "tue-4"]
+
+
 # -- rows are stored behind the saved position -----------------------------------------------------------
 
 

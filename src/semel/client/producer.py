@@ -176,10 +176,10 @@ class Producer:
         The last rows up to the position (of an iterable up to 16; of a function that one) and those behind it that
         are stored come again: send them, which sends nothing. Each is held against what is stored, and InputDiffers
         says, before a row is dropped, that others came in their place: another input, another topic, or rows that are
-        made otherwise now (``compare_rows=False`` tells them by their number alone). A function that gives only rows
-        behind the position vouches for its input itself. InputDiffers also when the input ends in front of what is
-        stored. CannotKnow when rows to be compared were deleted from the log. ConfigError when this producer was given
-        rows before: they are behind the saved position too.
+        made otherwise now (``compare_rows=False`` tells them by their number and topic alone). A function that gives
+        only rows behind the position vouches for its input itself. InputDiffers also when the input ends in front of
+        what is stored. CannotKnow when rows to be compared were deleted from the log. ConfigError when this producer
+        was given rows before: they are behind the saved position too.
         """
         return self._sender.rows_after(rows)
 

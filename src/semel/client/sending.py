@@ -213,7 +213,7 @@ class Sender:
                 raise ConfigError(
                     "a producer with an identity needs to know where in the input a row is: send(position=…)"
                 )
-            if self.progress.is_comparing or self._stored_rows:
+            if self.progress.is_comparing or not self.progress.has_rows:
                 self._refuse(
                     self.progress.topic_differs(topic) or self._begins_elsewhere(topic, self.progress)
                 )
@@ -221,9 +221,10 @@ class Sender:
 
     def _begins_elsewhere(self, topic: str, progress: Progress) -> Differs | None:
         """Whether the first row behind the position is for a topic that no row went to, though some are stored."""
-        if progress.has_rows or not self._stored_rows or progress.has_begun(topic):
+        topics = progress.topics_missing
+        if progress.has_rows or not topics or progress.has_begun(topic):
             return None
-        stored = " and ".join(sorted({repr(tp.topic) for tp in self._stored_rows}))
+        stored = " and ".join(map(repr, sorted(topics)))
         return Differs(
             f"{counted(progress.rows_to_drop, 'row')} that an earlier run stored behind position "
             f"{progress.saved.position!r} went to topic {stored}, and the first that comes is for topic {topic!r}"
@@ -275,7 +276,8 @@ class Sender:
         self._refuse(
             Differs(
                 f"row {stored.compared - 1} of the {stored.count} (from 0) for {tp} that an earlier run stored behind "
-                f"the saved position is not the one that came in its place"
+                f"the saved position is not the one that came in its place",
+                may_be_remade=True,
             )
         )
 
@@ -290,7 +292,7 @@ class Sender:
             if new_rows
             else "nothing of this input was sent"
         )
-        self._refused = InputDiffers(f"{differs.why}; {sent}")
+        self._refused = InputDiffers(f"{differs.why}; {sent}", may_be_remade=differs.may_be_remade)
         raise self._refused
 
     def chunks_of(self, topic: str, table: pa.Table) -> Iterator[pa.Table]:
@@ -450,15 +452,16 @@ class Sender:
     ) -> Iterator[tuple[Position, _Row]]:
         """Rows up to the saved position may be in front of the others: those are compared."""
         stored = [item.position for item in progress.saved.recent] or [progress.saved.position]
-        is_first = is_passed_over = True
+        is_first = is_stored = True
         for position, row in rows:
-            if is_first and self.settings.compare_rows:
-                progress.compare_from(position)
+            if is_first:
+                progress.compare_from(position, by_topic_alone=not self.settings.compare_rows)
             is_first = False
             # What cannot be compared, for want of a fingerprint or by the caller's word, is stored all the same.
-            is_passed_over &= not progress.is_comparing and any(same_position(position, at) for at in stored)
-            if is_passed_over:
+            is_stored &= any(same_position(position, at) for at in stored)
+            if is_stored and not (progress.is_comparing and self.settings.compare_rows):
                 self._passed_over += 1
+            if is_stored and not progress.is_comparing:
                 continue
             yield position, row
 
@@ -472,9 +475,9 @@ class Sender:
                 )
             first = saved + 1
         given_from = first
-        if self.settings.compare_rows and (number := first_row_number(progress.saved.recent)) is not None:
+        if (number := first_row_number(progress.saved.recent)) is not None:
             given_from = number
-            progress.compare_from(number)
+            progress.compare_from(number, by_topic_alone=not self.settings.compare_rows)
         count = 0
         for count, row in enumerate(rows, 1):
             if count <= first:

@@ -57,6 +57,7 @@ class Differs:
     """Rows that come again are not those that are stored; the text says which."""
 
     why: str
+    may_be_remade: bool = False  # the same rows, made anew with other contents, would differ so too
 
 
 def row_digest(key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
@@ -184,18 +185,24 @@ def first_row_number(recent: Sequence[SavedRows]) -> int | None:
     return int(recent[0].position)
 
 
-def from_position(recent: Sequence[SavedRows], position: Position) -> Again | None:
+def from_position(
+    recent: Sequence[SavedRows], position: Position, *, by_topic_alone: bool = False
+) -> Again | None:
     """What is compared when an input begins at ``position``; None when that is none of those fingerprinted."""
     for index, item in enumerate(recent):
         if same_position(item.position, position):
-            return Again(recent[index:])
+            return Again(recent[index:], by_topic_alone=by_topic_alone)
     return None
 
 
 class Again:
-    """The rows up to the saved position, as they are handed once more; none of them goes."""
+    """The rows up to the saved position, as they are handed once more; none of them goes.
 
-    def __init__(self, recent: Sequence[SavedRows]) -> None:
+    ``by_topic_alone``: what they say, and how many there are at a position, is the caller's word.
+    """
+
+    def __init__(self, recent: Sequence[SavedRows], *, by_topic_alone: bool = False) -> None:
+        self._by_topic_alone = by_topic_alone
         self._due = deque(recent)
         self._last: Position = recent[-1].position
         self._open: _RowsAt | None = None
@@ -207,6 +214,11 @@ class Again:
 
     def at(self, position: Position) -> bool:
         """The caller names the next rows' position; False once it is behind those that are compared."""
+        if self._by_topic_alone:
+            while self._due and not same_position(position, self._due[0].position):
+                self._due.popleft()
+            self._position = position
+            return bool(self._due)
         if self.is_done and not same_position(position, self._last):
             return False
         self._position = position
@@ -228,10 +240,14 @@ class Again:
 
     def add(self, topic: str, partition: int | None, row: Row) -> Differs | None:
         """One row."""
+        if self._by_topic_alone:
+            return self.topic_differs(topic)
         return self._refusal(topic, 1) or self._added(lambda rows: rows.add(topic, partition, row))
 
     def add_table(self, topic: str, row_count: int, digest: Mixed) -> Differs | None:
         """Rows of a table; ``digest`` as for :meth:`_RowsAt.add_table`."""
+        if self._by_topic_alone:
+            return self.topic_differs(topic)
         return self._refusal(topic, row_count) or self._added(
             lambda rows: rows.add_table(topic, row_count, digest)
         )
@@ -241,7 +257,7 @@ class Again:
 
     def missing(self) -> Differs | None:
         """Once no more rows come."""
-        if self.is_done:
+        if self.is_done or self._by_topic_alone:
             return None
         return Differs(
             f"{_named(self._due[0].position)} is stored, and did not come again with all that is stored of it"
@@ -275,7 +291,7 @@ class Again:
             return None
         came, stored, self._open = self._open.saved(), self._due.popleft(), None
         if (came.digest, came.topics) != (stored.digest, stored.topics):
-            return Differs(f"{self._row} is not the one that is stored")
+            return Differs(f"{self._row} is not the one that is stored", may_be_remade=True)
         return None
 
 

@@ -143,9 +143,9 @@ class Progress:
 
     # -- rows up to the saved position that come again ---------------------------------------------------
 
-    def compare_from(self, position: Position) -> None:
+    def compare_from(self, position: Position, *, by_topic_alone: bool = False) -> None:
         """The input is handed from ``position`` on: as far as that was fingerprinted, it is compared."""
-        self._again = from_position(self.saved.recent, position)
+        self._again = from_position(self.saved.recent, position, by_topic_alone=by_topic_alone)
 
     @property
     def is_comparing(self) -> bool:
@@ -216,6 +216,11 @@ class Progress:
     def rows_missing(self) -> int:
         """Rows behind the saved position that an earlier run stored and this one was not handed yet."""
         return sum(max(0, line.resumed_stored - line.handed) for line in self._lines.values())
+
+    @property
+    def topics_missing(self) -> set[str]:
+        """The topics of ``rows_missing``."""
+        return {tp.topic for tp, line in self._lines.items() if line.resumed_stored > line.handed}
 
     @property
     def rows_to_drop(self) -> int:
