@@ -111,7 +111,7 @@ def test_an_unknown_partition_or_setting_is_refused(semel) -> None:
     assert "has no partition 7: they are 0 to 0" in semel("consume", "t", "-p", "7", "-e").err
     done = semel("produce", "t", "-X", "lingerms=3", stdin=b"a\n")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "linger_ms" in done.err
+    assert "did you mean 'linger.ms'?" in done.err
 
 
 def test_what_cannot_be_produced_is_refused_at_once(semel: Callable[..., Any]) -> None:
@@ -122,4 +122,4 @@ def test_what_cannot_be_produced_is_refused_at_once(semel: Callable[..., Any]) -
     no_boolean = semel("produce", "t", "-X", "lease=no", stdin=b"a\n")
     assert (no_boolean.code, no_boolean.err) == (2, "semel: lease='no': True or False\n")
     own_option = semel("produce", "t", "-X", "identity.store=me.id", stdin=b"a\n")
-    assert (own_option.code, own_option.err) == (2, "semel: -X identity_store: say it with --identity\n")
+    assert (own_option.code, own_option.err) == (2, "semel: -X identity.store: say it with --identity\n")

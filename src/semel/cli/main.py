@@ -14,12 +14,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from semel.cli import audit, consume, demo, produce, producer, serve, sim, sink, topic, version
-from semel.cli.output import note
+from semel.cli.output import EXIT_INTERRUPTED, note
 from semel.errors import ConfigError, ConnectionLost, SemelError
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 EPILOG = "Data goes to stdout, notes to stderr. Exit code 0: done, 1: failed, 2: wrong usage."
 

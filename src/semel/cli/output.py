@@ -9,7 +9,9 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+EXIT_INTERRUPTED: Final = 130
 
 Row = dict[str, Any]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
+from semel.cli.line_fates import LineFates
 from semel.cli.options import (
     BOOTSTRAP_DEFAULT,
     Bootstrap,
@@ -18,16 +19,17 @@ from semel.cli.options import (
     Overrides,
     Topic,
     client_settings,
+    dotted,
     pairs,
     refuse_internal,
 )
-from semel.cli.output import note
+from semel.cli.output import EXIT_INTERRUPTED, note
 from semel.cli.progress import rows_progress
-from semel.errors import ConfigError, InputDiffers
+from semel.errors import ConfigError, DeliveryError, InputDiffers
 from semel.wording import counted
 
 if TYPE_CHECKING:
-    from semel.client.delivery import Delivery
+    from semel.client.producer import Producer
 
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0"}
 _OPTION_OF_SETTING = {
@@ -35,11 +37,12 @@ _OPTION_OF_SETTING = {
     "identity": "--identity",
     "identity_store": "--identity",
 }
-_ANOTHER_FILE = (
-    "Other lines, or another topic, want an --identity file of their own; -X compare.rows=false goes by the number of "
-    "lines alone"
+_ANOTHER_FILE = "Other lines, or another topic, want an --identity file of their own"
+_OR_BY_NUMBER = (
+    ". If they are the same lines, send them as they were; only where they are made anew with other contents each time "
+    "(a time, a random id), -X compare.rows=false goes by the number of lines alone"
 )
-_CHECK_EVERY = 1_000  # deliveries; failures are seen early, and what is delivered is forgotten
+_ROW_FROM_0 = re.compile(r"row (\d+) \(from 0\)")
 
 
 class Line(NamedTuple):
@@ -102,47 +105,81 @@ def produce(
     lines = read_lines(sys.stdin.buffer, separator, fixed_key, count, empty_is_null)
     settings = client_settings(overrides, {item.name: item.default for item in fields(ProducerSettings)})
     for name in settings.keys() & _OPTION_OF_SETTING.keys():
-        raise ConfigError(f"-X {name}: say it with {_OPTION_OF_SETTING[name]}")
+        raise ConfigError(f"-X {dotted(name)}: say it with {_OPTION_OF_SETTING[name]}")
     if (
         identity is None or not identity.exists()
     ):  # else it may be meant for another topic, so that none is made
         with open_cluster(bootstrap) as cluster:  # refused before any input is read
             cluster.topic(topic, allow_auto_topic_creation=True)
-    outcome = _Outcome()
-    with (
-        Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,
-        rows_progress("produce") as progress,
-    ):
-        if due := producer.rows_to_drop:
-            behind = "the beginning" if producer.position is None else f"line {producer.position + 1}"
-            stored = f"{counted(due, 'record')} behind {behind} {'is' if due == 1 else 'are'} stored"
-            note(f"{stored} by an earlier run; skipped when sent again")
-        numbered: Iterable[tuple[int | None, Line]]
-        numbered = ((None, line) for line in lines) if identity is None else producer.resume(lines)
-        try:
-            for position, line in numbered:
+    fates = LineFates(topic, has_identity=identity is not None)
+    try:
+        with (
+            Producer(bootstrap, compression=compression, identity_store=identity, **settings) as producer,
+            rows_progress("produce") as progress,
+        ):
+            if due := producer.rows_to_drop:
+                behind = "the beginning" if producer.position is None else f"line {producer.position + 1}"
+                stored = f"{counted(due, 'record')} behind {behind} {'is' if due == 1 else 'are'} stored"
+                note(f"{stored} by an earlier run; skipped when sent again")
+
+            def send(number: int, line: Line) -> None:
+                fates.begin(number)
                 delivery = producer.send(
                     topic,
                     key=line.key,
                     value=line.value,
                     partition=partition,
                     headers=header_list,
-                    position=position,
+                    position=None if identity is None else number - 1,
                 )
-                progress(outcome.watch(delivery))
-        except BadLine as error:
-            producer.flush()  # what came before it is as good as if the input had ended there
-            outcome.settle()
-            raise ConfigError(f"{error}; {_before(error.number, topic, identity)}") from None
-        except InputDiffers as error:
-            raise InputDiffers(error.why, _ANOTHER_FILE) from None
-        producer.flush()
-        progress(outcome.settle())
-        skipped = producer.rows_skipped
+                progress(fates.watch(delivery))
+
+            numbered = enumerate(lines) if identity is None else producer.resume(lines)
+            bad = _send_all(producer, numbered, send, fates, progress)
+            skipped = producer.rows_skipped
+    except KeyboardInterrupt:
+        note(f"semel: interrupted: {fates.interruption()}")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except InputDiffers as error:
+        why = _ROW_FROM_0.sub(lambda found: f"line {int(found[1]) + 1}", error.why)
+        raise InputDiffers(why, _ANOTHER_FILE + _OR_BY_NUMBER * error.may_be_remade) from None
+    if bad is not None:
+        raise ConfigError(f"{bad}; {_before(bad.number, topic, identity)}") from None
+    how = "that are stored" if settings.get("compare_rows", True) else "by number, not compared"
     note(
-        f"delivered {counted(outcome.delivered, 'record')} to topic {topic}"
-        + (f"; skipped {skipped:,} that are stored" if skipped else "")
+        f"delivered {counted(fates.delivered, 'record')} to topic {topic}"
+        + (f"; skipped {skipped:,} {how}" if skipped else "")
     )
+
+
+def _send_all(
+    producer: Producer,
+    numbered: Iterable[tuple[Any, Line]],
+    send: Callable[[int, Line], None],
+    fates: LineFates,
+    progress: Callable[[int], None],
+) -> BadLine | None:
+    """Send up to the end, the first failure, or a bad line, which is returned; raises for lines that failed."""
+    bad: BadLine | None = None
+    refused: DeliveryError | None = None
+    try:
+        for at, line in numbered:
+            send(at + 1, line)
+            if fates.has_failed:
+                break
+    except BadLine as error:
+        bad = error  # what came before it is as good as if the input had ended there
+    except DeliveryError as error:
+        refused = error
+    failed: DeliveryError | None = None
+    try:
+        producer.flush()
+    except DeliveryError as error:
+        failed = error  # told line by line
+    progress(fates.settle(refused))
+    if (failure := fates.failure() or failed) is not None:
+        raise failure
+    return bad
 
 
 class BadLine(ConfigError):
@@ -182,26 +219,6 @@ def read_lines(
             if not found:
                 raise BadLine(number, f"has no key separator {separator.decode()!r}")
         yield Line(_or_null(key, empty_is_null), _or_null(value, empty_is_null))
-
-
-class _Outcome:
-    """Counts new deliveries and raises the first failure, without keeping more than ``_CHECK_EVERY`` of them."""
-
-    def __init__(self) -> None:
-        self.delivered = 0
-        self._open: list[Delivery] = []
-
-    def watch(self, delivery: Delivery) -> int:
-        """Take one more; how many came through is answered once in a while, 0 in between."""
-        self._open.append(delivery)
-        return self.settle() if len(self._open) >= 2 * _CHECK_EVERY else 0
-
-    def settle(self) -> int:
-        """Wait for the older half, or after a flush for what is left; how many came through."""
-        due, self._open = self._open[:_CHECK_EVERY], self._open[_CHECK_EVERY:]
-        for delivery in due:
-            self.delivered += not delivery.result().already_stored
-        return len(due) + (self.settle() if due and len(self._open) < _CHECK_EVERY else 0)
 
 
 def _or_null(text: bytes | None, empty_is_null: bool) -> bytes | None:

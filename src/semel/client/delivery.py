@@ -120,13 +120,16 @@ def error_of(fate: Refused | InDoubt | Fenced, what: str) -> DeliveryError:
                 if code.retriable
                 else "mend that, then it is safe to send it again"
             )
-            return NotStored(f"{what} is not stored: {why} [{code.name}]; {again}", code)
+            return NotStored(
+                f"{what} is not stored: {why} [{code.name}]; {again}", code, f"{why} [{code.name}]"
+            )
         case InDoubt(code, why):
             return CannotKnow(
                 f"{what} may or may not be stored: {why} [{code.name}]; "
                 "to find out, resume with the identity of this producer, or read the topic if it has none; "
                 "never send it again blindly",
                 code,
+                f"{why} [{code.name}]",
             )
         case Fenced(code, grant, newer_epoch, maybe_stored):
             ours = (
