@@ -26,6 +26,7 @@ from semel.spark import task_write
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
+from semel.spark.sink_log import DECISION_LOG_CONFIG
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
@@ -344,7 +345,7 @@ def test_a_decision_log_that_is_made_anew_under_a_run(log, options, before):
     attempted = driver.task(ticket, 15, 20) if before == "its decision" else None
     if before == "its rows":
         ticket = replace(ticket, writers={})  # it has a WRITER to append
-    make_anew(log, SINKS_TOPIC, len(log.cluster.topic(SINKS_TOPIC).partitions))
+    make_anew(log, SINKS_TOPIC, len(log.cluster.topic(SINKS_TOPIC).partitions), DECISION_LOG_CONFIG)
     with pytest.raises(ReplayUnprovable, match=r"decision log .* made anew"):
         if before == "a micro-batch":
             driver.plan()
@@ -354,9 +355,9 @@ def test_a_decision_log_that_is_made_anew_under_a_run(log, options, before):
             driver.decide(ticket, attempted, 3)
 
 
-def make_anew(log, topic: str, partition_count: int) -> None:
+def make_anew(log, topic: str, partition_count: int, config: dict[str, str] | None = None) -> None:
     log.cluster.delete_topics([topic])
     while topic in log.cluster.metadata().topics:
         time.sleep(0.05)
-    log.cluster.create_topics({topic: partition_count})
+    log.cluster.create_topics({topic: partition_count}, configs={topic: config} if config else None)
     log.cluster.topic(topic, is_known_to_exist=True)
