@@ -223,7 +223,7 @@ def sink_refuses_a_surplus(patch: Patches) -> None:
     patch.set(task_write, "surplus_allowed", lambda *_: False)
 
 
-@plant("a task reports before its rows are acknowledged", "step 6", DECIDED, ROWS_ONCE, STOPS)
+@plant("a task reports before its rows are acknowledged", "step 6", DECIDED, ROWS_ONCE, NOT_MIXED, STOPS)
 def sink_reports_before_the_answers(patch: Patches) -> None:
     patch.set(Flight, "land", lambda flight: None)
 
