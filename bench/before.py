@@ -24,6 +24,7 @@ from bench.plan import FULL
 from bench.render import figure
 from bench.results import Row
 from bench.sections import Bench
+from bench.sections.bursts import PAIRS_A_ROUND, Side, generating_here, in_pairs
 from bench.sections.producing import LIKE, PARTITIONS, TIMEOUT_S
 from bench.sections.serving import (
     FETCH_1_MB,
@@ -46,6 +47,11 @@ PLAN: Final = replace(
     FULL, rounds=12, seconds=1.5, warm_up_s=3.0, filled_requests=1_000, producer_rows=1_000_000,
     spark_rows=1_000_000,
 )  # fmt: skip
+_BURSTS: Final = {
+    ONE_RECORD_PIPELINED: 500,
+    ONE_RECORD_ALONE: 200,
+    INGEST_64_KB: 50,
+}  # requests of each connection
 _BY_DURABILITY: Final[Mapping[bool, tuple[Work, ...]]] = {
     False: (INGEST_1_MB, INGEST_64_KB, ONE_RECORD_PIPELINED, ONE_RECORD_ALONE, FETCH_1_MB, FETCH_64_KB),
     True: (INGEST_1_MB, INGEST_64_KB, ONE_RECORD_PIPELINED, ONE_RECORD_ALONE),
@@ -71,6 +77,26 @@ def serving(bench: Bench, sources: Mapping[str, Path]) -> Iterator[Row]:
                     for side in samples
                 }
                 yield Row(f"{name}, for a whole core", work.unit, per_core)
+
+
+def bursts(bench: Bench, sources: Mapping[str, Path]) -> Iterator[Row]:
+    """What a produce request costs the server, in pairs of short bursts: for differences of a few percent."""
+    for durable in _BY_DURABILITY:
+        with ExitStack() as stack:
+            servers = _servers(bench, stack, sources, durable=durable, alone=True)
+            stack.enter_context(generating_here())
+            for work, burst in _BURSTS.items():
+                sides = {}
+                for name, server in servers.items():
+                    load = replace(work.load, topic=f"burst-{work.load.batch_bytes}-{work.load.connections}")
+                    server.create(load.topic, load.partitions)
+                    sides[name] = Side.of(server, load)
+                pairs = PAIRS_A_ROUND * bench.plan.rounds // 4
+                costs_us = in_pairs(sides, pairs=pairs, burst=burst, warm_up_s=bench.plan.warm_up_s)
+                for side in sides.values():
+                    side.close()
+                name = f"{work.name}, {'durable' if durable else 'page cache'}, a request"
+                yield Row(name, "µs of processor time", costs_us, less_is_better=True)
 
 
 def producer(bench: Bench, sources: Mapping[str, Path]) -> Iterator[Row]:
@@ -107,6 +133,7 @@ def spark(bench: Bench, sources: Mapping[str, Path]) -> Iterator[Row]:
 
 
 GROUPS: Final[dict[str, Callable[[Bench, Mapping[str, Path]], Iterator[Row]]]] = {
+    "bursts": bursts,
     "serving": serving,
     "producer": producer,
     "spark": spark,
