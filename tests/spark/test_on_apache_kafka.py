@@ -21,7 +21,8 @@ from semel.core.sink.task import Attempted, TaskReport
 from semel.errors import ReplayUnprovable, SinkFenced
 from semel.spark.options import Connection, SinkOptions, source_options
 from semel.spark.sink_log import SinkLog
-from semel.spark.source import SemelReader, SourceOffsets
+from semel.spark.source import SemelReader
+from semel.spark.source_offsets import SourceOffsets
 from semel.spark.task_write import TaskWrite
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from semel.core.sink.journal import SINKS_TOPIC
 from semel.errors import ConfigError, ConnectionLost, DataLoss
-from semel.spark import source
+from semel.spark import source_offsets
 from semel.spark.options import Connection, source_options
 from semel.spark.sink_log import SinkLog
 from semel.spark.source import COLUMNS, SemelStreamReader
@@ -151,7 +151,7 @@ def test_no_pattern_catches_an_internal_topic_but_its_name_does(log, query):
 
 
 def test_who_waits_for_a_server_that_is_down_is_told_soon_and_then_why(caplog, monkeypatch):
-    monkeypatch.setattr(source, "_SILENT_S", 0.2)
+    monkeypatch.setattr(source_offsets, "_SILENT_S", 0.2)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"

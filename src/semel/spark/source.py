@@ -1,17 +1,14 @@
 """The source: batch and streaming readers with the options and columns of Spark's Kafka connector.
 
-The stream reader lives in one driver process for the query's life and keeps the target of AvailableNow and
-the latest offsets it has seen; ``read`` runs in tasks, on a pickled copy without a connection.
+The stream reader lives in one driver process for the query's life; ``read`` runs in tasks, on a pickled copy without
+a connection. What is read is decided in :mod:`semel.spark.stream_ranges` and :mod:`semel.spark.source_offsets`.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -24,23 +21,17 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from semel.client.blocking import Cluster
-from semel.client.model import ClusterMetadata
 from semel.errors import BrokerError, ConfigError, ConnectionLost
-from semel.record.columnar import decode_table
 from semel.spark.notes import leave_note
-from semel.spark.offsets import EARLIEST, LATEST, Offsets, TopicIds, from_json, ids_from_json, to_json
-from semel.spark.options import Position, SourceOptions
-from semel.spark.planning import ReadRange, left_of_topics, limit, losses, made_anew, range_topics, split
+from semel.spark.offsets import from_json
+from semel.spark.options import SourceOptions
+from semel.spark.planning import ReadRange
 from semel.spark.process import connect
-from semel.spark.reading import another_topic, behind_the_end, data_loss, read_range, warn_made_anew
-from semel.spark.sink_log import starting_ends
+from semel.spark.source_offsets import SourceOffsets, planned_ranges
+from semel.spark.stream_ranges import StreamRanges, tables
 from semel.spark.worker_heap import freeze_heap
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
-Answer = TypeVar("Answer")
 _LOG: Final = logging.getLogger("semel.spark")
-_SILENT_S: Final = 3.0
 
 COLUMNS: Final = {
     "key": "binary",
@@ -80,162 +71,6 @@ class RangePartition(InputPartition):
         super().__init__(value)
 
 
-class SourceOffsets:
-    """What the log has: the chosen partitions, and offsets of positions in them.
-
-    ``topic_ids`` are as the newest metadata had them. They are asked for before the offsets: an offset that is of
-    another topic by then does not bear its id, and is found out where it is planned with or read from.
-    """
-
-    def __init__(self, options: SourceOptions) -> None:
-        self.options = options
-        self.topic_ids: TopicIds = {}
-
-    def partitions(self, *, not_gone: bool = True) -> list[TopicPartition]:
-        """The partitions that the query reads, as of now; ``not_gone``: every topic has to be there."""
-        if self.options.assign:
-            self._metadata({tp.topic for tp in self.options.assign})
-            return list(self.options.assign)
-        if self.options.subscribe:
-            metadata = self._metadata(self.options.subscribe)
-            missing = [name for name in self.options.subscribe if not _is_there(metadata, name)]
-            if missing and (not_gone or self.options.fail_on_data_loss):
-                raise ConfigError(f"there is no topic {', '.join(missing)}")
-            names: Iterable[str] = [name for name in self.options.subscribe if name not in missing]
-        else:
-            assert self.options.subscribe_pattern is not None
-            metadata = self._metadata(None)
-            pattern = self.options.subscribe_pattern
-            names = [
-                name
-                for name, topic in metadata.topics.items()
-                if pattern.fullmatch(name) and (name == pattern.pattern or not topic.is_internal)
-            ]
-        return sorted(
-            TopicPartition(name, number) for name in names for number in metadata.topics[name].partitions
-        )
-
-    def existing(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of ``partitions`` that are still there."""
-        wanted = sorted(partitions)
-        if not wanted:
-            return []
-        metadata = self._metadata({tp.topic for tp in wanted})
-        return [
-            tp
-            for tp in wanted
-            if _is_there(metadata, tp.topic) and tp.partition in metadata.topics[tp.topic].partitions
-        ]
-
-    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Log start offsets."""
-        return self._listed(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
-
-    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where a reader of this isolation level stops: the high watermark or the last stable offset."""
-        return self._listed(dict.fromkeys(partitions, LATEST_TIMESTAMP))
-
-    def start(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, TopicIds]:
-        """The starting position, and the ids of the topics that it is of: a sink may have decided in others."""
-        sink_id = self.options.start.sink_id
-        if sink_id is None:
-            return self.resolve(self.options.start, partitions, is_start=True), dict(self.topic_ids)
-        ends, ids = starting_ends(self.options.connection, sink_id)
-        known = {tp: ends[tp] for tp in partitions if tp in ends}
-        decided = {tp.topic for tp in known}
-        held = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic not in decided}
-        held |= {topic: ids[topic] for topic in decided & ids.keys()}
-        return self.earliest([tp for tp in partitions if tp not in ends]) | known, held
-
-    def accept_another(self, first: TopicPartition, lost_from: int, lost_end: int) -> None:
-        """The name is that of another topic by now: stop, or say so."""
-        if self.options.fail_on_data_loss:
-            raise another_topic(first, lost_from, lost_end)
-        warn_made_anew(first.topic)
-
-    def resolve(self, position: Position, partitions: Sequence[TopicPartition], *, is_start: bool) -> Offsets:
-        """Offsets of ``position`` in ``partitions``."""
-        if position.timestamp_ms is not None:
-            return self._at(dict.fromkeys(partitions, position.timestamp_ms), is_start)
-        if position.timestamps_ms is not None:
-            return self._at(_for_each(position.timestamps_ms, partitions, "timestamps"), is_start)
-        if position.offsets is None:
-            return self.earliest(partitions) if position.default == EARLIEST else self.latest(partitions)
-        named = _for_each(position.offsets, partitions, "offsets")
-        return (
-            {tp: offset for tp, offset in named.items() if offset >= 0}
-            | self.earliest([tp for tp, offset in named.items() if offset == EARLIEST])
-            | self.latest([tp for tp, offset in named.items() if offset == LATEST])
-        )
-
-    def _at(self, timestamps_ms: Offsets, is_start: bool) -> Offsets:
-        found = self._listed(timestamps_ms)
-        beyond = sorted(tp for tp, offset in found.items() if offset < 0)
-        if beyond and is_start and self.options.no_timestamp_match_is_error:
-            raise ConfigError(
-                f"no record of {', '.join(map(str, beyond))} is at or after the starting timestamp; "
-                f"startingOffsetsByTimestampStrategy=latest would start at the end there"
-            )
-        return found | self.latest(beyond)
-
-    def _listed(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
-        if not timestamps_ms:
-            return {}
-        answer = self._asked(
-            lambda cluster: cluster.list_offsets(dict(timestamps_ms), isolation=self.options.isolation)
-        )
-        return {tp: listed.offset for tp, listed in answer.items()}
-
-    def _metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
-        names = None if topics is None else list(topics)
-        metadata = self._asked(lambda cluster: cluster.metadata(names))
-        self.topic_ids = {
-            name: str(topic.topic_id)
-            for name, topic in metadata.topics.items()
-            if topic.topic_id is not None and not topic.error_code
-        }
-        return metadata
-
-    def _asked(self, ask: Callable[[Cluster], Answer]) -> Answer:
-        """``fetchOffset.numRetries`` more rounds than the client makes by itself."""
-        cluster = connect(self.options.connection)
-        if not cluster.was_reached:
-            with self._said_while_silent():
-                return self._asked_of(cluster, ask)
-        return self._asked_of(cluster, ask)
-
-    @contextmanager
-    def _said_while_silent(self) -> Iterator[None]:
-        """An address that never answered is more likely wrong than about to come back: whoever waits is told soon."""
-        connection = self.options.connection
-        rounds_ms = (self.options.offset_retries + 1) * connection.request_timeout_ms
-        words = "nobody has answered at %s so far; trying on for %d s"
-        timer = threading.Timer(_SILENT_S, _LOG.warning, (words, connection.bootstrap, rounds_ms // 1000))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        except ConnectionLost as failed:
-            raise ConnectionLost(f"nobody answered at {connection.bootstrap}: {failed}") from failed
-        finally:
-            timer.cancel()
-
-    def _asked_of(self, cluster: Cluster, ask: Callable[[Cluster], Answer]) -> Answer:
-        for turn in range(self.options.offset_retries + 1):
-            try:
-                return ask(cluster)
-            except (ConnectionLost, BrokerError) as failed:
-                passing = isinstance(failed, ConnectionLost) or failed.code.retriable
-                if not passing or turn == self.options.offset_retries:
-                    raise
-            time.sleep(self.options.offset_retry_interval_ms / 1000)
-        raise AssertionError("the last round either answers or raises")
-
-
-def _is_there(metadata: ClusterMetadata, topic: str) -> bool:
-    return topic in metadata.topics and not metadata.topics[topic].error_code
-
-
 class RangeReading:
     """What batch and stream tasks share: a range as Arrow batches."""
 
@@ -244,27 +79,7 @@ class RangeReading:
 
     def batches(self, partition: ReadRange) -> Iterator[pa.RecordBatch]:
         """The rows of ``partition``, in offset order."""
-        source = partition.source_range.source
-        fetches = read_range(
-            connect(self.options.connection),
-            source,
-            partition.read_from,
-            partition.read_end,
-            isolation=self.options.isolation,
-            partition_bytes_max=self.options.partition_fetch_bytes_max,
-            fail_on_data_loss=self.options.fail_on_data_loss,
-            poll_timeout_ms=self.options.poll_timeout_ms,
-            topic_id=partition.source_range.topic_id,
-        )
-        for batches in fetches:
-            table = decode_table(
-                (batch for batch, _ in batches),
-                topic=source.topic,
-                partition=source.partition,
-                from_offset=partition.read_from,
-                end_offset=partition.read_end,
-                include_headers=self.options.include_headers,
-            )
+        for table in tables(self.options, partition):
             yield from table.select(self.columns).to_batches()
         freeze_heap()
 
@@ -283,7 +98,7 @@ class SemelReader(RangeReading, DataSourceReader):
         end_ids = offsets.topic_ids
         start, start_ids = offsets.start(partitions)
         end = offsets.resolve(self.options.end, partitions, is_start=False)
-        return _ranges(offsets, start, end, start_ids, end_ids)
+        return [RangePartition(piece) for piece in planned_ranges(offsets, start, end, start_ids, end_ids)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task."""
@@ -296,14 +111,11 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options = options
         self.columns = columns
-        self._available_now: tuple[Offsets, TopicIds] | None = None
-        self._latest: Offsets = {}
-        self._triggered_ms: int | None = None
+        self._stream = StreamRanges(options)
 
     def initialOffset(self) -> dict[str, Any]:
         """The starting position; asked for once in a checkpoint's life."""
-        offsets = SourceOffsets(self.options)
-        return to_json(*offsets.start(offsets.partitions()))
+        return self._stream.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark hands it back, or ``ReadAllAvailable`` when the trigger wants all."""
@@ -315,68 +127,21 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the target: what is there now."""
-        offsets = SourceOffsets(self.options)
-        partitions = offsets.partitions()
-        self._available_now = offsets.latest(partitions), offsets.topic_ids
+        self._stream.fix_target()
 
     def latestOffset(self, start: dict[str, Any], limit_: ReadLimit) -> dict[str, Any]:
-        """The end of the next micro-batch; partitions that came since start at their earliest offset."""
-        offsets = SourceOffsets(self.options)
-        begun, begun_ids = from_json(start), ids_from_json(start)
-        if self._available_now is not None:
-            latest, ids = self._available_now
-        else:
-            partitions = offsets.partitions(not_gone=False)
-            latest, ids = offsets.latest(partitions), offsets.topic_ids
-        self._latest = begun | latest
-        others = made_anew(begun_ids, {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids})
-        for topic in sorted(others):
-            first = min(tp for tp in begun if tp.topic == topic)
-            offsets.accept_another(first, begun[first], latest.get(first, 0))
-        begun = {tp: offset for tp, offset in begun.items() if tp.topic not in others}
-        begun |= offsets.earliest([tp for tp in latest if tp not in begun])
-        shrunk = [tp for tp, end in latest.items() if end < begun[tp]]
-        for tp in shrunk:  # made anew; Spark would see no new offset, and never ask for the ranges
-            if self.options.fail_on_data_loss:
-                raise behind_the_end(tp, latest[tp], begun[tp])
-        begun |= offsets.earliest(shrunk)
-        target = begun | latest
+        """The end of the next micro-batch."""
         rows_min = None if isinstance(limit_, ReadAllAvailable) else self.options.offsets_per_trigger_min
-        if self._available_now is None and rows_min is not None and self._waits(begun, target, rows_min):
-            return start
         rows_max = limit_.max_rows if isinstance(limit_, ReadMaxRows) else None
-        ends = limit(begun, target, rows_max)
-        if not others and ends == from_json(start):
-            return start  # also where it has no ids yet: they alone are no reason for a micro-batch
-        return to_json(ends, begun_ids | {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids})
-
-    def _waits(self, begun: Offsets, target: Offsets, rows_min: int) -> bool:
-        """``minOffsetsPerTrigger``: not enough rows yet, and not ``maxTriggerDelay`` since the last time."""
-        now_ms = time.monotonic_ns() // 1_000_000
-        backlog = sum(target[tp] - begun[tp] for tp in target)
-        waited = (
-            self._triggered_ms is None or now_ms - self._triggered_ms >= self.options.trigger_delay_ms_max
-        )
-        if backlog < rows_min and not waited:
-            return True
-        self._triggered_ms = now_ms
-        return False
+        return self._stream.next_end(start, rows_max, rows_min)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Shown in the query's progress beside the end offset: the difference is the lag."""
-        return to_json(self._latest) if self._latest else None
+        return self._stream.latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a micro-batch; also called for one that is replayed after a restart."""
-        offsets = SourceOffsets(self.options)
-        begun, ends = from_json(start), from_json(end)
-        ids = ids_from_json(end)
-        begun_topics = {tp.topic for tp in begun}
-        begun_ids = ids_from_json(start) | {name: ids[name] for name in ids if name not in begun_topics}
-        came = [tp for tp in ends if tp not in begun]
-        # Of one that is gone again all is lost, wherever it began.
-        begun |= dict.fromkeys(came, 0) | offsets.earliest(offsets.existing(came))
-        return _ranges(offsets, begun, ends, begun_ids, ids)
+        return [RangePartition(piece) for piece in self._stream.ranges(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task; first it tells a semel sink of the same task what it reads."""
@@ -393,44 +158,3 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
             )
         except (BrokerError, ConnectionLost) as failed:  # no reason to stop a query that goes well
             _LOG.warning("group %s was not told: %s", self.options.commit_group, failed)
-
-
-def _ranges(
-    offsets: SourceOffsets, start: Offsets, end: Offsets, start_ids: TopicIds, end_ids: TopicIds
-) -> Sequence[InputPartition]:
-    """What the tasks read, once it is known what is left of it."""
-    options = offsets.options
-    start = {tp: start[tp] for tp in end}
-    there = offsets.existing(start)
-    names = {tp.topic for tp in there}
-    topics = range_topics(sorted({tp.topic for tp in start}), start_ids, end_ids, offsets.topic_ids, names)
-    for topic, its in topics.items():
-        if its.is_replaced or its.is_another:
-            first = min(tp for tp in start if tp.topic == topic)
-            offsets.accept_another(first, start[first], end[first])
-    log_start = offsets.earliest(there)
-    lost = losses(start, log_start, offsets.latest(there))
-    if lost and options.fail_on_data_loss:
-        first_lost = lost[0]
-        error = behind_the_end if first_lost.is_behind_end else data_loss
-        raise error(first_lost.source, first_lost.lost_from, first_lost.lost_end)
-    left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
-    left_from |= left_of_topics(end, topics, log_start)
-    pieces = split(start, end, options.partitions_min, options.records_per_partition_max, left_from, topics)
-    return [RangePartition(piece) for piece in pieces]
-
-
-def _for_each(named: Offsets, partitions: Sequence[TopicPartition], what: str) -> Offsets:
-    """One value for each partition; exactly the query's partitions have to be named, as in the connector."""
-    found = {}
-    for tp in partitions:
-        value = named.get(tp, named.get(TopicPartition(tp.topic, -1)))
-        if value is None:
-            raise ConfigError(f"the given {what} lack {tp}: each partition of the query has to be there")
-        found[tp] = value
-    strangers = sorted(tp for tp in named if tp.partition >= 0 and tp not in found)
-    if strangers:
-        raise ConfigError(
-            f"the given {what} name {', '.join(map(str, strangers))}, which the query does not read"
-        )
-    return found
