@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 from semel.errors import ConfigError
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.columnar import decode_table, encode_columns
-from semel.spark.output import check_columns, rows_of, spread
+from semel.spark.output import ROW_NUMBER, check_columns, rows_of, spread
 from semel.spark.source import columns_of
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -90,3 +90,19 @@ def test_a_partition_that_the_output_lacks_is_an_error() -> None:
     (batch,) = table.combine_chunks().to_batches()
     with pytest.raises(ConfigError, match="names 2, and the topic has 2"):
         dict(spread(rows_of(batch, 0), "w", partition_count=2))
+
+
+def test_rows_that_bring_their_numbers_are_placed_by_them_wherever_they_are_cut():
+    values = pa.array([b"%d" % number for number in range(6)])
+    numbers = pa.array([0, 0, 5000, 5000, 9000, 9000])
+    whole = pa.record_batch({"value": values, ROW_NUMBER: numbers})
+
+    def placed(batches):
+        found = {}
+        for batch in batches:
+            for partition, rows in spread(rows_of(batch, 777), "w", 5):
+                found.setdefault(partition, []).extend(rows.values.to_pylist())
+        return found
+
+    assert placed([whole]) == placed([whole.slice(0, 1), whole.slice(1, 3), whole.slice(4)])
+    assert len(placed([whole])) > 1

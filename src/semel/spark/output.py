@@ -22,6 +22,9 @@ from semel.record.columnar import partition_rows
 from semel.record.partitioner import murmur2
 
 NULL_KEY_RUN_ROWS: Final = 1024  # rows without a key change the partition after so many: fuller batches
+ROW_NUMBER: Final = (
+    "row number"  # a column of a flow's batches; of a user's frame it is refused, as all unknown ones are
+)
 _PARTITIONER: Final = f"murmur2/{NULL_KEY_RUN_ROWS}"
 _PLACED_BY: Final = ("key", "partition")
 _TYPES: Final = {
@@ -69,7 +72,7 @@ class Incoming:
     """One of Spark's batches, or those of its rows that go to one topic."""
 
     rows: Rows
-    numbers: Any  # of each row among all rows of its writer
+    numbers: Any  # of each row: among all rows of its writer, or its own
     partitions: Any = None  # as the frame names them, or None
     topics: Any = None
 
@@ -128,6 +131,11 @@ def has_timestamps(batch: pa.RecordBatch) -> bool:
     return any(name.lower() == "timestamp" for name in batch.schema.names)
 
 
+def has_numbers(batch: pa.RecordBatch) -> bool:
+    """Whether its rows bring their own numbers: those of a flow do, which count what they were made of."""
+    return ROW_NUMBER in batch.schema.names
+
+
 def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:
     """The rows of one of Spark's batches; ``first_row`` is the number of the first among the writer's."""
     columns = {name.lower(): batch.column(index) for index, name in enumerate(batch.schema.names)}
@@ -137,7 +145,10 @@ def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:
             "column timestamp is null in a row; without that column rows have the time of writing"
         )
     rows = Rows(_binary(columns.get("key")), _binary(columns["value"]), columns.get("headers"), timestamps)
-    numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
+    if has_numbers(batch):
+        numbers = np.asarray(columns[ROW_NUMBER])
+    else:
+        numbers = np.arange(first_row, first_row + len(rows), dtype=np.int64)
     return Incoming(rows, numbers, columns.get("partition"), columns.get("topic"))
 
 

@@ -48,7 +48,7 @@ from semel.record.compression import Compression
 from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
-from semel.spark.output import Rows, has_timestamps, rows_of, spread
+from semel.spark.output import Rows, has_numbers, has_timestamps, rows_of, spread
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
@@ -100,6 +100,7 @@ class TaskWrite:
     producer_id: int = -1
     row_count: int = 0
     row_hash: int = 0
+    own_number_count: int = 0
     duplicates: bool = False
     outputs: dict[TopicPartition, _Output] = field(default_factory=dict)
     _log: SinkLog = field(init=False)
@@ -154,8 +155,11 @@ class TaskWrite:
     # -- rows to output partitions ----------------------------------------------------------------------
 
     def _spread(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, Rows]]:
-        incoming = rows_of(batch, self.ticket.rows_total.get(self.writer, 0) + self.row_count)
+        first_row = self.ticket.rows_total.get(self.writer, 0) + self.row_count - self.own_number_count
+        incoming = rows_of(batch, first_row)
         self.row_count += len(incoming.rows)
+        if has_numbers(batch):
+            self.own_number_count += len(incoming.rows)
         if self.options.txn_version is not None:
             self.row_hash = (self.row_hash + incoming.order_free_hash(self.options.topic)) % 2**64
         for topic, of_topic in incoming.by_topic(self.options.topic):
@@ -412,6 +416,7 @@ class TaskWrite:
             },
             task_attempt_id=self.task_attempt_id,
             row_hash=self.row_hash,
+            own_number_count=self.own_number_count,
         )
 
 

@@ -138,7 +138,8 @@ def decide(
             output_ends[tp] = max(output_ends.get(tp, 0), output.end_offset)
             row_hash = (row_hash + output.digest.mixed()) % 2**64
         row_count += report.row_count
-        rows_total = ticket.rows_total.get(report.writer, 0) + report.row_count
+        counted = report.row_count - report.own_number_count
+        rows_total = ticket.rows_total.get(report.writer, 0) + counted
         writers[report.writer] = WriterState(report.producer_id, rows_total, outputs)
         if report.source_range is not None:
             told[report.source_range.source] = report.source_range.batch_end

@@ -163,7 +163,9 @@ class WriterState:
     """One writer as of a decision; writers that were idle in it are carried forward."""
 
     producer_id: int
-    rows_total: int  # over all decided micro-batches: row numbers of null-key rows go on from here
+    rows_total: (
+        int  # that have no numbers of their own, over all decided micro-batches: those of null-key rows go on
+    )
     outputs: Mapping[TopicPartition, WriterOutput]
 
 

@@ -56,6 +56,7 @@ class TaskReport:
     skipped: bool = False
     task_attempt_id: int = -1
     row_hash: int = 0  # of a named write's rows, whatever their order
+    own_number_count: int = 0  # rows that are not counted where the writer's rows are numbered
 
 
 @dataclass(frozen=True, slots=True)
