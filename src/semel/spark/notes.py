@@ -15,13 +15,15 @@ import pickle
 import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from semel.core.sink.ranges import SourceRange
 
 _KEPT_BATCHES: Final = 2
+_ASIDE: Final = ".aside"  # beside the notes, which have no dot in front
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +56,37 @@ def this_task() -> TaskIdentity | None:
     )
 
 
-def leave_note(source_range: SourceRange) -> None:
-    """Say what this task reads; before its first row is handed out."""
+def leave_note(source_range: SourceRange, work: object = None) -> None:
+    """Say what this task reads, before its first row is handed out; ``work`` is for :func:`read_work`."""
     task = this_task()
     if task is None:
         return
-    folder = _folder(task)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = _made(task)
     name = uuid.uuid4().hex
     draft = folder / f".{name}"
-    draft.write_bytes(pickle.dumps(source_range))
+    draft.write_bytes(pickle.dumps((source_range, work)))
     draft.rename(folder / name)
     _drop_old(folder.parent.parent, task.batch_id)
+
+
+def lay_aside(piece: bytes) -> None:
+    """Hand bytes of a source task to the sink of the same task, past all that lies between them."""
+    task = this_task()
+    if task is None:
+        return
+    with (_made(task) / _ASIDE).open("ab") as file:
+        file.write(len(piece).to_bytes(8, "big") + piece)
+
+
+def laid_aside(task: TaskIdentity) -> Iterator[bytes]:
+    """All of them, in their order; complete once the sink has seen its last row."""
+    try:
+        file = (_folder(task) / _ASIDE).open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        while head := file.read(8):
+            yield file.read(int.from_bytes(head, "big"))
 
 
 def read_notes(task: TaskIdentity) -> list[SourceRange]:
@@ -75,7 +96,13 @@ def read_notes(task: TaskIdentity) -> list[SourceRange]:
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except FileNotFoundError:
         return []
-    return [_load(path) for path in paths]
+    return [_load(path)[0] for path in paths]
+
+
+def read_work(task: TaskIdentity) -> object:
+    """What the one note of ``task`` has beside its range."""
+    (path,) = (path for path in _folder(task).iterdir() if not path.name.startswith("."))
+    return _load(path)[1]
 
 
 def others_read(task: TaskIdentity) -> bool:
@@ -92,10 +119,16 @@ def drop_notes(task: TaskIdentity) -> None:
     shutil.rmtree(_folder(task), ignore_errors=True)
 
 
-def _load(path: Path) -> SourceRange:
-    note: Any = pickle.loads(path.read_bytes())  # our own file, in a folder that only this user can write
+def _load(path: Path) -> tuple[SourceRange, object]:
+    note, work = pickle.loads(path.read_bytes())  # our own file, in a folder that only this user can write
     assert isinstance(note, SourceRange)
-    return note
+    return note, work
+
+
+def _made(task: TaskIdentity) -> Path:
+    folder = _folder(task)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def _folder(task: TaskIdentity) -> Path:

@@ -8,8 +8,9 @@ The planner sees no batch id and no query id; the tasks do, and recognise a micr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -70,12 +71,11 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         if first is None and not notes:
             return None
         source_range = allow(the_one_range(notes, others_read=others_read(task)))
-        batches = iter(()) if first is None else _with(first, iterator)
         attempted = write_range(
             self.options,
             self.ticket,
             source_range,
-            _one_range_only(batches, task),
+            with_one_range_only(first, iterator, task),
             query_id=task.query_id,
             task_attempt_id=task.task_attempt_id,
             attempt_number=task.attempt_number,
@@ -95,15 +95,12 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         """Nothing: a decision may be in flight. The next run cleans up after its fence."""
 
 
-def _with(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
-
-
-def _one_range_only(batches: Iterable[pa.RecordBatch], task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+def with_one_range_only(
+    first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch], task: TaskIdentity
+) -> Iterator[pa.RecordBatch]:
     """Stop before a row of a second range: its note is there before the row is. What went out before is a
     prefix of the first range's writer, which a mended plan meets again and does not write twice."""
-    for batch in batches:
+    for batch in () if first is None else chain((first,), rest):
         allow(the_one_range(read_notes(task)))
         if batch.num_rows:
             yield batch
