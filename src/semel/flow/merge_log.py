@@ -1,0 +1,492 @@
+"""The merge log's shell: make it, take it over, append what comes next, read what is recorded.
+
+Appends go without a producer identity and are repeated blindly: what counts is decided by log order alone
+(:mod:`semel.core.flow.merge`). All partitions are worked on at once. Taking over costs five round trips, planning one
+where nothing is new and four where something is; either reads no more than stands behind the decided ends, from the
+entry right before each.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from semel.client.blocking import Cluster
+from semel.client.model import TopicMetadata
+from semel.core.flow.merge import (
+    ENTRIES_MAX,
+    ENTRY_ROWS_MAX,
+    NO_EPOCH,
+    Entry,
+    Head,
+    InputLoss,
+    InputTopic,
+    Lost,
+    MergeHistory,
+    MergeInput,
+    MergeRecord,
+    PlacedEntry,
+    begun_behind,
+    behind_end,
+    encode,
+    entries_between,
+    made_anew,
+    next_head,
+    pairs,
+    plan_entries,
+    read_record,
+    trimmed,
+    whole,
+)
+from semel.core.sink.refusal import Reason, Refusal
+from semel.errors import (
+    BrokerError,
+    ConfigError,
+    CorruptRecordBatch,
+    DataLoss,
+    ErrorCode,
+    ReplayUnprovable,
+    SinkFenced,
+    UnknownTopic,
+)
+from semel.record.batch import Record, decode_records, encode_batch, scan_batches
+from semel.record.compression import Compression
+from semel.spark.options import Connection
+from semel.spark.process import connect, this_process
+from semel.spark.reading import Batch, read_range
+from semel.spark.refusing import allow
+from semel.spark.sink_log import create_topic, produce_until_answered
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.wording import counted
+
+# Kept whole: the recorded order is what makes a replay the same. The entries of one round are one batch.
+MERGE_LOG_CONFIG: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "max.message.bytes": str(16 * 2**20),
+    "message.timestamp.type": "LogAppendTime",
+}
+HEADS_MAX: Final = 16  # tries to take a partition over, while others do so too
+_PLAIN_BYTES_MAX: Final = 16 * 1024
+_FETCH_BYTES_MAX: Final = 32 * 2**20
+_PARTITION_FETCH_BYTES_MAX: Final = 8 * 2**20
+_NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_LOG: Final = logging.getLogger("semel.flow")
+
+Placed = tuple[int, MergeRecord]
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition as this planner knows it."""
+
+    number: int
+    history: MergeHistory
+    known_from: int  # ``entries`` are those from this offset on
+    read_to: int  # the log offset up to which ``history`` has taken records in
+    epoch: int = NO_EPOCH  # of this planner's HEAD
+    entries: list[PlacedEntry] = field(default_factory=list)
+
+    def take(self, records: Iterable[Placed]) -> set[int]:
+        """Take in what the log has next; the offsets of what counts."""
+        counting = set()
+        for offset, record in records:
+            if self.history.apply(offset, record):
+                counting.add(offset)
+                if isinstance(record, Entry):
+                    self.entries.append(PlacedEntry(offset, record))
+        return counting
+
+    def forget_below(self, offset: int) -> None:
+        """What stands there was decided."""
+        self.entries = [placed for placed in self.entries if placed.offset >= offset]
+        self.known_from = max(self.known_from, offset)
+
+    def end_of(self, entries_max: int) -> int:
+        """The planned end behind so many entries, or behind all there are."""
+        taken = self.entries[:entries_max]
+        return taken[-1].offset + 1 if taken else self.known_from
+
+
+class MergeLog:
+    """One stage's merge log. ``inputs`` are read in this order within an entry; who only reads entries needs none."""
+
+    def __init__(
+        self, connection: Connection, topic: str, inputs: Sequence[str] = (), *, topic_id: str | None = None
+    ) -> None:
+        """``topic_id``: which merge log a task was told to read; another one of that name is never read then."""
+        self.topic = topic
+        self.inputs = tuple(inputs)
+        self.cluster: Cluster = connect(connection)
+        self._topic_id = topic_id
+        self._partitions: dict[int, _Partition] = {}
+        self._is_held = False
+        self._keys: tuple[InputTopic, ...] = ()
+
+    @property
+    def topic_id(self) -> str:
+        """Which topic the entries' offsets are of."""
+        if self._topic_id is None:
+            self._topic_id = _id_of(self.cluster.topic(self.topic))
+        return self._topic_id
+
+    def ensure(self, partition_count: int) -> None:
+        """Make the topic if it is not there, with the stage's number of partitions."""
+        found = self.cluster.metadata([self.topic]).topics.get(self.topic)
+        if found is None or found.error_code is _NO_TOPIC:
+            create_topic(self.cluster, self.topic, partition_count, MERGE_LOG_CONFIG)
+            found = self.cluster.topic(self.topic, is_known_to_exist=True)
+        elif found.error_code:
+            found = self.cluster.topic(self.topic)
+        if len(found.partitions) != partition_count:
+            allow(
+                Refusal(
+                    Reason.PLAN_NOT_SUPPORTED,
+                    f"topic {self.topic!r} has {counted(len(found.partitions), 'partition')}, and its stage "
+                    f"{partition_count}. Nothing was recorded",
+                )
+            )
+
+    # -- taking over -----------------------------------------------------------------------------------------
+
+    def take_over(self, decided: Mapping[int, int]) -> None:
+        """From now on no entry of an older planner counts. ``decided``: by partition, where 0 goes without saying.
+
+        To be called by who has fenced the sink, with the ends that it has read after that.
+        """
+        self._is_held = False
+        inputs, partition_count = self._inputs_now()
+        configs = self.cluster.describe_configs([self.topic, *self.inputs])
+        settings = {name: {key: each.value for key, each in of.items()} for name, of in configs.items()}
+        allow(whole(settings, self.topic))
+        self._keys = tuple(each.key for each in inputs)
+        of_log = {self._tp(number): LATEST_TIMESTAMP for number in range(partition_count)}
+        of_inputs = self._of_inputs(range(partition_count), EARLIEST_TIMESTAMP)
+        listed = self._listed(of_log | of_inputs)
+        self._partitions = self._begun(
+            {number: (decided.get(number, 0), listed[self._tp(number)]) for number in range(partition_count)}
+        )
+        self._append_heads(inputs, listed)
+        self._is_held = True
+
+    def _begun(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, _Partition]:
+        """Each partition from its decided end to the log's, with the entry before as all that is known."""
+        for number, (decided, end) in ranges.items():
+            if decided > end:
+                raise self._lost(number, end, decided, "the log ends before them: it has lost its end")
+        records = self._records({number: (max(0, first - 1), end) for number, (first, end) in ranges.items()})
+        begun = {}
+        for number, (decided, end) in ranges.items():
+            rest = iter(records[number])
+            history = begun_behind(decided, rest) if decided else MergeHistory()
+            if history is None:
+                raise self._no_planned_end(number, decided)
+            begun[number] = _Partition(number, history, decided, end)
+            begun[number].take(rest)
+        return begun
+
+    def _append_heads(self, inputs: Sequence[MergeInput], listed: Mapping[TopicPartition, int]) -> None:
+        waiting = list(self._partitions.values())
+        for _ in range(HEADS_MAX):
+            heads: dict[int, Head] = {}
+            for part in waiting:
+                log_starts = self._of_partition(part.number, listed)
+                head = next_head(part.history, this_process().owner, inputs, log_starts)
+                if isinstance(head, InputLoss):
+                    raise _data_loss(head, part.number)
+                heads[part.number] = allow(head)
+            counting = self._append({number: [head] for number, head in heads.items()})
+            for part in waiting:
+                if counting[part.number]:
+                    part.epoch = heads[part.number].epoch
+            waiting = [part for part in waiting if not counting[part.number]]
+            if not waiting:
+                return
+        raise SinkFenced(
+            f"other planners take {self._tp(waiting[0].number)} over, one after the other. Nothing was recorded"
+        )
+
+    # -- planning --------------------------------------------------------------------------------------------
+
+    def plan(
+        self,
+        positions: Mapping[int, int],
+        *,
+        append: bool = True,
+        entries_max: int = ENTRIES_MAX,
+        rows_max: int = ENTRY_ROWS_MAX,
+        tick_ms: int | None = None,
+    ) -> dict[int, int]:
+        """Where the next micro-batch ends, by partition; it begins at ``positions``, each a planned end or 0.
+
+        Entries that stand behind a position come first, whoever wrote them; where they are fewer than ``entries_max``,
+        new ones are appended, up to what the inputs have now. ``tick_ms``: a TICK as well, in each partition that has
+        nothing left to read. Raises ``SinkFenced`` where another planner took over, and ``DataLoss`` for what was to
+        be recorded next and is gone.
+        """
+        if not self._is_held:
+            raise ValueError(f"{self.topic!r} is to be taken over before it is planned with")
+        for number, part in self._partitions.items():
+            self._move(part, positions.get(number, 0))
+        if append:
+            self._append_new(entries_max, rows_max, tick_ms)
+        return {number: part.end_of(entries_max) for number, part in self._partitions.items()}
+
+    def _move(self, part: _Partition, position: int) -> None:
+        """Have the entries from ``position`` on; it goes back where a micro-batch is planned once more."""
+        self._check_held(part)
+        if position > part.history.planned_end:
+            raise self._no_planned_end(part.number, position)
+        if position < part.known_from:
+            before = self.entries(part.number, position, part.known_from)
+            part.entries, part.known_from = before + part.entries, position
+        part.forget_below(position)
+
+    def _append_new(self, entries_max: int, rows_max: int, tick_ms: int | None) -> None:
+        room = {
+            number: entries_max - len(part.entries)
+            for number, part in self._partitions.items()
+            if len(part.entries) < entries_max
+        }
+        latest = self._listed(self._of_inputs(room, LATEST_TIMESTAMP))
+        new: dict[int, list[Entry]] = {}
+        for number, entries_left in room.items():
+            part, of_inputs = self._partitions[number], self._of_partition(number, latest)
+            self._stop_at(behind_end(part.history, of_inputs), number)
+            planned = plan_entries(
+                part.history,
+                self._keys,
+                of_inputs,
+                rows_max=rows_max,
+                entries_max=entries_left,
+                tick_ms=tick_ms,
+            )
+            if planned:
+                new[number] = planned
+        if not new:
+            return
+        if any(entry.ranges for entries in new.values() for entry in entries):
+            self._check_still_there(new)
+        self._append(new)
+        for number in new:
+            self._check_held(self._partitions[number])
+
+    def _check_held(self, part: _Partition) -> None:
+        if part.history.epoch != part.epoch:
+            raise SinkFenced(
+                f"{self._tp(part.number)} was taken over by another planner ({part.history.owner}), so that what this "
+                f"one appended behind that counts for nobody; what it recorded before stays"
+            )
+
+    def _check_still_there(self, numbers: Iterable[int]) -> None:
+        """Offsets were asked for by name: with the same id after that, they were of the same topic."""
+        inputs, _ = self._inputs_now()
+        log_starts = self._listed(self._of_inputs(numbers, EARLIEST_TIMESTAMP))
+        for number in numbers:
+            history = self._partitions[number].history
+            loss = made_anew(history, inputs) or trimmed(history, self._of_partition(number, log_starts))
+            self._stop_at(loss, number)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def entries(self, partition: int, from_offset: int, end_offset: int) -> list[PlacedEntry]:
+        """The entries of ``[from_offset, end_offset)`` that count; both are planned ends, or 0."""
+        part = self._partitions.get(partition)
+        if part is not None and part.known_from <= from_offset and end_offset <= part.read_to:
+            return [each for each in part.entries if from_offset <= each.offset < end_offset]
+        first = max(0, from_offset - 1)
+        records = self._records({partition: (first, end_offset)})[partition]
+        found = entries_between(records, from_offset, end_offset)
+        if found is None:
+            raise self._no_planned_end(partition, from_offset)
+        return found
+
+    def _records(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, list[Placed]]:
+        """The planners' records of each range: by one fetch for all of them, and one by one for what that leaves."""
+        positions = {self._tp(number): first for number, (first, end) in ranges.items() if first < end}
+        records: dict[int, list[Placed]] = {number: [] for number in ranges}
+        if len(positions) > 1:
+            fetched = self.cluster.fetch(
+                positions,
+                max_bytes=_FETCH_BYTES_MAX,
+                partition_max_bytes=_PARTITION_FETCH_BYTES_MAX,
+                topic_ids={self.topic: UUID(self.topic_id)},
+            )
+            for tp, answer in fetched.items():
+                # Whatever is not plain is left to who knows how to go on.
+                if answer.error_code is ErrorCode.NONE and not answer.aborted:
+                    with suppress(CorruptRecordBatch):
+                        batches = list(scan_batches(answer.records, allow_partial_tail=True))
+                        records[tp.partition] += self._decoded(tp, batches, *ranges[tp.partition])
+                        if batches:
+                            positions[tp] = batches[-1][1].last_offset + 1
+        for tp, position in positions.items():
+            end = ranges[tp.partition][1]
+            try:
+                for batches in read_range(self.cluster, tp, position, end, topic_id=self.topic_id):
+                    records[tp.partition] += self._decoded(tp, batches, position, end)
+            except DataLoss as lost:
+                why = "they were trimmed, or the topic was made anew"
+                raise self._lost(tp.partition, lost.lost_from, lost.lost_to_end, why) from lost
+        return records
+
+    def _decoded(self, tp: TopicPartition, batches: Iterable[Batch], first: int, end: int) -> list[Placed]:
+        found: list[Placed] = []
+        foreign: list[int] = []
+        for batch, header in batches:
+            for record in [] if header.is_control else decode_records(batch):
+                if not first <= record.offset < end:
+                    continue
+                try:
+                    read = read_record(record.value)
+                except ValueError as error:
+                    raise ReplayUnprovable(
+                        f"the record at {tp}@{record.offset} cannot be read: {error}. Nothing was recorded behind it. "
+                        f"Where a newer semel has written it, use that one; else put the topic back from a copy"
+                    ) from None
+                if read is None:
+                    foreign.append(record.offset)
+                else:
+                    found.append((record.offset, read))
+        if foreign:
+            _LOG.warning(
+                "%s holds %s of no planner, the first at offset %d: passed over. "
+                "Nobody but the flow should write there",
+                tp,
+                counted(len(foreign), "record"),
+                foreign[0],
+            )
+        return found
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def _append(self, records: Mapping[int, Sequence[MergeRecord]]) -> dict[int, bool]:
+        """Store them, by one request; then know what counts, up to them. Whether the first one does, by partition."""
+        batches = {self._tp(number): self._batch(of_partition) for number, of_partition in records.items()}
+        answers = produce_until_answered(self.cluster, batches)
+        bases: dict[int, int] = {}
+        for tp, answer in answers.items():
+            if answer.error_code:
+                raise BrokerError(
+                    answer.error_code, f"appending to merge log {tp}", answer.error_message or ""
+                )
+            bases[tp.partition] = answer.base_offset
+        between: dict[int, tuple[int, int]] = {}
+        for number, base in bases.items():
+            read_to = self._partitions[number].read_to
+            if base < read_to:
+                raise self._lost(
+                    number,
+                    base,
+                    read_to,
+                    "the log goes on before them: it was made anew, or has lost its end",
+                )
+            if base > read_to:  # others appended, or this one twice
+                between[number] = (read_to, base + len(records[number]))
+        read = self._records(between)
+        counting = {}
+        for number, base in bases.items():
+            part = self._partitions[number]
+            new = read.get(number) or list(enumerate(records[number], base))
+            counting[number] = base in part.take(new)
+            part.read_to = base + len(records[number])
+        return counting
+
+    def _batch(self, records: Sequence[MergeRecord]) -> bytes:
+        now_ms = this_process().clock.now_ms()
+        rows = [Record(0, now_ms, *encode(record)) for record in records]
+        size_bytes = sum(len(row.value or b"") for row in rows)
+        compression = Compression.NONE if size_bytes <= _PLAIN_BYTES_MAX else Compression.ZSTD
+        return bytes(encode_batch(rows, compression=compression))
+
+    # -- what is asked of the cluster ------------------------------------------------------------------------
+
+    def _tp(self, number: int) -> TopicPartition:
+        return TopicPartition(self.topic, number)
+
+    def _of_inputs(self, numbers: Iterable[int], which: int) -> dict[TopicPartition, int]:
+        return {TopicPartition(name, number): which for number in numbers for name in self.inputs}
+
+    def _of_partition(self, number: int, listed: Mapping[TopicPartition, int]) -> dict[InputTopic, int]:
+        return {key: listed[TopicPartition(key.topic, number)] for key in self._keys}
+
+    def _listed(self, which: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Ends are those of read_committed."""
+        if not which:
+            return {}
+        try:
+            return {tp: each.offset for tp, each in self.cluster.list_offsets(which).items()}
+        except UnknownTopic as missing:
+            raise self._gone(missing) from missing
+
+    def _inputs_now(self) -> tuple[list[MergeInput], int]:
+        """The inputs, and the stage's number of partitions; a refusal where they do not fit each other."""
+        found = {}
+        metadata = self.cluster.metadata([self.topic, *self.inputs])
+        for name in [self.topic, *self.inputs]:
+            topic = metadata.topics.get(name)
+            try:  # with an error, or without a leader somewhere, it is waited for, or gone
+                found[name] = self.cluster.topic(name) if topic is None or topic.error_code else topic
+            except UnknownTopic as missing:
+                raise self._gone(missing) from missing
+        inputs = [MergeInput(name, _id_of(found[name]), len(found[name].partitions)) for name in self.inputs]
+        merge_log = found[self.topic]
+        if self._topic_id is None:
+            self._topic_id = _id_of(merge_log)
+        elif self._topic_id != _id_of(merge_log):
+            raise self._lost(0, 0, 1, "it was deleted and made anew")
+        allow(pairs(self.topic, len(merge_log.partitions), inputs))
+        return inputs, len(merge_log.partitions)
+
+    # -- what stops it ---------------------------------------------------------------------------------------
+
+    def _gone(self, missing: UnknownTopic) -> UnknownTopic | DataLoss:
+        """A topic that is not there: lost, if something was recorded of it."""
+        for number, part in self._partitions.items():
+            for key, end in part.history.ends.items():
+                if key.topic == missing.topic:
+                    return _data_loss(InputLoss(key.topic, end, end + 1, Lost.DELETED), number)
+        return missing
+
+    def _stop_at(self, loss: InputLoss | None, number: int) -> None:
+        if loss is not None:
+            raise _data_loss(loss, number)
+
+    def _lost(self, number: int, lost_from: int, lost_end: int, why: str) -> DataLoss:
+        return DataLoss(
+            self._tp(number),
+            lost_from,
+            max(lost_end, lost_from + 1),
+            f"{why}. They are the recorded order of the stage's inputs, and without it nothing can be read again as it "
+            f"was. Put the topic back from a copy, or run the flow under another name, with topics made anew",
+        )
+
+    def _no_planned_end(self, number: int, offset: int) -> ReplayUnprovable:
+        return ReplayUnprovable(
+            f"no entry ends at offset {offset} of {self._tp(number)}, so that no micro-batch ended there: it is an "
+            f"offset of another merge log, or of another topic"
+        )
+
+
+def _data_loss(loss: InputLoss, number: int) -> DataLoss:
+    return DataLoss(
+        TopicPartition(loss.topic, number),
+        loss.lost_from,
+        loss.lost_end,
+        f"{loss.how.value}. Nothing was recorded of what comes behind them, and what is decided stays. The flow cannot "
+        f"go on without them: run it under another name, with topics made anew, to begin with what is left",
+    )
+
+
+def _id_of(topic: TopicMetadata) -> str:
+    if topic.topic_id is None:
+        raise ConfigError(
+            f"topic {topic.name!r} has no id: these brokers are too old to tell a topic from one that is made anew "
+            f"under its name (Apache Kafka 2.8 can). Nothing was recorded"
+        )
+    return str(topic.topic_id)
