@@ -92,6 +92,9 @@ class SinkOptions:
     txn_app_id: str | None = None
     txn_version: int | None = None
     routing: Routing | None = None  # the frame's, which is no option
+    # Nor are these: texts of a flow's stage that say what its rows are made by, and what its states.
+    plan: str = ""
+    state_plan: str = ""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from semel.core.sink.run import Planned, Ticket, next_in_run
+from semel.core.sink.run import Planned, Ticket, judge_state_plan, next_in_run
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
@@ -28,10 +28,20 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     now_ms = this_process().clock.elapsed_ms()
     ticket = None if held is None else allow(next_in_run(held, history, query, now_ms))
     begun_ms = now_ms if held is None else held.begun_ms
-    if ticket is None or ticket.routing != options.routing:  # nothing of it is undecided: it may change
+    if ticket is None or _is_changed(ticket, options):
+        # Judged before the fence, so that a plan that cannot go on disturbs nobody, and after it.
+        refusal = judge_state_plan(history, options.state_plan)
+        if refusal is not None:
+            allow(refusal)
         ticket = begin_run(options, log, query=query)
         history = history_of(log, options.connection)
         begun_ms = now_ms
     ticket = replace(ticket, planned_ms=this_process().clock.now_ms())
     runs[key] = Planned(ticket, history.decision, begun_ms)
     return ticket
+
+
+def _is_changed(ticket: Ticket, options: SinkOptions) -> bool:
+    """Whether the run is another's; nothing of it is undecided, so that it may change."""
+    ran = (ticket.routing, ticket.plan, ticket.state_plan)
+    return ran != (options.routing, options.plan, options.state_plan)

@@ -303,6 +303,16 @@ def decided_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartit
     return ({}, {}) if decided is None else (dict(decided.source_ends), dict(decided.source_ids))
 
 
+def resume_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """Where a stage of a flow goes on, which has no checkpoint: :meth:`SinkHistory.resume_ends`, behind a fence.
+
+    Empty for one that has never written: it begins at the start of its inputs.
+    """
+    log = SinkLog(connection, sink_id)
+    log.take_over()
+    return log.history().resume_ends()
+
+
 def starting_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
     """The same, or a ``ConfigError`` for a sink that has none: to begin at the earliest offsets then would double all
     that stands in the output under the name that was meant."""

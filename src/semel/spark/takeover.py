@@ -50,6 +50,9 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     if options.txn_version is not None:
         # Before BEGIN: rows of another version may stand where the output is at rest for this one's writers.
         allow(judge_version(history, options.txn_version))
+    refusal = run.judge_state_plan(history, options.state_plan)
+    if refusal is not None:
+        allow(refusal)
     history = history.of_writers(only_writers_of)
     # A topic that is missing is made by the first task that may write: not every plan will do.
     found = _outputs(log.cluster, run.output_topics(history, options.topic))
@@ -69,13 +72,20 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     # Who looks for some writers only may not say that nobody's rows are there.
     begun = allow(
         run.begin(
-            history, sink_epoch, found, starts, have, {} if only_writers_of else ends, routing=options.routing
+            history,
+            sink_epoch,
+            found,
+            starts,
+            have,
+            {} if only_writers_of else ends,
+            routing=options.routing,
+            plan=options.plan,
         )
     )
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)
-    ticket = run.new_ticket(history, begun, grant.producer_id, journal_sequence=2)
+    ticket = run.new_ticket(history, begun, grant.producer_id, 2, options.state_plan)
     return replace(ticket, journal_partition=log.partition.partition)
 
 

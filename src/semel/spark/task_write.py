@@ -9,7 +9,7 @@ the first row goes there.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from semel.client.model import Produced
+from semel.core.sink.committed_state import CommittedState, StateReport, judge_state
 from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.epochs import writer_epoch
 from semel.core.sink.history import SinkHistory
@@ -429,10 +430,19 @@ def write_range(
     query_id: str,
     task_attempt_id: int,
     attempt_number: int,
+    state: Callable[[], CommittedState] | None = None,
+    is_own_source: bool = False,
 ) -> Attempted:
-    """One attempt of a streaming task: its range is written, or skipped because it was decided before."""
+    """One attempt of a streaming task: its range is written, or skipped because it was decided before.
+
+    ``batches`` are begun once the range may be written. ``is_own_source``: they are made here and not by Spark, so
+    none is made of a range that is skipped. ``state`` is asked once every batch was consumed and its rows are stored:
+    it is the task's as of the end of the range, and goes into the DECISION.
+    """
     if allow(may_write(ticket, source_range, query_id)) is Verdict.SKIP:
-        for _ in batches:  # the source's rows are thrown away: they are in the output
+        for _ in (
+            () if is_own_source else batches
+        ):  # the source's rows are thrown away: they are in the output
             pass
         return Attempted(TaskReport(source_range.writer, source_range, -1, 0, skipped=True), False)
     stored = [(writer, tp) for writer, tp in ticket.have if source_range.gives_up(writer)]
@@ -450,6 +460,13 @@ def write_range(
         options, ticket, source_range.writer, source_range, task_attempt_id, attempt_number, query_id
     )
     report = attempt.run(batches)
+    if state is not None:
+        report = replace(report, state=state())
+    refusal = judge_state(
+        ticket.sink_id, ticket.state_plan, StateReport(report.writer, source_range, report.state)
+    )
+    if refusal is not None:
+        allow(refusal)
     return Attempted(report, attempt.duplicates or attempt_number > 0)
 
 

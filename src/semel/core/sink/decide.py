@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from semel.core.sink.committed_state import CommittedState, StateReport, judge_states, next_states
 from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Decision, NamedWrite, Stored, WriterOutput, WriterState
@@ -116,8 +117,9 @@ def decide(
     if refusal is not None:
         return refusal
     previous: Mapping[str, WriterState] = {}
+    previous_states: Mapping[str, CommittedState] = {}
     if carry and history.decision is not None:
-        previous = history.decision.writers
+        previous, previous_states = history.decision.writers, history.decision.states
     same_run = history.decision is not None and history.decision.sink_epoch == ticket.sink_epoch
     writers = {
         # Idle writers are carried forward; a new run's sequences begin at 0 again.
@@ -151,6 +153,11 @@ def decide(
         output_ends[tp] = max(output_ends.get(tp, 0), stored.end_offset)
         row_hash = (row_hash + stored.digest.mixed()) % 2**64
         row_count += stored.digest.count
+    told_states = [StateReport(report.writer, report.source_range, report.state) for report in written]
+    states = next_states(previous_states, told_states, source_ids, told_ids)
+    refusal = judge_states(ticket.sink_id, ticket.state_plan, states, told_states)
+    if refusal is not None:
+        return refusal
     # Where a topic was made anew, the ends of the older one's partitions are nobody's.
     source_ends = {
         tp: end
@@ -176,6 +183,8 @@ def decide(
         None if write is None else write.version,
         source_ids | told_ids,
         versions,
+        states,
+        ticket.state_plan,
     )
 
 

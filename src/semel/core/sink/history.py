@@ -104,6 +104,24 @@ class SinkHistory:
             return True  # of a topic made anew, perhaps: BEGIN drops it, should it have no rows
         return cut.batch_end > self.decision.source_ends.get(cut.source, 0)
 
+    def resume_ends(self) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+        """Where each source partition is to be begun again without a checkpoint, and the ids of the topics that
+        these are offsets of: at its decided end, or where the first range began of which rows may stand undecided.
+        A source partition that is not named was never written, and begins at its start.
+        """
+        ends: dict[TopicPartition, int] = {}
+        ids: dict[str, str] = {}
+        if self.decision is not None:
+            ends, ids = dict(self.decision.source_ends), dict(self.decision.source_ids)
+        decided = frozenset(ends)
+        for cut in self.cuts:
+            if cut.source in decided or not ids_agree(cut.topic_id, ids.get(cut.source.topic)):
+                continue
+            ends[cut.source] = min(cut.batch_from, ends.get(cut.source, cut.batch_from))
+            if cut.topic_id is not None:
+                ids[cut.source.topic] = cut.topic_id
+        return ends, ids
+
     def of_writers(self, prefix: str) -> SinkHistory:
         """The same with only the writers whose name starts with ``prefix``: the others are done for good."""
         return SinkHistory(

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
+from semel.core.sink.committed_state import CommittedState, read_states, states_body
 from semel.core.sink.digest import Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.ranges import writers_of
@@ -92,6 +93,7 @@ class Begin:
     scanned_from: Mapping[TopicPartition, int]
     have: Mapping[tuple[str, TopicPartition], Stored] = field(default_factory=dict)
     routing: Routing | None = None  # None: no row is written in this run
+    plan: str = ""  # of a flow's stage: what its rows are made by. It binds as long as rows are undecided
 
     def has_rows_of(self, source: TopicPartition) -> bool:
         """Whether undecided rows of ``source`` were found."""
@@ -197,6 +199,8 @@ class Decision:
     txn_version: int | None = None
     source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``; where known
     versions: tuple[NamedWrite, ...] = ()  # the last so many that were decided, this one at the end
+    states: Mapping[str, CommittedState] = field(default_factory=dict)  # as of ``source_ends``, by writer
+    state_plan: str = ""  # what made the states; empty: the sink keeps none
 
     @property
     def is_reset(self) -> bool:
@@ -228,6 +232,8 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
                 ],
                 "routing": record.routing and astuple(record.routing),
             }
+            if record.plan:
+                body["plan"] = record.plan
         case WriterClaim():
             key = ["writer", record.sink_id, record.writer, record.producer_id]
             body = {"writer": record.writer, "producer_id": record.producer_id}
@@ -265,6 +271,10 @@ def encode(record: JournalRecord) -> tuple[bytes, bytes]:
                 "txn_version": record.txn_version,
                 "versions": [astuple(write) for write in record.versions],
             }
+            if record.state_plan:
+                body["state_plan"] = record.state_plan
+            if record.states:
+                body["states"] = states_body(record.states)
     head = {"v": FORMAT_VERSION, "kind": key[0], "sink_id": record.sink_id, "sink_epoch": record.sink_epoch}
     return _json(key), _json(head | body)
 
@@ -338,6 +348,7 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                     for writer, topic, number, digest, end_offset in body["have"]
                 },
                 _read_routing(body.get("routing")),
+                body.get("plan", ""),
             )
         case "writer":
             return WriterClaim(sink_id, body["writer"], body["producer_id"], sink_epoch)
@@ -376,6 +387,8 @@ def decode(value: bytes, producer_id: int = NO_PRODUCER_ID) -> JournalRecord:
                 body["txn_version"],
                 body.get("source_ids", {}),
                 _read_versions(body),
+                read_states(body.get("states", {})),
+                body.get("state_plan", ""),
             )
         case kind:
             raise ValueError(f"a record of unknown kind {kind!r} in {SINKS_TOPIC}")

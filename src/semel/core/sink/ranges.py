@@ -60,6 +60,11 @@ class SourceRange:
         """Whether ``writer`` has rows of this source partition, and of this topic."""
         return writer.startswith(self.siblings) and "/" not in writer.removeprefix(self.siblings)
 
+    def is_stranger(self, writer: str) -> bool:
+        """Whether ``writer``, which reads this source partition, is known to read another topic of its name."""
+        parts = writer.removeprefix(writers_of(self.source)).split("/")
+        return not ids_agree(parts[0] if len(parts) > 1 else None, self.topic_id)
+
     def gives_up(self, writer: str) -> bool:
         """Whether the rest of ``writer``'s rows will never come: the source was told to go on without them.
 
@@ -74,6 +79,11 @@ class SourceRange:
 def writers_of(source: TopicPartition) -> str:
     """The prefix of every writer name that reads ``source``; no topic name holds a slash."""
     return f"{source.topic}/{source.partition}/"
+
+
+def source_topic_of(writer: str) -> str:
+    """The topic that a stream's writer reads."""
+    return writer.partition("/")[0]
 
 
 def ids_agree(one: str | None, other: str | None) -> bool:

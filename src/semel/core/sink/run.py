@@ -10,9 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from semel.core.sink.committed_state import (
+    CommittedState,
+    other_plan,
+    other_state_plan,
+    plan_too_long,
+    state_of,
+)
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, closing_epoch, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
 from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored, WriterState
+from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Reason, Refusal, other_routing, subject, unprovable
 from semel.sequence import advance
 from semel.types import NO_PRODUCER_ID, ProducerDescription, TopicPartition
@@ -48,6 +56,9 @@ class Ticket:
     source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``
     routing: Routing | None = None  # of the run
     planned_ms: int = 0  # by the planner's wall clock
+    plan: str = ""  # of the run
+    state_plan: str = ""  # likewise; empty: no task keeps state
+    states: Mapping[str, CommittedState] = field(default_factory=dict)  # as of ``source_ends``, by writer
 
     def scan_from(self, writer: str, output: TopicPartition) -> int:
         """Where undecided rows of ``writer`` may begin in ``output``."""
@@ -57,6 +68,10 @@ class Ticket:
     def known_id(self, writer: str) -> int | None:
         """The producer id that every attempt of ``writer`` uses, if one was claimed in this generation."""
         return self.writers.get(writer, {}).get(generation_of(self.sink_epoch))
+
+    def state_of(self, source_range: SourceRange) -> CommittedState | None:
+        """The decided state that the task of ``source_range`` starts from; ``None``: from none."""
+        return state_of(self.states, source_range)
 
     def history(self) -> SinkHistory:
         """What the planner knew, to read on from: a task's records come after it."""
@@ -343,6 +358,7 @@ def begin(
     scanned_to: Mapping[TopicPartition, int],
     *,
     routing: Routing | None = None,
+    plan: str = "",
 ) -> Begin | Refusal:
     """The BEGIN of a new run, once the scan is done.
 
@@ -351,8 +367,13 @@ def begin(
     offset was asked for. So others' rows may be trimmed there, however long the sink leaves the output alone.
 
     Rows that are undecided come again, and have to come to where they stand: under the same ``routing``, and in a
-    topic that grew meanwhile to the partitions that it had.
+    topic that grew meanwhile to the partitions that it had. And they have to be the same: by the same ``plan``.
     """
+    refusal = plan_too_long(history.sink_id, plan)
+    if refusal is not None:
+        return refusal
+    if have and history.begin is not None and plan != history.begin.plan:
+        return other_plan(history.sink_id, history.begin.plan, plan)
     written = None if history.begin is None else history.begin.routing
     if have and written is not None and routing != written:
         return other_routing(history.sink_id, written, routing)
@@ -372,10 +393,20 @@ def begin(
         tp: start if tp in with_rows else max(start, scanned_to.get(tp, start))
         for tp, start in starts.items()
     }
-    return Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have), routing)
+    return Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have), routing, plan)
 
 
-def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_sequence: int) -> Ticket:
+def judge_state_plan(history: SinkHistory, state_plan: str) -> Refusal | None:
+    """Whether the decided states are ``state_plan``'s, so that its tasks can start from them."""
+    decision = history.decision
+    if decision is not None and not decision.is_reset and decision.state_plan != state_plan:
+        return other_state_plan(history.sink_id, decision.state_plan, state_plan)
+    return plan_too_long(history.sink_id, state_plan)
+
+
+def new_ticket(
+    history: SinkHistory, started: Begin, producer_id: int, journal_sequence: int, state_plan: str = ""
+) -> Ticket:
     """The ticket of a run's first micro-batch: sequences begin at 0, because the writer epoch is new."""
     decision = history.decision
     return Ticket(
@@ -399,6 +430,9 @@ def new_ticket(history: SinkHistory, started: Begin, producer_id: int, journal_s
         fence=history.fence,
         source_ids={} if decision is None else dict(decision.source_ids),
         routing=started.routing,
+        plan=started.plan,
+        state_plan=state_plan,
+        states={} if decision is None else decision.states,
     )
 
 
@@ -427,6 +461,7 @@ def next_ticket(ticket: Ticket, history: SinkHistory, journal_sequence: int) -> 
         decided_query_id=decision.query_id,
         cuts=(),
         source_ids=dict(decision.source_ids),
+        states=decision.states,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from semel.core.sink.committed_state import CommittedState, judge_split
 from semel.core.sink.digest import NO_ROWS, Column, Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.history import SinkHistory
@@ -57,6 +58,7 @@ class TaskReport:
     task_attempt_id: int = -1
     row_hash: int = 0  # of a named write's rows, whatever their order
     own_number_count: int = 0  # rows that are not counted where the writer's rows are numbered
+    state: CommittedState | None = None  # once the range is written; None: the sink keeps none
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,9 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
         return replay_differs(verdict.evidence, way_out)
     if verdict is not Verdict.WRITE:
         return verdict
+    refusal = judge_split(ticket.sink_id, ticket.state_plan, source_range)
+    if refusal is not None:
+        return refusal
     idle_ids = dict(source_range.idle_topic_ids)
     for source, end in source_range.idle_ends:
         decided = ticket.source_ends.get(source)
