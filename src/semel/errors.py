@@ -16,6 +16,7 @@ SemelError
 │       └── FencedInDoubt       this copy of the producer was fenced before it knew (a ProducerFenced, too)
 ├── DataLoss                offsets that were asked for are gone: topic, partition, range
 ├── StorageError            the data folder cannot be used: locked, other version, failed disk
+├── FlowError               a step of a flow makes no sense: which one, where it was written, what to do
 └── SinkError               an exactly-once sink stopped rather than double or lose a row:
     ├── SinkFenced              another driver took the sink over
     ├── ReplayDiffers           a replayed micro-batch is not the one that was decided
@@ -150,6 +151,14 @@ class DataLoss(SemelError):
 
 class StorageError(SemelError):
     """The data folder cannot be used."""
+
+
+class FlowError(SemelError):
+    """A step of a flow makes no sense. Told while the flow is built or planned: nothing was read, nothing stored."""
+
+    def __init__(self, step: str, where: str, why: str, advice: str) -> None:
+        self.step, self.where, self.why, self.advice = step, where, why, advice
+        super().__init__(f"{step} at {where}: {why}. {advice}")
 
 
 class SinkError(SemelError):
