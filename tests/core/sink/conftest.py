@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from semel.core.sink import run
+from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.decide import check_twin, decide, has_twin
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.epochs import closing_epoch, identity_epoch, is_last, writer_epoch
@@ -183,6 +184,7 @@ class TaskAttempt:
     number: int = 0
     query_id: str = "q1"
     producer_id: int = -1
+    state: CommittedState | None = None
     todo: list[tuple[TopicPartition, int, bytes]] = field(default_factory=list)
     outputs: dict[TopicPartition, OutputReport] = field(default_factory=dict)
 
@@ -290,6 +292,7 @@ class TaskAttempt:
             len(self.rows),
             self.outputs,
             task_attempt_id=self.number,
+            state=self.state,
         )
 
 
@@ -298,6 +301,8 @@ class Driver:
     world: World
     query_id: str = "q1"
     routing: Routing = field(default_factory=lambda: Routing("out"))
+    plan_text: str = ""
+    state_plan: str = ""
     sink_epoch: int = -1
     granted: Fence | None = None
     ticket: Ticket | None = None
@@ -366,6 +371,7 @@ class Driver:
         )
         if refusal:
             raise Stopped(refusal)
+        allow(run.judge_state_plan(self.history, self.state_plan) or True)
         surplus = run.surplus_starts(self.history)
         have = {}
         for writer, ids in self.history.writers.items():
@@ -376,11 +382,20 @@ class Driver:
                     digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
                     have[writer, tp] = Stored(digest, found[-1][0] + 1)
         begun = allow(
-            run.begin(self.history, self.sink_epoch, outputs, self.starts, have, ends, routing=self.routing)
+            run.begin(
+                self.history,
+                self.sink_epoch,
+                outputs,
+                self.starts,
+                have,
+                ends,
+                routing=self.routing,
+                plan=self.plan_text,
+            )
         )
         self.append(begun)
         self.history = world.history()
-        self.ticket = run.new_ticket(self.history, begun, producer_id=7, journal_sequence=2)
+        self.ticket = run.new_ticket(self.history, begun, 7, 2, self.state_plan)
         return self
 
     def plan(self) -> Driver:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.digest import Digest
 from semel.core.sink.journal import (
     Attempt,
@@ -25,6 +26,7 @@ from semel.core.sink.journal import (
     WriterState,
     decode,
     encode,
+    read_record,
 )
 from semel.types import TopicPartition
 
@@ -39,6 +41,7 @@ STATES = st.builds(
     NUMBERS,
     st.dictionaries(TPS, st.builds(WriterOutput, NUMBERS, DIGESTS, st.none() | NUMBERS), max_size=3),
 )
+COMMITTED = st.builds(CommittedState, st.none() | st.binary(max_size=20), NUMBERS, NUMBERS)
 OUTPUTS = st.builds(OutputTopic, NAMES, NAMES, NUMBERS)
 RECORDS = st.one_of(
     st.builds(Fence, NAMES, NUMBERS, NAMES, NAMES, NUMBERS),
@@ -50,6 +53,7 @@ RECORDS = st.one_of(
         OFFSETS,
         st.dictionaries(st.tuples(NAMES, TPS), st.builds(Stored, DIGESTS, NUMBERS), max_size=3),
         st.none() | st.builds(Routing, st.none() | NAMES, st.lists(NAMES, max_size=2).map(tuple), NAMES),
+        st.text(max_size=5),
     ),
     st.builds(WriterClaim, NAMES, NAMES, NUMBERS, NUMBERS),
     st.builds(OutputClaim, NAMES, NUMBERS, OUTPUTS, OFFSETS, NUMBERS),
@@ -73,6 +77,8 @@ RECORDS = st.one_of(
             st.builds(NamedWrite, NUMBERS, st.none() | NAMES, st.none() | NUMBERS, NUMBERS, NUMBERS),
             max_size=3,
         ).map(tuple),
+        st.dictionaries(NAMES, COMMITTED, max_size=3),
+        st.text(max_size=5),
     ),
 )
 
@@ -109,3 +115,24 @@ def test_what_an_earlier_version_wrote_is_read():
     read = decode(json.dumps(decided).encode())
     assert read.versions == (NamedWrite(3, None, None, 5, -1),)
     assert read.source_ids == {}
+
+
+def test_what_keeps_no_state_is_written_as_before_there_were_states():
+    """And so is what an earlier version wrote read, as a record of a sink that keeps none."""
+    begun, decided = Begin("s", 1, (), {}), Decision("s", 1, "q", 0, {}, 5, 7, {}, {})
+    assert "plan" not in json.loads(encode(begun)[1])
+    assert not {"states", "state_plan"} & json.loads(encode(decided)[1]).keys()
+    assert decode(encode(begun)[1]).plan == ""
+    read = decode(encode(decided)[1])
+    assert (read.states, read.state_plan) == ({}, "")
+
+
+def test_a_state_that_is_not_all_there_is_not_read():
+    """Base64 without its end would be a shorter state; what is no text of it at all would be an empty one."""
+    decided = Decision("s", 1, "q", 0, {}, 5, 7, {}, {}, states={"w": CommittedState(b"abcd", 3, 4)})
+    key, value = encode(decided)
+    for broken in (b'"YWJjZA="', b'"\\u00e9"', b"7"):
+        torn = value.replace(b'"YWJjZA=="', broken)
+        assert torn != value
+        with pytest.raises(ValueError, match=r"padding|ASCII|its fields are not"):
+            read_record(key, torn)

@@ -60,8 +60,6 @@ def state_of(states: Mapping[str, CommittedState], source_range: SourceRange) ->
     """
     if not ids_agree(source_range.from_topic_id, source_range.topic_id):
         return None
-    if source_range.writer in states:
-        return states[source_range.writer]
     for writer, state in states.items():
         if writer.startswith(writers_of(source_range.source)) and not source_range.is_stranger(writer):
             return state
