@@ -28,9 +28,9 @@ def bootstrap(semel_server):
 @pytest.fixture
 def write(bootstrap):
     """``write(first, end, decide=True)``: a micro-batch of the sink "orders"."""
-    options = SinkOptions(Connection(bootstrap), "out", "orders")
 
-    def micro_batch(first: int, end: int, *, decide: bool = True) -> None:
+    def micro_batch(first: int, end: int, *, decide: bool = True, sink_id: str = "orders") -> None:
+        options = SinkOptions(Connection(bootstrap), "out", sink_id)
         ticket = plan_batch(options, "checkpoint")
         source_range = SourceRange(SOURCE, first, end)
         task = TaskWrite(options, ticket, source_range.writer, source_range, 1, 0, "q")
@@ -68,3 +68,21 @@ def test_a_reset_sink_begins_anew_and_says_what_it_left(semel, write, bootstrap)
     (row,) = json.loads(semel("sink", "list", "--format", "json").out)
     assert (row["batch_id"], row["row_count"]) == (0, 2)
     assert reset_sink(bootstrap, "orders").undecided == {}
+
+
+def test_a_stage_of_a_flow_is_a_sink_as_any(semel, write):
+    write(0, 5, sink_id="visits/fold")
+    write(5, 8, sink_id="visits/fold", decide=False)
+    (row,) = json.loads(semel("sink", "list", "--format", "json").out)
+    assert (row["sink_id"], row["row_count"]) == ("visits/fold", 5)
+    ends = json.loads(semel("sink", "describe", "visits/fold", "--format", "json").out)
+    assert {"of": "source", "topic": "in", "partition": 0, "end_offset": 5} in ends
+    asked = semel("sink", "reset", "visits/fold").err
+    assert "without state" in asked
+    assert "startingOffsets" not in asked
+    done = semel("sink", "reset", "visits/fold", "--yes")
+    assert done.code == 0
+    assert ": 3 rows of in/0/0of1" in done.err
+    with pytest.raises(SinkFenced, match="A flow runs in one place at a time"):
+        write(8, 9, sink_id="visits/fold")  # the driver that was there
+    write(0, 2, sink_id="visits/fold")

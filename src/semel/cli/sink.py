@@ -21,7 +21,7 @@ _COLUMNS = ["sink_id", "sink_epoch", "owner", "query_id", "batch_id", "row_count
 _END_COLUMNS = ["of", "topic", "partition", "end_offset"]
 
 SinkId = Annotated[
-    str, typer.Argument(metavar="SINK-ID", help="The sinkId of the query.", show_default=False)
+    str, typer.Argument(metavar="SINK-ID", help="The sinkId of the query, or FLOW/STAGE.", show_default=False)
 ]
 
 
@@ -71,7 +71,7 @@ def reset(
 
     Rows that are in the output stay there. A query that begins before them writes them a second time, and one that
     begins behind the decided ends leaves rows out. To go on without either there is startingOffsets=sink:<sinkId>, on a
-    new checkpoint and without a reset.
+    new checkpoint and without a reset. A stage of a flow forgets its state, and needs no reset to go on.
 
     Example: semel sink reset flights --yes
     """
@@ -104,8 +104,13 @@ def _row(history: SinkHistory) -> dict[str, Any]:
 
 
 def _what_a_reset_does(sink_id: str) -> str:
-    from semel.core.sink.refusal import NAMED_PREFIX
+    from semel.core.sink.refusal import NAMED_PREFIX, is_stage
 
+    if is_stage(sink_id):
+        return (
+            "the flow begins at the start of its inputs, without state, and writes again what is there. Without a "
+            "reset, a flow that is run again goes on where it was"
+        )
     if sink_id.startswith(NAMED_PREFIX):
         return "a version that is run again is written again"
     return (

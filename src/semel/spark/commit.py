@@ -90,7 +90,7 @@ def _settle_twins(log: SinkLog, ticket: Ticket, history: SinkHistory, report: Ta
         ):
             digest = digest.over(rows.keys, rows.values, rows.headers)
             end_offset = int(offsets[len(offsets) - 1].as_py()) + 1
-        refusal = check_twin(report, tp, digest)
+        refusal = check_twin(report, tp, digest, ticket.sink_id)
         if refusal is not None:
             allow(refusal)
         if reported is not None:

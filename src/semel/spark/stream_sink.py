@@ -57,7 +57,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         if task is None or self.ticket is None:
             raise SinkError("the streaming sink works in the tasks of a streaming query only")
         try:
-            return TaskMessage(self.ticket, task.query_id, self._attempt(task, iterator))
+            return TaskMessage(self.ticket.without_states(), task.query_id, self._attempt(task, iterator))
         finally:
             drop_notes(task)
             freeze_heap()

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from semel.core.sink.committed_state import other_plan, other_state_plan
 from semel.core.sink.decide import check_reports
 from semel.core.sink.journal import Routing
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Refusal, other_routing, unprovable
-from semel.core.sink.run import Ticket, compacted
-from semel.core.sink.task import TaskReport, fewer_rows, other_rows
+from semel.core.sink.run import Ticket, compacted, journal_trimmed
+from semel.core.sink.task import TaskReport, fewer_rows, may_write, other_rows
 from semel.types import TopicPartition
 
 OTHER = TopicPartition("in", 1)
@@ -154,6 +155,33 @@ def test_a_text_that_names_a_new_sink_says_what_comes_of_it(refusal: Refusal):
 def test_a_batch_write_is_advised_by_its_own_options(refusal: Refusal):
     assert "sinkId" not in refusal.evidence
     assert "sink:" not in refusal.evidence
+
+
+STAGE = "visits/fold"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        unprovable("gone", STAGE),
+        other_rows("in/0/0of1", TP, 3, STAGE),
+        fewer_rows("in/0/0of1", TP, 1, 3, STAGE),
+        other_routing(STAGE, Routing("a"), Routing("b")),
+        journal_trimmed(STAGE, TP, 0, 5),
+        other_plan(STAGE, "a", "b"),
+        other_state_plan(STAGE, "a", "b"),
+        may_write(replace(TICKET, sink_id=STAGE, source_ends={OTHER: 7}), SourceRange(OTHER, 3, 9), "q"),
+        check_reports(
+            replace(TICKET, sink_id=STAGE), [TaskReport("in/1/0of1", SourceRange(OTHER, 0, 1), 5, 1)]
+        ),
+    ],
+)
+def test_a_flows_stage_is_advised_as_a_flow(refusal: Refusal):
+    """It has neither a sinkId to choose nor startingOffsets to give, and a checkpoint only to throw away."""
+    text = refusal.evidence
+    assert not re.search("sinkId|sink:|startingOffsets|new checkpoint|with `semel sink reset", text)
+    for advice in re.findall("of another name[^.]*", text):
+        assert "to new topics and from the beginning of its inputs" in advice
 
 
 def test_a_writer_that_is_missing():

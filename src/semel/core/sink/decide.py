@@ -72,7 +72,7 @@ def to_settle(
     ]
 
 
-def check_twin(report: TaskReport, tp: TopicPartition, stored: Digest) -> Refusal | None:
+def check_twin(report: TaskReport, tp: TopicPartition, stored: Digest, sink_id: str = "") -> Refusal | None:
     """After the closing fence: do the rows that stand in the log equal what the winner reported?
 
     The log vouches for a sequence, not for its content, and an attempt cannot tell an append from a
@@ -80,9 +80,9 @@ def check_twin(report: TaskReport, tp: TopicPartition, stored: Digest) -> Refusa
     """
     reported = report.outputs[tp].digest if tp in report.outputs else NO_ROWS
     if stored.count < reported.count:
-        return fewer_rows(report.writer, tp, stored.count, reported.count)
+        return fewer_rows(report.writer, tp, stored.count, reported.count, sink_id)
     if stored != reported:
-        return other_rows(report.writer, tp, reported.count)
+        return other_rows(report.writer, tp, reported.count, sink_id)
     return None
 
 

@@ -21,7 +21,7 @@ from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, closing_epoch, generati
 from semel.core.sink.history import SinkHistory, WriterIds
 from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored, WriterState
 from semel.core.sink.ranges import SourceRange
-from semel.core.sink.refusal import Reason, Refusal, other_routing, subject, unprovable
+from semel.core.sink.refusal import Reason, Refusal, anew, is_stage, other_routing, subject, unprovable
 from semel.sequence import advance
 from semel.types import NO_PRODUCER_ID, ProducerDescription, TopicPartition
 
@@ -72,6 +72,10 @@ class Ticket:
     def state_of(self, source_range: SourceRange) -> CommittedState | None:
         """The decided state that the task of ``source_range`` starts from; ``None``: from none."""
         return state_of(self.states, source_range)
+
+    def without_states(self) -> Ticket:
+        """For the way back from a task: whoever decides reads them in the log, and there is a ticket a task."""
+        return replace(self, states={})
 
     def history(self) -> SinkHistory:
         """What the planner knew, to read on from: a task's records come after it."""
@@ -289,7 +293,12 @@ def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int)
     return _journal_unprovable(
         f"offsets {start} to {end - 1} of {journal} are gone, and with them what sink {sink_id!r} has decided. That "
         f"topic is kept whole: retention.ms=-1, retention.bytes=-1, cleanup.policy=delete. Put it back from a copy; or "
-        f"begin behind the rows that are in the output, with a new checkpoint and `semel sink reset {sink_id}`"
+        + (
+            f"take {anew(sink_id)}"
+            if is_stage(sink_id)
+            else "begin behind the rows that are in the output, with a new checkpoint and "
+            f"`semel sink reset {sink_id}`"
+        )
     )
 
 

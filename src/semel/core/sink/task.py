@@ -19,15 +19,12 @@ from semel.core.sink.refusal import (
     Refusal,
     anew,
     from_the_decided_ends,
+    is_stage,
     replay_differs,
+    subject,
 )
 from semel.core.sink.run import OUTPUT_TOPICS_MAX, Ticket
 from semel.types import TopicPartition
-
-_CUT_AS_BEFORE: Final = (
-    "Run that range again as it was cut: from the checkpoint that it was planned in, with minPartitions and "
-    f"maxRecordsPerPartition as they were. If the checkpoint is lost, the exact way is {anew('')}"
-)
 
 _FOREACH_BATCH: Final = (
     'use foreachBatch, and in it batch.write.format("semel") with the options txnAppId, a name of your choice, and '
@@ -137,7 +134,7 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
             return replay_differs(
                 f"the range of {source_range.source} is split in {source_range.split_count}, and rows of "
                 f"it stand in the log under another split ({writer})",
-                _CUT_AS_BEFORE,
+                _cut_as_before(ticket.sink_id),
             )
     if source_range.is_gone:
         return verdict
@@ -161,9 +158,16 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
                 f"offsets {cut.batch_from} to {cut.batch_end} (exclusive) of {cut.source} were written in "
                 f"{cut.split_count} splits and are not decided, and the planned range is {source_range.batch_from} "
                 f"to {source_range.batch_end} (exclusive) in {source_range.split_count}: its splits begin elsewhere",
-                _CUT_AS_BEFORE,
+                _cut_as_before(ticket.sink_id),
             )
     return verdict
+
+
+def _cut_as_before(sink_id: str) -> str:
+    return (
+        "Run that range again as it was cut: from the checkpoint that it was planned in, with minPartitions and "
+        f"maxRecordsPerPartition as they were. If the checkpoint is lost, the exact way is {anew(sink_id)}"
+    )
 
 
 def cut_of(ticket: Ticket, source_range: SourceRange | None, query_id: str) -> Cut | None:
@@ -252,13 +256,13 @@ class PrefixCheck:
     writer: str
     expected: dict[TopicPartition, Digest]
     seen: dict[TopicPartition, Digest] = field(default_factory=dict)
+    sink_id: str = ""
 
     @classmethod
     def of(cls, ticket: Ticket, writer: str) -> PrefixCheck:
         """The check for ``writer`` over the rows that the run's scan found."""
-        return cls(
-            writer, {tp: stored.digest for (name, tp), stored in ticket.have.items() if name == writer}
-        )
+        expected = {tp: stored.digest for (name, tp), stored in ticket.have.items() if name == writer}
+        return cls(writer, expected, sink_id=ticket.sink_id)
 
     @property
     def settled(self) -> bool:
@@ -289,15 +293,16 @@ class PrefixCheck:
         )
         self.seen[tp] = seen
         if seen.count == expected.count and seen != expected:
-            return other_rows(self.writer, tp, expected.count)
+            return other_rows(self.writer, tp, expected.count, self.sink_id)
         return stored
 
 
-def other_rows(writer: str, tp: TopicPartition, rows: int) -> Refusal:
+def other_rows(writer: str, tp: TopicPartition, rows: int, sink_id: str = "") -> Refusal:
     """The same range gave other rows than before."""
     return Refusal(
         Reason.NON_DETERMINISTIC_REPLAY,
-        f"the first {rows} rows of {writer} in {tp} are not those that an earlier attempt stored. {_as_it_was(writer)}",
+        f"the first {rows} rows of {writer} in {tp} are not those that an earlier attempt stored. "
+        f"{_as_it_was(writer, sink_id)}",
     )
 
 
@@ -320,15 +325,22 @@ def writer_forgotten(writer: str, tp: TopicPartition) -> Refusal:
     )
 
 
-def fewer_rows(writer: str, tp: TopicPartition, came: int, stored: int) -> Refusal:
+def fewer_rows(writer: str, tp: TopicPartition, came: int, stored: int, sink_id: str = "") -> Refusal:
     """The same range gave fewer rows than before."""
     return Refusal(
         Reason.NON_DETERMINISTIC_REPLAY,
-        f"{writer} gave {came} rows for {tp}, and an earlier attempt stored {stored} there. {_as_it_was(writer)}",
+        f"{writer} gave {came} rows for {tp}, and an earlier attempt stored {stored} there. "
+        f"{_as_it_was(writer, sink_id)}",
     )
 
 
-def _as_it_was(writer: str) -> str:
+def _as_it_was(writer: str, sink_id: str) -> str:
+    if is_stage(sink_id):
+        return (
+            f"This is {subject(sink_id)}. What stands there stays there, undecided: run the flow as it was until these "
+            "rows are decided, and change it then. If a step gives other rows, or another order, each time (a random "
+            f"number, the time, the order of a set, a lookup), mend that; the exact way is then {anew(sink_id)}"
+        )
     is_batch = writer.startswith(BATCH_WRITER_PREFIX)
     if is_batch and "~" not in writer:
         return (
