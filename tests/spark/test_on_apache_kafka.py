@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -16,11 +17,13 @@ from confluent_kafka import Producer
 from tests.spark.driving import SOURCE, Driver, numbers
 
 from semel.client.blocking import Cluster
+from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted, TaskReport
 from semel.errors import ReplayUnprovable, SinkFenced
+from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions, source_options
-from semel.spark.sink_log import SinkLog
+from semel.spark.sink_log import SinkLog, resume_ends
 from semel.spark.source import SemelReader
 from semel.spark.source_offsets import SourceOffsets
 from semel.spark.task_write import TaskWrite
@@ -60,6 +63,33 @@ def test_a_driver_killed_before_it_decided(kafka_log, driver, sent):
     ticket = second.plan()
     second.decide(ticket, second.task(ticket, 20, 30), 2)
     assert kafka_log.values(topic) == numbers(0, 30)
+
+
+def test_a_stage_of_a_flow_with_its_state(kafka_log):
+    """Its name has a slash, and so has the transactional id that its driver's identity is asked for by."""
+    topic = kafka_log.topic("out", 2)
+    sink_id = f"{topic}/fold"
+
+    def stage() -> Driver:
+        given = {"plan": "p", "state_plan": "s"}
+        return Driver(SinkOptions(Connection(kafka_log.bootstrap, uuid.uuid4().hex), topic, sink_id, **given))
+
+    def with_state(attempted: Attempted) -> Attempted:
+        end = attempted.report.source_range.batch_end
+        return replace(attempted, report=replace(attempted.report, state=CommittedState(b"%d" % end)))
+
+    first = stage()
+    ticket = first.plan()
+    first.decide(ticket, with_state(first.task(ticket, 0, 10)), 0)
+    first.task(first.plan(), 10, 20, 5)
+    second = stage()
+    assert resume_ends(second.options.connection, sink_id)[0] == {SOURCE: 10}
+    ticket = second.plan()
+    assert ticket.state_of(SourceRange(SOURCE, 10, 15)) == CommittedState(b"10")
+    second.decide(ticket, with_state(second.task(ticket, 10, 15)), 1)
+    assert known_sinks(kafka_log.bootstrap)[sink_id].decision.states == {"in/0/0of1": CommittedState(b"15")}
+    reset_sink(kafka_log.bootstrap, sink_id)
+    assert resume_ends(second.options.connection, sink_id)[0] == {}
 
 
 def test_a_zombie_task_and_a_zombie_commit(kafka_log, driver):

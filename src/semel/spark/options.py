@@ -95,6 +95,7 @@ class SinkOptions:
     # Nor are these: texts of a flow's stage that say what its rows are made by, and what its states.
     plan: str = ""
     state_plan: str = ""
+    resumed_epoch: int | None = None  # the sink's, of the FENCE behind which it was read where to begin
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -192,6 +193,16 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         txn_app_id=txn_app_id,
         txn_version=None if version is None else int(version),
     )
+
+
+def stage_sink_id(flow: str, stage: str) -> str:
+    """The name that the log remembers a flow's stage by. With a slash, so that it is no user's ``sinkId``."""
+    for what, name in (("flow", flow), ("stage", stage)):
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name):
+            raise ConfigError(f"{what} {name!r}: up to 100 letters, digits, dots, dashes and underscores")
+    if flow.startswith((NAMED_PREFIX, "write.")):
+        raise ConfigError(f"flow {flow!r}: what begins with txn. or write. is for batch writes")
+    return f"{flow}/{stage}"
 
 
 def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from semel.core.sink.run import Planned, Ticket, judge_state_plan, next_in_run
+from semel.core.sink.run import Planned, Ticket, next_in_run
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of, planning_query
-from semel.spark.takeover import begin_run
+from semel.spark.takeover import begin_run, stop_if_not_resumable
 
 
 def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
@@ -29,10 +29,8 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
     ticket = None if held is None else allow(next_in_run(held, history, query, now_ms))
     begun_ms = now_ms if held is None else held.begun_ms
     if ticket is None or _is_changed(ticket, options):
-        # Judged before the fence, so that a plan that cannot go on disturbs nobody, and after it.
-        refusal = judge_state_plan(history, options.state_plan)
-        if refusal is not None:
-            allow(refusal)
+        # Judged before the fence, so that who cannot go on disturbs nobody, and after it.
+        stop_if_not_resumable(options, history, query)
         ticket = begin_run(options, log, query=query)
         history = history_of(log, options.connection)
         begun_ms = now_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
@@ -303,14 +304,30 @@ def decided_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartit
     return ({}, {}) if decided is None else (dict(decided.source_ends), dict(decided.source_ids))
 
 
-def resume_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
-    """Where a stage of a flow goes on, which has no checkpoint: :meth:`SinkHistory.resume_ends`, behind a fence.
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Where a flow's stage goes on, as of the FENCE of ``sink_epoch``: see :meth:`SinkHistory.resume_ends`."""
 
-    Empty for one that has never written: it begins at the start of its inputs.
+    ends: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
+    sink_epoch: int  # SinkOptions.resumed_epoch, for who writes
+
+
+def resume(connection: Connection, sink_id: str) -> Resumption:
+    """Fence the sink of a stage, which has no checkpoint, and read where it goes on.
+
+    Nowhere for one that has never written: it begins at the start of its inputs.
     """
     log = SinkLog(connection, sink_id)
-    log.take_over()
-    return log.history().resume_ends()
+    _, sink_epoch = log.take_over()
+    ends, topic_ids = log.history().resume_ends()
+    return Resumption(ends, topic_ids, sink_epoch)
+
+
+def resume_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """The ends alone, and the ids of the topics that these are offsets of."""
+    resumption = resume(connection, sink_id)
+    return resumption.ends, resumption.topic_ids
 
 
 def starting_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:

@@ -50,9 +50,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     if options.txn_version is not None:
         # Before BEGIN: rows of another version may stand where the output is at rest for this one's writers.
         allow(judge_version(history, options.txn_version))
-    refusal = run.judge_state_plan(history, options.state_plan)
-    if refusal is not None:
-        allow(refusal)
+    stop_if_not_resumable(options, history, query)
     history = history.of_writers(only_writers_of)
     # A topic that is missing is made by the first task that may write: not every plan will do.
     found = _outputs(log.cluster, run.output_topics(history, options.topic))
@@ -169,6 +167,18 @@ def _trimmed_at_rest(
         for tp in trimmed
         if run.is_at_rest(history, tp, {each.producer_id: each for each in known[tp]})
     }
+
+
+def stop_if_not_resumable(options: SinkOptions, history: SinkHistory, query: str) -> None:
+    """A flow's stage goes on from decided ends and states that are its own."""
+    if options.resumed_epoch is not None:
+        assert query, "without a query's name its own FENCEs would be another's"
+        overtaken = history.resumed_before(options.resumed_epoch, query)
+        if overtaken is not None:
+            allow(overtaken)
+    refusal = run.judge_state_plan(history, options.state_plan)
+    if refusal is not None:
+        allow(refusal)
 
 
 def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:

@@ -230,7 +230,7 @@ class TaskWrite:
                 or tp in self._elders
                 or not surplus_allowed(self.ticket, self.source_range, tp, self.query_id)
             ):
-                allow(fewer_rows(self.writer, tp, seen.count, stored.count))
+                allow(fewer_rows(self.writer, tp, seen.count, stored.count, self.ticket.sink_id))
             output = self._output(tp)
             digest = NO_ROWS
             output.surplus_from = self.ticket.scan_from(self.writer, tp)
@@ -247,7 +247,7 @@ class TaskWrite:
                 if len(wanted):
                     output.surplus_from = int(offsets[len(wanted) - 1].as_py()) + 1
             if digest != seen:
-                allow(other_rows(self.writer, tp, seen.count))
+                allow(other_rows(self.writer, tp, seen.count, self.ticket.sink_id))
 
     # -- rows to the log --------------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class TaskWrite:
             )
         if code is ErrorCode.INVALID_RECORD:
             # It straddles the high-water mark: an attempt with other rows was here.
-            allow(other_rows(self.writer, tp, batch.record_count))
+            allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             allow(writer_forgotten(self.writer, tp))
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_stored(tp, batch):
@@ -451,7 +451,7 @@ def write_range(
             if (
                 batch.num_rows
             ):  # of no row of the source: nobody can tell whether they are among the stored ones
-                allow(other_rows(*stored[0], ticket.have[stored[0]].digest.count))
+                allow(other_rows(*stored[0], ticket.have[stored[0]].digest.count, ticket.sink_id))
         writer = source_range.writer
         known = ticket.known_id(writer)
         producer_id = NO_PRODUCER_ID if known is None else known

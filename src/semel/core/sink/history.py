@@ -25,7 +25,7 @@ from semel.core.sink.journal import (
     WriterClaim,
 )
 from semel.core.sink.ranges import ids_agree
-from semel.core.sink.refusal import Reason, Refusal, subject
+from semel.core.sink.refusal import Reason, Refusal, one_at_a_time, subject
 from semel.types import NO_PRODUCER_ID, TopicPartition
 
 WriterIds = Mapping[int, int]  # a writer's producer id by generation
@@ -46,6 +46,7 @@ class SinkHistory:
     attempts: list[Attempt] = field(default_factory=list)  # since the last BEGIN
     cuts: list[Cut] = field(default_factory=list)  # of ranges that may have undecided rows
     former_id: int = NO_PRODUCER_ID  # of the identity that the sink had before this one
+    other_fence: Fence | None = None  # the newest of another query than the newest one's
 
     def apply(self, record: JournalRecord) -> bool:
         """Take the next record of the log in; ``False`` for those that count for nothing here.
@@ -61,6 +62,8 @@ class SinkHistory:
                     return False
                 if self.fence is not None and self.fence.producer_id != record.producer_id:
                     self.former_id = self.fence.producer_id
+                if self.fence is not None and not (record.query and record.query == self.fence.query):
+                    self.other_fence = self.fence
                 self.fence = record
             case Begin() | Decision() if not self.is_held_by(record.sink_epoch):
                 return False
@@ -136,6 +139,7 @@ class SinkHistory:
             list(self.attempts),
             list(self.cuts),
             self.former_id,
+            self.other_fence,
         )
 
     def fenced_by_other(self, sink_epoch: int) -> Refusal | None:
@@ -144,10 +148,25 @@ class SinkHistory:
             return Refusal(
                 Reason.SINK_FENCED,
                 f"{subject(self.sink_id)} was taken over by {self.fence.owner} (sink epoch "
-                f"{self.fence.sink_epoch}; this one's is {sink_epoch}). Two queries must not share a sinkId, nor two "
-                f"jobs write under one txnAppId at a time",
+                f"{self.fence.sink_epoch}; this one's is {sink_epoch}). {one_at_a_time(self.sink_id)}",
             )
         return None
+
+    def resumed_before(self, sink_epoch: int, query: str) -> Refusal | None:
+        """The same for a query that was told where to begin behind the FENCE of ``sink_epoch``: since then no other
+        one may have taken the sink over. It could have decided beyond that, and what is planned from there would
+        differ for ever, in whoever came last.
+        """
+        newest = self.fence
+        if newest is not None and query and newest.query == query:
+            newest = self.other_fence
+        if newest is None or newest.sink_epoch <= sink_epoch:
+            return None
+        return Refusal(
+            Reason.SINK_FENCED,
+            f"{subject(self.sink_id)} was taken over by {newest.owner} (sink epoch {newest.sink_epoch}) after this one "
+            f"had read where to begin (at {sink_epoch}). Nothing was written. {one_at_a_time(self.sink_id)}",
+        )
 
     def twins_of(self, sink_epoch: int) -> dict[str, set[int]]:
         """The attempts of run ``sink_epoch`` that said that they might not be alone, by writer."""
