@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 
 from semel.client.blocking import Cluster
-from semel.core.flow.merge import Entry, Head, read_record
-from semel.errors import ConfigError, DataLoss, PlanNotSupported, ReplayUnprovable, SinkFenced, UnknownTopic
-from semel.flow.merge_log import MERGE_LOG_CONFIG, MergeLog
+from semel.flow.merge_log import MergeLog
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
-from semel.spark import process
 from semel.spark.options import Connection
-from semel.spark.process import SinkProcess, inside
 from semel.types import TopicPartition
 
 
@@ -83,7 +78,7 @@ def test_what_two_topics_have_is_recorded_once_and_goes_on(merged):
     of.write(of.users, 3, 0)
     of.write(of.users, 4, 1)
     log = of.planner()
-    log.take_over({})
+    log.take_over({}, 1)
     ends = log.plan({})
     assert of.ranges(log, ends[0]) == [(of.clicks, 0, 5), (of.users, 0, 3)]
     assert of.ranges(log, ends[1], 1) == [(of.users, 0, 4)]

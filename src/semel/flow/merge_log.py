@@ -20,9 +20,7 @@ from semel.client.model import TopicMetadata
 from semel.core.flow.merge import (
     ENTRIES_MAX,
     ENTRY_ROWS_MAX,
-    NO_EPOCH,
     Entry,
-    Head,
     InputLoss,
     InputTopic,
     Lost,
@@ -36,6 +34,7 @@ from semel.core.flow.merge import (
     entries_between,
     made_anew,
     next_head,
+    overtaken,
     pairs,
     plan_entries,
     read_record,
@@ -50,7 +49,6 @@ from semel.errors import (
     DataLoss,
     ErrorCode,
     ReplayUnprovable,
-    SinkFenced,
     UnknownTopic,
 )
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
@@ -71,7 +69,6 @@ MERGE_LOG_CONFIG: Final = {
     "max.message.bytes": str(16 * 2**20),
     "message.timestamp.type": "LogAppendTime",
 }
-HEADS_MAX: Final = 16  # tries to take a partition over, while others do so too
 _PLAIN_BYTES_MAX: Final = 16 * 1024
 _FETCH_BYTES_MAX: Final = 32 * 2**20
 _PARTITION_FETCH_BYTES_MAX: Final = 8 * 2**20
@@ -88,19 +85,15 @@ class _Partition:
     number: int
     history: MergeHistory
     known_from: int  # ``entries`` are those from this offset on
-    read_to: int  # the log offset up to which ``history`` has taken records in
-    epoch: int = NO_EPOCH  # of this planner's HEAD
+    read_to: int = 0  # the log offset up to which ``history`` has taken records in
     entries: list[PlacedEntry] = field(default_factory=list)
 
-    def take(self, records: Iterable[Placed]) -> set[int]:
-        """Take in what the log has next; the offsets of what counts."""
-        counting = set()
+    def take(self, records: Iterable[Placed], read_to: int) -> None:
+        """Take in what the log has next, up to ``read_to``."""
         for offset, record in records:
-            if self.history.apply(offset, record):
-                counting.add(offset)
-                if isinstance(record, Entry):
-                    self.entries.append(PlacedEntry(offset, record))
-        return counting
+            if self.history.apply(offset, record) and isinstance(record, Entry):
+                self.entries.append(PlacedEntry(offset, record))
+        self.read_to = read_to
 
     def forget_below(self, offset: int) -> None:
         """What stands there was decided."""
@@ -125,7 +118,7 @@ class MergeLog:
         self.cluster: Cluster = connect(connection)
         self._topic_id = topic_id
         self._partitions: dict[int, _Partition] = {}
-        self._is_held = False
+        self._epoch: int | None = None  # once it is taken over
         self._keys: tuple[InputTopic, ...] = ()
 
     @property
@@ -154,12 +147,12 @@ class MergeLog:
 
     # -- taking over -----------------------------------------------------------------------------------------
 
-    def take_over(self, decided: Mapping[int, int]) -> None:
+    def take_over(self, decided: Mapping[int, int], epoch: int) -> None:
         """From now on no entry of an older planner counts. ``decided``: by partition, where 0 goes without saying.
 
-        To be called by who has fenced the sink, with the ends that it has read after that.
+        To be called by who has fenced the sink, with the epoch of that FENCE and the ends that it read after it.
         """
-        self._is_held = False
+        self._epoch = None
         inputs, partition_count = self._inputs_now()
         configs = self.cluster.describe_configs([self.topic, *self.inputs])
         settings = {name: {key: each.value for key, each in of.items()} for name, of in configs.items()}
@@ -171,8 +164,9 @@ class MergeLog:
         self._partitions = self._begun(
             {number: (decided.get(number, 0), listed[self._tp(number)]) for number in range(partition_count)}
         )
-        self._append_heads(inputs, listed)
-        self._is_held = True
+        self._append(self._next_heads(epoch, inputs, listed))
+        self._next_heads(epoch, inputs, listed)  # stops where another one counts, which came in first
+        self._epoch = epoch
 
     def _begun(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, _Partition]:
         """Each partition from its decided end to the log's, with the entry before as all that is known."""
@@ -186,30 +180,23 @@ class MergeLog:
             history = begun_behind(decided, rest) if decided else MergeHistory()
             if history is None:
                 raise self._no_planned_end(number, decided)
-            begun[number] = _Partition(number, history, decided, end)
-            begun[number].take(rest)
+            begun[number] = _Partition(number, history, decided)
+            begun[number].take(rest, end)
         return begun
 
-    def _append_heads(self, inputs: Sequence[MergeInput], listed: Mapping[TopicPartition, int]) -> None:
-        waiting = list(self._partitions.values())
-        for _ in range(HEADS_MAX):
-            heads: dict[int, Head] = {}
-            for part in waiting:
-                log_starts = self._of_partition(part.number, listed)
-                head = next_head(part.history, this_process().owner, inputs, log_starts)
-                if isinstance(head, InputLoss):
-                    raise _data_loss(head, part.number)
-                heads[part.number] = allow(head)
-            counting = self._append({number: [head] for number, head in heads.items()})
-            for part in waiting:
-                if counting[part.number]:
-                    part.epoch = heads[part.number].epoch
-            waiting = [part for part in waiting if not counting[part.number]]
-            if not waiting:
-                return
-        raise SinkFenced(
-            f"other planners take {self._tp(waiting[0].number)} over, one after the other. Nothing was recorded"
-        )
+    def _next_heads(
+        self, epoch: int, inputs: Sequence[MergeInput], listed: Mapping[TopicPartition, int]
+    ) -> dict[int, Sequence[MergeRecord]]:
+        heads: dict[int, Sequence[MergeRecord]] = {}
+        for number, part in self._partitions.items():
+            log_starts = self._of_partition(number, listed)
+            head = next_head(part.history, epoch, this_process().owner, inputs, log_starts)
+            if isinstance(head, InputLoss):
+                raise _data_loss(head, number)
+            allowed = allow(head)
+            if allowed is not None:
+                heads[number] = [allowed]
+        return heads
 
     # -- planning --------------------------------------------------------------------------------------------
 
@@ -220,26 +207,26 @@ class MergeLog:
         append: bool = True,
         entries_max: int = ENTRIES_MAX,
         rows_max: int = ENTRY_ROWS_MAX,
-        tick_ms: int | None = None,
+        tick_ms: Mapping[int, int] | None = None,
     ) -> dict[int, int]:
-        """Where the next micro-batch ends, by partition; it begins at ``positions``, each a planned end or 0.
+        """Where the next micro-batch ends, by partition; it begins at ``positions``, each a planned end or 0, or
+        where it was left.
 
         Entries that stand behind a position come first, whoever wrote them; where they are fewer than ``entries_max``,
-        new ones are appended, up to what the inputs have now. ``tick_ms``: a TICK as well, in each partition that has
-        nothing left to read. Raises ``SinkFenced`` where another planner took over, and ``DataLoss`` for what was to
+        new ones are appended, up to what the inputs have now. ``tick_ms``: by partition, a TICK as well where nothing
+        is left to read. Raises ``SinkFenced`` where another planner took over, and ``DataLoss`` for what was to
         be recorded next and is gone.
         """
-        if not self._is_held:
+        if self._epoch is None:
             raise ValueError(f"{self.topic!r} is to be taken over before it is planned with")
         for number, part in self._partitions.items():
-            self._move(part, positions.get(number, 0))
+            self._move(part, positions.get(number, part.known_from))
         if append:
-            self._append_new(entries_max, rows_max, tick_ms)
+            self._append_new(self._epoch, entries_max, rows_max, tick_ms or {})
         return {number: part.end_of(entries_max) for number, part in self._partitions.items()}
 
     def _move(self, part: _Partition, position: int) -> None:
         """Have the entries from ``position`` on; it goes back where a micro-batch is planned once more."""
-        self._check_held(part)
         if position > part.history.planned_end:
             raise self._no_planned_end(part.number, position)
         if position < part.known_from:
@@ -247,7 +234,7 @@ class MergeLog:
             part.entries, part.known_from = before + part.entries, position
         part.forget_below(position)
 
-    def _append_new(self, entries_max: int, rows_max: int, tick_ms: int | None) -> None:
+    def _append_new(self, epoch: int, entries_max: int, rows_max: int, tick_ms: Mapping[int, int]) -> None:
         room = {
             number: entries_max - len(part.entries)
             for number, part in self._partitions.items()
@@ -256,15 +243,17 @@ class MergeLog:
         latest = self._listed(self._of_inputs(room, LATEST_TIMESTAMP))
         new: dict[int, list[Entry]] = {}
         for number, entries_left in room.items():
-            part, of_inputs = self._partitions[number], self._of_partition(number, latest)
-            self._stop_at(behind_end(part.history, of_inputs), number)
+            history, of_inputs = self._partitions[number].history, self._of_partition(number, latest)
+            allow(overtaken(history, epoch))
+            self._stop_at(behind_end(history, of_inputs), number)
             planned = plan_entries(
-                part.history,
+                history,
                 self._keys,
                 of_inputs,
+                epoch,
                 rows_max=rows_max,
                 entries_max=entries_left,
-                tick_ms=tick_ms,
+                tick_ms=tick_ms.get(number),
             )
             if planned:
                 new[number] = planned
@@ -274,14 +263,7 @@ class MergeLog:
             self._check_still_there(new)
         self._append(new)
         for number in new:
-            self._check_held(self._partitions[number])
-
-    def _check_held(self, part: _Partition) -> None:
-        if part.history.epoch != part.epoch:
-            raise SinkFenced(
-                f"{self._tp(part.number)} was taken over by another planner ({part.history.owner}), so that what this "
-                f"one appended behind that counts for nobody; what it recorded before stays"
-            )
+            allow(overtaken(self._partitions[number].history, epoch))
 
     def _check_still_there(self, numbers: Iterable[int]) -> None:
         """Offsets were asked for by name: with the same id after that, they were of the same topic."""
@@ -365,37 +347,26 @@ class MergeLog:
 
     # -- appending -------------------------------------------------------------------------------------------
 
-    def _append(self, records: Mapping[int, Sequence[MergeRecord]]) -> dict[int, bool]:
-        """Store them, by one request; then know what counts, up to them. Whether the first one does, by partition."""
+    def _append(self, records: Mapping[int, Sequence[MergeRecord]]) -> None:
+        """Store them, by one request, and take in all that the log has up to them: what counts is known then."""
         batches = {self._tp(number): self._batch(of_partition) for number, of_partition in records.items()}
-        answers = produce_until_answered(self.cluster, batches)
-        bases: dict[int, int] = {}
-        for tp, answer in answers.items():
+        between: dict[int, tuple[int, int]] = {}
+        for tp, answer in produce_until_answered(self.cluster, batches).items():
             if answer.error_code:
                 raise BrokerError(
                     answer.error_code, f"appending to merge log {tp}", answer.error_message or ""
                 )
-            bases[tp.partition] = answer.base_offset
-        between: dict[int, tuple[int, int]] = {}
-        for number, base in bases.items():
-            read_to = self._partitions[number].read_to
-            if base < read_to:
-                raise self._lost(
-                    number,
-                    base,
-                    read_to,
-                    "the log goes on before them: it was made anew, or has lost its end",
-                )
-            if base > read_to:  # others appended, or this one twice
-                between[number] = (read_to, base + len(records[number]))
-        read = self._records(between)
-        counting = {}
-        for number, base in bases.items():
-            part = self._partitions[number]
-            new = read.get(number) or list(enumerate(records[number], base))
-            counting[number] = base in part.take(new)
-            part.read_to = base + len(records[number])
-        return counting
+            part, base = self._partitions[tp.partition], answer.base_offset
+            if base < part.read_to:
+                why = "the log goes on before them: it has lost its end"
+                raise self._lost(tp.partition, base, part.read_to, why)
+            end = base + len(records[tp.partition])
+            if base > part.read_to:  # others appended, or this one twice
+                between[tp.partition] = part.read_to, end
+            else:
+                part.take(enumerate(records[tp.partition], base), end)
+        for number, found in self._records(between).items():
+            self._partitions[number].take(found, between[number][1])
 
     def _batch(self, records: Sequence[MergeRecord]) -> bytes:
         now_ms = this_process().clock.now_ms()

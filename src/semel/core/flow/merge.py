@@ -4,6 +4,8 @@ A stateful stage depends on how its inputs interleave and on where they are cut,
 is read. Partition p of the merge log belongs to partition p of every input. Its records:
 
 - HEAD: a planner takes the partition over. It counts if its epoch is above that of every HEAD before it that counts.
+  The epoch is that of the FENCE by which the same driver took the stage's sink over before: who is fenced there can
+  never take the merge log from who fenced it, however late its HEAD comes.
 - ENTRY: a range of offsets of each input that had something new, or a TICK, which is a time and no range. It counts
   if it is of the newest HEAD's epoch, has the number that comes next, and goes on exactly where each input ended.
 
@@ -34,7 +36,7 @@ FORMAT_VERSION: Final = 1
 ENTRY_ROWS_MAX: Final = 65_536  # offsets of an entry, over all of its inputs
 ENTRIES_MAX: Final = 64  # of a micro-batch, for each partition
 INPUTS_MAX: Final = 64  # topics that a merge log ever had as inputs
-NO_EPOCH: Final = 0  # of a partition that nobody has taken over
+NO_EPOCH: Final = -1  # of a partition that nobody has taken over
 
 
 class InputTopic(NamedTuple):
@@ -62,7 +64,7 @@ class MergeInput:
 class Head:
     """A planner took this partition over. ``owner`` says who, for the error of the one that it overtakes."""
 
-    epoch: int
+    epoch: int  # the sink's, of the planner's driver
     owner: str
     inputs: tuple[MergeInput, ...]
     starts: Mapping[
@@ -197,22 +199,37 @@ def entries_between(
 
 def next_head(
     history: MergeHistory,
+    epoch: int,
     owner: str,
     inputs: Sequence[MergeInput],
     log_starts: Mapping[InputTopic, int],
-) -> Head | InputLoss | Refusal:
-    """The HEAD that takes the partition over from who ``history`` ends with."""
-    stop = made_anew(history, inputs) or trimmed(history, log_starts) or _too_many(history, inputs)
+) -> Head | InputLoss | Refusal | None:
+    """The HEAD that takes the partition over for the driver of ``epoch``; ``None``: its HEAD is in the log already."""
+    stop = (
+        overtaken(history, epoch)
+        or made_anew(history, inputs)
+        or trimmed(history, log_starts)
+        or _too_many(history, inputs)
+    )
     if stop is not None:
         return stop
     starts = {each.key: log_starts[each.key] for each in inputs if each.key not in history.ends}
-    return Head(history.epoch + 1, owner, tuple(inputs), starts)
+    if history.epoch != epoch:
+        return Head(epoch, owner, tuple(inputs), starts)
+    if not starts:
+        return None
+    return Refusal(
+        Reason.PLAN_NOT_SUPPORTED,
+        f"this driver, with epoch {epoch}, took the merge log over with other inputs: a flow that is "
+        f"changed is started again",
+    )
 
 
 def plan_entries(
     history: MergeHistory,
     inputs: Sequence[InputTopic],
     latest: Mapping[InputTopic, int],
+    epoch: int,
     *,
     rows_max: int = ENTRY_ROWS_MAX,
     entries_max: int = ENTRIES_MAX,
@@ -220,14 +237,14 @@ def plan_entries(
 ) -> list[Entry]:
     """What comes next: entries up to ``latest``, in proportion to what waits in each input.
 
-    The ranges of an entry stand in the order of ``inputs``. A TICK comes last, and only where nothing is left to
-    read: rows that wait would otherwise be late by it.
+    ``epoch`` is the planner's own. The ranges of an entry stand in the order of ``inputs``. A TICK comes last, and only
+    where nothing is left to read: rows that wait would otherwise be late by it.
     """
     ends = dict(history.ends)
     entries: list[Entry] = []
 
     def add(ranges: tuple[EntryRange, ...], tick_ms: int | None = None) -> None:
-        entries.append(Entry(history.epoch, history.entry_count + len(entries), ranges, dict(ends), tick_ms))
+        entries.append(Entry(epoch, history.entry_count + len(entries), ranges, dict(ends), tick_ms))
 
     while len(entries) < entries_max:
         backlog = {key: latest[key] - ends[key] for key in inputs if latest[key] > ends[key]}
@@ -283,6 +300,18 @@ class InputLoss:
     how: Lost
 
 
+def overtaken(history: MergeHistory, epoch: int) -> Refusal | None:
+    """Whether a newer driver's planner has the partition; ``None``: not that it is known."""
+    if history.epoch <= epoch:
+        return None
+    by = f" ({history.owner})" if history.owner else ""
+    return Refusal(
+        Reason.SINK_FENCED,
+        f"another driver{by} took the merge log over, with epoch {history.epoch}; this one has {epoch}. What this one "
+        f"appended behind that counts for nobody, and what it recorded before stays",
+    )
+
+
 def made_anew(history: MergeHistory, inputs: Iterable[MergeInput]) -> InputLoss | None:
     """The first input whose name is that of another topic by now."""
     known = {key.topic: key for key in history.ends}
@@ -335,8 +364,8 @@ def pairs(merge_topic: str, partition_count: int, inputs: Sequence[MergeInput]) 
         Reason.PLAN_NOT_SUPPORTED,
         f"topic {merge_topic!r} records the order of {counted(partition_count, 'partition')}, and of its inputs "
         f"{said}. What is merged has one number of partitions, and keeps it: a topic that was grown has its keys "
-        f"elsewhere by now. Nothing was recorded. Copy the input into a topic of {partition_count} with key_by, or run the flow "
-        f"under another name, with topics made anew",
+        f"elsewhere by now. Nothing was recorded. Copy the input into a topic of {partition_count} with key_by, or run "
+        f"the flow under another name, with topics made anew",
     )
 
 
@@ -407,27 +436,27 @@ def read_record(value: bytes | None) -> MergeRecord | None:
         return None
     if body["v"] != FORMAT_VERSION:
         raise ValueError(f"it is of format {body['v']}, and this semel knows {FORMAT_VERSION}")
+    if body.get("kind") not in ("head", "entry"):
+        raise ValueError(f"its kind {body.get('kind')!r} is not known")
     try:
         return _read(body)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"its fields are not those of format {FORMAT_VERSION} ({error!r})") from None
 
 
 def _read(body: dict[str, Any]) -> MergeRecord:
     epoch = _number(body["epoch"])
-    match body["kind"]:
-        case "head":
-            inputs = tuple(MergeInput(topic, topic_id, count) for topic, topic_id, count in body["inputs"])
-            return Head(epoch, body["owner"], inputs, _read_offsets(body["starts"]))
-        case "entry":
-            ranges = tuple(
-                EntryRange(topic, topic_id, _number(from_offset), _number(end_offset))
-                for topic, topic_id, from_offset, end_offset in body["ranges"]
-            )
-            tick_ms = body["tick_ms"] if body["tick_ms"] is None else _number(body["tick_ms"])
-            return Entry(epoch, _number(body["number"]), ranges, _read_offsets(body["ends"]), tick_ms)
-        case kind:
-            raise ValueError(f"its kind {kind!r} is not known")
+    if body["kind"] == "head":
+        inputs = tuple(
+            MergeInput(topic, topic_id, _number(count)) for topic, topic_id, count in body["inputs"]
+        )
+        return Head(epoch, body["owner"], inputs, _read_offsets(body["starts"]))
+    ranges = tuple(
+        EntryRange(topic, topic_id, _number(from_offset), _number(end_offset))
+        for topic, topic_id, from_offset, end_offset in body["ranges"]
+    )
+    tick_ms = body["tick_ms"] if body["tick_ms"] is None else _number(body["tick_ms"])
+    return Entry(epoch, _number(body["number"]), ranges, _read_offsets(body["ends"]), tick_ms)
 
 
 def _number(value: Any) -> int:
