@@ -1,13 +1,13 @@
 """A column: Python values to Arrow and back, and its JSON texts, exactly and without a call a value.
 
 Types are strict, as in JSON: a ``str`` is no number, a ``bool`` no integer, a ``datetime`` no date; an ``int`` is also
-a ``double``. Times without a zone are UTC, and all are brought to UTC; a 32-bit float is the nearest one. What does not
-fit is a :class:`NotOfSchema` that says where; nothing is cut off or rounded to make it fit.
+a ``double``. numpy's scalars and derived classes are what they hold. Times without a zone are UTC, and all are brought
+to UTC; a 32-bit float is the nearest one. What does not fit is a :class:`NotOfSchema` that says where: nothing is cut
+off to make it fit.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -30,12 +30,11 @@ _MICROSECONDS: Final = (  # of the years 1 to 9999, as a datetime has them
 )
 _DAYS: Final = tuple((day - EPOCH.date()).days for day in (date.min, date.max))
 _QUOTES_AND_LINES: Final = b'"\n'
-_ENCODER: Final = msgspec.json.Encoder()
-_SORTING_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
-_TIMES: Final = msgspec.json.Decoder(list[datetime | None])
+_TIMES: Final = msgspec.msgpack.Decoder(list[datetime])
+_PACKED_TIME: Final = np.dtype([("head", "S3"), ("nanoseconds", ">u4"), ("seconds", ">i8")])
+_PACKED_TIME_HEAD: Final = b"\xc7\x0c\xff"  # msgpack's longest form of an instant
+_SHOWN_MAX: Final = 60
 _zone_of: Final = attrgetter("tzinfo")
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class NotOfSchema(ValueError):
@@ -48,40 +47,70 @@ class NotOfSchema(ValueError):
         super().__init__(": ".join([", ".join(where), why]) if where else why)
 
 
+def shown(value: Any) -> str:
+    """``value`` for an error's text, shortened."""
+    text = repr(value)
+    shortened = text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
+    return f"{shortened} ({type(value).__name__})"
+
+
 # --- one value ------------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A scalar of numpy's, or of a class derived from a plain one, as the plain one; ``TypeError`` for what is none."""
+    if isinstance(value, np.bool_ | np.integer | np.floating | np.str_ | np.bytes_):
+        value = value.item()
+    match value:
+        case bool() | None:
+            return value
+        case str():
+            return str.__str__(value)
+        case int():
+            return int.__int__(value)
+        case float():
+            return float.__float__(value)
+        case bytes() | bytearray() | memoryview():
+            return bytes(value)
+        case datetime() if not getattr(value, "nanosecond", 0):
+            return datetime.combine(
+                date(value.year, value.month, value.day),
+                value.time(),
+                value.tzinfo,
+            ).replace(fold=value.fold)
+        case date() if not isinstance(value, datetime):
+            return date(value.year, value.month, value.day)
+    raise TypeError(f"{shown(value)} is no JSON")
+
+
+ENCODER: Final = msgspec.json.Encoder(order="deterministic", enc_hook=plain)
 
 
 def settled(kind: Kind, value: Any) -> Any:
     """``value`` as a row has it, or :class:`NotOfSchema`."""
-    if value is None:
-        return None
-    if isinstance(value, bool) and kind is not Kind.BOOLEAN:
-        raise NotOfSchema(f"{shown(value)} is no {kind.value}")
-    match kind:
-        case Kind.STRING if isinstance(value, str):
-            return _text(value)
-        case Kind.LONG | Kind.INT if isinstance(value, int):
+    try:
+        exact = plain(value)
+    except (TypeError, ValueError):
+        raise NotOfSchema(f"{shown(value)} is no {kind.value}") from None
+    match exact:
+        case None:
+            return None
+        case bool() if kind is not Kind.BOOLEAN:
+            pass
+        case int() if kind in (Kind.LONG, Kind.INT):
             bits = 64 if kind is Kind.LONG else 32
-            if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-                raise NotOfSchema(f"{shown(value)} is out of {bits} bits")
-            return int(value)
-        case Kind.DOUBLE | Kind.FLOAT if isinstance(value, int | float):
-            return nearest(kind, value)
-        case Kind.TIMESTAMP if isinstance(value, datetime):
-            return in_utc(value)
-        case Kind.DATE if isinstance(value, date) and not isinstance(value, datetime):
-            return value
-        case Kind.BINARY if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value)
-        case Kind.BOOLEAN if isinstance(value, bool):
-            return value
+            if -(2 ** (bits - 1)) <= exact < 2 ** (bits - 1):
+                return exact
+            raise NotOfSchema(f"{shown(value)} is out of {bits} bits")
+        case int() | float() if kind in (Kind.DOUBLE, Kind.FLOAT):
+            return nearest(kind, exact)
+        case datetime() if kind is Kind.TIMESTAMP:
+            return in_utc(exact)
+        case str() if kind is Kind.STRING and not _is_text(exact):
+            raise NotOfSchema(f"{shown(value)} has half a surrogate pair, which is no character")
+        case _ if type(exact) is kind.python:
+            return exact
     raise NotOfSchema(f"{shown(value)} is no {kind.value}")
-
-
-def shown(value: Any) -> str:
-    """``value`` for an error's text, shortened."""
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 
 def in_utc(time: datetime) -> datetime:
@@ -110,22 +139,25 @@ def nearest(kind: Kind, number: float) -> float:
         raise NotOfSchema(f"{shown(number)} is out of a {kind.value}'s range") from None
 
 
-def _text(value: str) -> str:
+def _is_text(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise NotOfSchema(f"{shown(value)} has half a surrogate pair, which is no character") from None
-    return str(value)
+        return False
+    return True
 
 
 # --- Python values to Arrow -----------------------------------------------------------------------------
 
 
-def column_of(kind: Kind, values: Sequence[Any]) -> pa.Array:
-    """Arrow's column of them; :class:`NotOfSchema` names the first that is not of the kind."""
-    if set(map(type, values)) <= _PLAIN[kind]:
+def column_of(kind: Kind, values: Sequence[Any], *, is_settled: bool = False) -> pa.Array:
+    """Arrow's column of them; :class:`NotOfSchema` names the first that is not of the kind.
+
+    ``is_settled``: all are what :func:`settled` gives.
+    """
+    if is_settled or set(map(type, values)) <= _PLAIN[kind]:
         try:
-            return _plain_column(kind, values)
+            return _plain_column(kind, values, is_settled)
         except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError, NotOfSchema):
             pass  # one by one, to name it, or because Arrow is stricter than need be
     exact = []
@@ -134,7 +166,7 @@ def column_of(kind: Kind, values: Sequence[Any]) -> pa.Array:
             exact.append(settled(kind, value))
         except NotOfSchema as error:
             raise NotOfSchema(error.why, index=index) from None
-    return _plain_column(kind, exact)
+    return _plain_column(kind, exact, True)
 
 
 _PLAIN: Final[dict[Kind, set[type]]] = {
@@ -142,9 +174,9 @@ _PLAIN: Final[dict[Kind, set[type]]] = {
 }
 
 
-def _plain_column(kind: Kind, values: Sequence[Any]) -> pa.Array:
+def _plain_column(kind: Kind, values: Sequence[Any], is_settled: bool) -> pa.Array:
     if kind is Kind.TIMESTAMP:
-        return _times(values)
+        return _times(values, is_settled)
     if kind is not Kind.FLOAT:
         return pa.array(values, kind.arrow)
     doubles = pa.array(values, pa.float64())
@@ -158,33 +190,29 @@ def _overflows(doubles: pa.Array, floats: pa.Array) -> bool:
     return not pc.all(pc.equal(pc.is_inf(doubles), pc.is_inf(floats)), min_count=0).as_py()
 
 
-def _times(values: Sequence[Any]) -> pa.Array:
-    """By way of their ISO text, which msgspec writes and Arrow reads five times as fast as Arrow asks each datetime."""
-    null_count = countOf(values, None)
-    if null_count == len(values):
-        return pa.nulls(len(values), Kind.TIMESTAMP.arrow)
-    present = [EPOCH if value is None else value for value in values] if null_count else values
-    if countOf(map(_zone_of, present), UTC) != len(present):
+def _times(values: Sequence[Any], is_settled: bool) -> pa.Array:
+    """By way of their ISO text, which msgspec writes and Arrow reads far faster than Arrow asks each datetime."""
+    has_null = type(None) in set(map(type, values))
+    present = [EPOCH if value is None else value for value in values] if has_null else values
+    if not is_settled and countOf(map(_zone_of, present), UTC) != len(present):
         present = [in_utc(value) for value in present]
-    texts = _ENCODER.encode_lines(present)
+    texts = ENCODER.encode_lines(present)
     line_ends = np.flatnonzero(np.frombuffer(texts, np.uint8) == ord("\n"))
     ends = line_ends - 3 * np.arange(len(present)) - 2  # without two quotes and a line end each
     data = pa.py_buffer(texts.translate(None, _QUOTES_AND_LINES))
     times = binary_array(ends, data).cast(pa.string()).cast(Kind.TIMESTAMP.arrow)
-    if null_count:
+    if has_null:
         is_null = np.fromiter((value is None for value in values), np.bool_, len(values))
         times = pc.if_else(pa.array(is_null), pa.scalar(None, times.type), times)
     return times
 
 
-def binary_array(
-    ends: npt.NDArray[np.int64], data: pa.Buffer, *, type_: pa.DataType | None = None
-) -> pa.Array:
-    """Values that stand one behind another in ``data``, by where each ends."""
+def binary_array(ends: npt.NDArray[np.int64], data: pa.Buffer) -> pa.Array:
+    """Values that stand one behind another in ``data``, by where each ends; large binary where they must be."""
     is_large = len(ends) > 0 and ends[-1] > np.iinfo(np.int32).max
     offsets = np.zeros(len(ends) + 1, np.int64 if is_large else np.int32)
     offsets[1:] = ends
-    type_ = type_ or (pa.large_binary() if is_large else pa.binary())
+    type_ = pa.large_binary() if is_large else pa.binary()
     return pa.Array.from_buffers(type_, len(ends), [None, pa.py_buffer(offsets), data])
 
 
@@ -193,22 +221,31 @@ def binary_array(
 
 def values_of(kind: Kind, column: pa.Array) -> list[Any]:
     """The Python values of a column of the kind's own Arrow type."""
+    values: list[Any]
     if kind is Kind.TIMESTAMP:
         return _datetimes(column)
-    if kind in (Kind.LONG, Kind.INT, Kind.DOUBLE, Kind.FLOAT) and not column.null_count:
-        numbers: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return numbers
-    values: list[Any] = column.to_pylist()
+    if kind is Kind.DATE:
+        _check_years(column.cast(pa.int32()), *_DAYS)
+        values = column.to_numpy(zero_copy_only=False).tolist()
+    elif kind in (Kind.STRING, Kind.BINARY) or column.null_count:
+        values = column.to_pylist()
+    else:
+        values = column.to_numpy(zero_copy_only=False).tolist()
     return values
 
 
 def _datetimes(column: pa.Array) -> list[Any]:
-    """The other way round, for the same reason."""
-    if len(column) == column.null_count:
-        return [None] * len(column)
-    texts = json_texts(Kind.TIMESTAMP, column).fill_null("null")
-    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), ",")
-    values: list[Any] = _TIMES.decode(b"[" + joined[0].as_buffer().to_pybytes() + b"]")
+    """The other way round by msgpack, whose instants numpy can write and msgspec reads."""
+    microseconds = column.cast(pa.int64())
+    _check_years(microseconds, *_MICROSECONDS)
+    numbers = microseconds.fill_null(0).to_numpy(zero_copy_only=False)
+    packed = np.empty(len(numbers), _PACKED_TIME)
+    packed["head"] = _PACKED_TIME_HEAD
+    seconds, fraction = np.divmod(numbers, 1_000_000)
+    packed["seconds"], packed["nanoseconds"] = seconds, fraction * 1_000
+    values: list[Any] = _TIMES.decode(b"\xdd" + len(packed).to_bytes(4, "big") + packed.tobytes())
+    for index in np.flatnonzero(column.is_null()).tolist() if column.null_count else ():
+        values[index] = None
     return values
 
 
@@ -219,15 +256,14 @@ def _check_years(numbers: pa.Array, first: int, last: int) -> None:
 
 
 def in_family(kind: Kind, column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column of any like Arrow type as one of the kind's own type; :class:`NotOfSchema` if it loses something.
+    """A column of any like Arrow type as one of the kind's own type; :class:`NotOfSchema` if it does not fit.
 
     Like are: whole numbers of any width; floats, and whole numbers that they can tell; texts and bytes however they
-    are laid out; timestamps of any unit and zone (without one: UTC).
+    are laid out; timestamps of any unit and zone (without one: UTC), if nothing is below a microsecond.
     """
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if isinstance(column, pa.ChunkedArray):  # of none, or of more than one array can hold
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, kind.arrow)
+        chunks = column.chunks
+        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks or [pa.array([], column.type)])
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.type == kind.arrow:
@@ -261,70 +297,8 @@ _LIKE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
 }
 
 
-# --- Arrow to JSON texts --------------------------------------------------------------------------------
-
-
-def json_texts(kind: Kind, column: pa.Array) -> pa.Array:
-    """Each value's JSON as text, the very one that msgspec writes; null where the value is."""
-    if kind in (Kind.LONG, Kind.INT, Kind.BOOLEAN):
-        return column.cast(pa.string())
-    if kind is Kind.STRING and not _has_escapes(column):
-        return pc.binary_join_element_wise('"', column, '"', "")
-    if kind is Kind.DATE:
-        _check_years(column.cast(pa.int32()), *_DAYS)
-        return pc.binary_join_element_wise('"', column.cast(pa.string()), '"', "")
-    if kind is Kind.TIMESTAMP:
-        _check_years(column.cast(pa.int64()), *_MICROSECONDS)
-        texts = pc.binary_join_element_wise('"', column.cast(pa.string()), '"', "")
-        texts = pc.replace_substring(texts, " ", "T")
-        return pc.replace_substring(texts, ".000000Z", "Z")
-    if kind in (Kind.DOUBLE, Kind.FLOAT):
-        is_finite = pc.is_finite(column)
-        if not pc.all(is_finite, min_count=0).as_py():
-            index = is_finite.index(False).as_py()
-            raise NotOfSchema(f"{column[index].as_py()} cannot be written as JSON", index=index)
-    present = column.drop_null() if column.null_count else column
-    texts = split_lines(_ENCODER.encode_lines(values_of(kind, present))).cast(pa.string())
-    if column.null_count:
-        places = np.cumsum(column.is_valid().to_numpy(zero_copy_only=False)) - 1
-        texts = texts.take(pa.array(places, mask=column.is_null().to_numpy(zero_copy_only=False)))
-    return texts
-
-
-def texts_of(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """:func:`json_texts` of a column of any Arrow type, also of a nested one."""
-    kind = kind_of(column.type)
-    if kind is not None:
-        return json_texts(kind, in_family(kind, column))
-    texts: list[str | None] = []
-    for index, value in enumerate(column.to_pylist()):
-        try:
-            texts.append(None if value is None else _json_text(value))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise NotOfSchema(f"{shown(value)} cannot be written as JSON: {error}", index=index) from None
-    return pa.array(texts, pa.string())
-
-
-def _json_text(value: Any) -> str:
-    if has_odd_float(msgspec.to_builtins(value)):
-        raise ValueError("it holds NaN or infinity")
-    return _SORTING_ENCODER.encode(value).decode()
-
-
-def has_odd_float(value: Any) -> bool:
-    """Whether there is a NaN or an infinity in it."""
-    match value:
-        case float():
-            return not math.isfinite(value)
-        case dict():
-            return any(map(has_odd_float, value.values()))
-        case list() | tuple() | set() | frozenset():
-            return any(map(has_odd_float, value))
-    return False
-
-
 def kind_of(type_: pa.DataType) -> Kind | None:
-    """The kind that takes the values of this Arrow type; ``None`` if none does."""
+    """The narrowest kind that takes the values of this Arrow type; ``None`` if none does."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_integer(type_):
@@ -336,8 +310,30 @@ def kind_of(type_: pa.DataType) -> Kind | None:
     return next((kind for kind, likes in _LIKE.items() if any(is_like(type_) for is_like in likes)), None)
 
 
+# --- Arrow to JSON texts --------------------------------------------------------------------------------
+
+
+def json_texts(kind: Kind, column: pa.Array) -> pa.Array:
+    """Each value's JSON (of a column of the kind's own type), the very one that msgspec writes; null where it is."""
+    if kind in (Kind.LONG, Kind.INT, Kind.BOOLEAN):
+        return column.cast(pa.string())
+    if kind is Kind.STRING and not _has_escapes(column):
+        return pc.binary_join_element_wise('"', column, '"', "")
+    if kind in (Kind.DOUBLE, Kind.FLOAT):
+        is_finite = pc.is_finite(column)
+        if not pc.all(is_finite, min_count=0).as_py():
+            index = is_finite.index(False).as_py()
+            raise NotOfSchema(f"{column[index].as_py()} cannot be written as JSON", index=index)
+    present = column.drop_null() if column.null_count else column
+    texts = split_lines(ENCODER.encode_lines(values_of(kind, present))).cast(pa.string())
+    if column.null_count:
+        places = np.cumsum(column.is_valid()) - 1
+        texts = texts.take(pa.array(places, mask=np.asarray(column.is_null())))
+    return texts
+
+
 def _has_escapes(column: pa.Array) -> bool:
-    """Whether a text of it has a quote, a backslash or a control character (of any: also of those under a null)."""
+    """Whether one of the texts has a letter that JSON escapes: a quote, a backslash, a control character."""
     data = column.buffers()[2]
     if data is None or not len(column):
         return False
@@ -347,7 +343,7 @@ def _has_escapes(column: pa.Array) -> bool:
 
 
 def split_lines(lines: bytes) -> pa.Array:
-    """The lines as binary values, without their ends; there is one behind each, and none in one."""
+    """The lines as binary values; there is a line end behind each, and none in one."""
     line_ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
     ends = line_ends - np.arange(len(line_ends))
     return binary_array(ends, pa.py_buffer(lines.replace(b"\n", b"")))
