@@ -17,6 +17,7 @@ SemelError
 ├── DataLoss                offsets that were asked for are gone: topic, partition, range
 ├── StorageError            the data folder cannot be used: locked, other version, failed disk
 ├── FlowError               a step of a flow makes no sense: which one, where it was written, what to do
+├── StepFailed              a function of a flow failed on a row: names the step and the row
 └── SinkError               an exactly-once sink stopped rather than double or lose a row:
     ├── SinkFenced              another driver took the sink over
     ├── ReplayDiffers           a replayed micro-batch is not the one that was decided
@@ -159,6 +160,23 @@ class FlowError(SemelError):
     def __init__(self, step: str, where: str, why: str, advice: str) -> None:
         self.step, self.where, self.why, self.advice = step, where, why, advice
         super().__init__(f"{step} at {where}: {why}. {advice}")
+class StepFailed(SemelError):
+    """A step of a flow could not go on at a row: its function raised, or what it returned cannot be used.
+
+    No row of the entry that the row is in was stored, and no state of it. ``cause`` is what went wrong.
+    """
+
+    def __init__(self, step: str, position: str, cause: BaseException | str) -> None:
+        self.step, self.position, self.cause = step, position, cause
+        why = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        super().__init__(
+            f"step {step!r} failed at {position}: {why}. Nothing that it makes of this row, or of rows read together "
+            f"with it, was stored; what came before stays. Mend the step, or let it tell such rows apart, and run the "
+            f"flow again: it goes on from here"
+        )
+
+    def __reduce__(self) -> tuple[type[StepFailed], tuple[str, str, BaseException | str]]:
+        return StepFailed, (self.step, self.position, self.cause)  # it crosses processes
 
 
 class SinkError(SemelError):

@@ -1,0 +1,135 @@
+"""The steps of a task stage, one behind another, over an entry of its merge log or a piece of its range.
+
+Invariants
+    What a chain emits, and its state, is a function of the entries in their order: not of the pieces that an entry's
+    rows come in, and not of which entries one attempt goes through. For a chain without state: of the rows.
+    A value that cannot be read is emitted to the output ``bad``, as it came, with the reason in its headers.
+    Each stateful step has a state of its own, under its number among the stateful ones: a step without state can be
+    added before it without changing where its state is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from semel.core.flow.codec import decode_rows, decode_table
+from semel.core.flow.pieces import BAD, Entry, Indices, Piece, Step, StepSpec
+
+DECODE: str = "read"  # the step that errors and headers name where a value cannot be read
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps as values of a plan. ``table_inputs`` are inputs whose rows are those of a table, by key."""
+
+    steps: tuple[StepSpec, ...]
+    table_inputs: frozenset[int] = frozenset()
+
+    @property
+    def is_stateful(self) -> bool:
+        return any(spec.is_stateful for spec in self.steps)
+
+    def start(self) -> RunningChain:
+        """Fresh steps for an attempt."""
+        return RunningChain(self)
+
+    def plan_text(self) -> str:
+        """What a replay has to find the same: canonical JSON."""
+        return _canonical([spec.plan_parts() for spec in self.steps])
+
+    def state_text(self) -> str:
+        """What the state means, or ``""``; state that was written under another text cannot be read."""
+        parts = [spec.state_parts() for spec in self.steps if spec.is_stateful]
+        return _canonical(parts) if parts else ""
+
+
+class RunningChain:
+    """A chain at work within one attempt."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._steps: list[tuple[Step, bytes | None]] = []
+        number = 0
+        for spec in chain.steps:
+            prefix = None
+            if spec.is_stateful:
+                prefix, number = number.to_bytes(2, "big"), number + 1
+            self._steps.append((spec.start(), prefix))
+        self._wants_columns = bool(chain.steps) and bool(getattr(chain.steps[0], "wants_columns", False))
+
+    def process(self, pieces: Iterable[Piece], entry: Entry) -> list[Piece]:
+        """What the steps make of an entry's rows, in order. What goes to named outputs is in ``entry.side``."""
+        tables = self._chain.table_inputs
+        passed: list[Piece] = []
+        for piece in pieces:
+            passed += read(piece, entry, as_columns=self._wants_columns, is_table=piece.input in tables)
+        for step, prefix in self._steps:
+            if prefix is None:
+                passed = self._pass_tombstones(step, passed, entry)
+                continue
+            assert entry.state is not None, "a stateful step runs in a stage with state"
+            entry.state_of_step = entry.state.of(prefix)
+            passed = step.process(passed, entry)
+        return [piece for piece in passed if len(piece)]
+
+    def _pass_tombstones(self, step: Step, pieces: list[Piece], entry: Entry) -> list[Piece]:
+        if not any(piece.is_tombstones for piece in pieces):
+            return step.process(pieces, entry)
+        out: list[Piece] = []
+        for piece in pieces:
+            out += [piece] if piece.is_tombstones else step.process([piece], entry)
+        return out
+
+
+def read(piece: Piece, entry: Entry, *, as_columns: bool, is_table: bool = False) -> list[Piece]:
+    """The piece with its values read, without those that are bad; a table's tombstones are pieces of their own."""
+    if piece.raw is None or piece.schema is None or piece.rows is not None or piece.table is not None:
+        return [piece]
+    if is_table and piece.raw.null_count:
+        return _in_runs(piece, entry, as_columns=as_columns)
+    if as_columns:
+        table, bad = decode_table(piece.schema, piece.raw)
+        rows = None
+    else:
+        decoded = decode_rows(piece.schema, piece.raw)
+        table, rows, bad = None, decoded.rows, decoded.bad
+    if bad:
+        places = np.array([index for index, _ in bad], dtype=np.int64)
+        entry.emit_rows(BAD, DECODE, piece, places, [why for _, why in bad])
+        piece = piece.take(np.delete(np.arange(len(piece), dtype=np.int64), places))
+    return [Piece(piece.keys, piece.schema, rows, table, piece.raw, piece.input, piece.headers, piece.origin)]
+
+
+def _in_runs(piece: Piece, entry: Entry, *, as_columns: bool) -> list[Piece]:
+    assert piece.raw is not None
+    is_null = np.asarray(pc.is_null(piece.raw))
+    ends: Indices = np.flatnonzero(is_null[1:] != is_null[:-1]) + 1
+    out: list[Piece] = []
+    for begin, end in zip([0, *ends.tolist()], [*ends.tolist(), len(is_null)], strict=True):
+        run = piece.take(np.arange(begin, end, dtype=np.int64))
+        if is_null[begin]:
+            out.append(
+                Piece(
+                    run.keys,
+                    run.schema,
+                    [None] * len(run),
+                    raw=run.raw,
+                    input=run.input,
+                    headers=run.headers,
+                    origin=run.origin,
+                    is_tombstones=True,
+                )
+            )
+        else:
+            out += read(run, entry, as_columns=as_columns)
+    return out
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,291 @@
+"""What runs through the steps of a task: pieces of rows, in the order in which they were recorded.
+
+Invariants
+    Nothing depends on cuts: rows that come in one piece or in several give the same, for what a step emits belongs
+    to a row, or to a whole entry of the merge log. An entry is recorded; pieces, fetches and micro-batches are not.
+    The order of rows within a piece, and of pieces within an entry, is the recorded order.
+    A row that a step cannot take is emitted to a named output with the reason in its headers, never dropped.
+
+A piece has its rows in one of three forms and makes the others on demand: ``raw`` (as they came, not decoded),
+``rows`` (typed Python), ``table`` (Arrow's columns). ``raw`` stays beside the others as long as a row is still what
+came in, so that what is passed on, or told of as bad, is the original to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.core.flow.codec import encode_rows, encode_table, rows_of_table, table_of
+from semel.core.flow.schema import Schema
+
+Indices = npt.NDArray[np.int64]
+
+BAD: Final = "bad"  # the output of rows that a step cannot take
+LATE: Final = "late"  # the output of rows that came after their window was closed
+
+WHY_HEADER: Final = "semel-why"  # in words
+STEP_HEADER: Final = "semel-step"  # which step would not take it
+AT_HEADER: Final = "semel-at"  # which row of the input it is, or came of
+HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+class StateView(Protocol):
+    """The state of one step: the decided one under what this attempt has changed."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
+    def put(self, key: bytes, value: bytes) -> None: ...
+    def delete(self, key: bytes) -> None: ...
+    def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+    def of(self, prefix: bytes) -> StateView: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which row of the input each row of a piece came of; ``indices`` counts those that came of one."""
+
+    topic: str
+    partition: int
+    offsets: Indices
+    indices: Indices | None = None  # None: one of each
+
+    def take(self, rows: Indices) -> Origin:
+        """Of the rows that stay, in their order."""
+        indices = None if self.indices is None else self.indices[rows]
+        return Origin(self.topic, self.partition, self.offsets[rows], indices)
+
+    def spread(self, rows: Indices) -> Origin:
+        """Where ``rows[i]``, ascending, is the row that the new row ``i`` was made of."""
+        taken = self.take(rows)
+        if len(rows) == 0:
+            return taken
+        numbers = np.arange(len(rows), dtype=np.int64)
+        is_first = np.ones(len(rows), dtype=np.bool_)
+        is_first[1:] = taken.offsets[1:] != taken.offsets[:-1]
+        firsts = np.maximum.accumulate(np.where(is_first, numbers, 0))
+        return Origin(self.topic, self.partition, taken.offsets, numbers - firsts)
+
+    def text(self, row: int) -> str:
+        """As an error names it."""
+        return f"topic {self.topic!r}, partition {self.partition}, offset {int(self.offsets[row])}"
+
+
+@dataclass(slots=True)
+class Piece:
+    """Rows of one input, or those that a step emitted, in order."""
+
+    keys: pa.Array | None  # binary, one for each row; None: no row has one
+    schema: Schema | None  # None: values are bytes, or rows of no declared type
+    rows: list[Any] | None = None
+    table: pa.Table | None = None
+    raw: pa.Array | None = None  # binary
+    input: int = 0  # which input of the stage
+    headers: pa.Array | None = None
+    origin: Origin | None = None
+    is_tombstones: bool = False  # of a table's input: keys without values, each deletes the row of its key
+
+    def __len__(self) -> int:
+        if self.rows is not None:
+            return len(self.rows)
+        if self.table is not None:
+            return int(self.table.num_rows)
+        return 0 if self.raw is None else len(self.raw)
+
+    def as_rows(self) -> list[Any]:
+        """Typed rows; bytes, where the piece has no schema and nothing was made of them yet."""
+        if self.rows is None:
+            if self.table is not None:
+                assert self.schema is not None, "columns have a schema"
+                self.rows = rows_of_table(self.schema, self.table)
+            elif self.schema is None:
+                self.rows = [] if self.raw is None else self.raw.to_pylist()
+            else:
+                raise AssertionError("rows with a schema are decoded before the first step")
+        return self.rows
+
+    def as_table(self) -> pa.Table:
+        """Columns; only of a piece with a schema."""
+        if self.table is None:
+            assert self.schema is not None, "rows without a schema have no columns"
+            assert self.rows is not None, "rows with a schema are decoded before the first step"
+            self.table = table_of(self.schema, self.rows)
+        return self.table
+
+    def values(self) -> pa.Array:
+        """As they are written: what came in to the byte where no step has made anything of it."""
+        if self.raw is not None:
+            return self.raw
+        if self.rows is None and self.table is not None:
+            return encode_table(self.table)
+        rows = self.as_rows()
+        if self.schema is None and any(isinstance(row, (bytes, str, type(None))) for row in rows):
+            return pa.array([value_bytes(row) for row in rows], type=pa.binary())
+        return encode_rows(rows)
+
+    def take(self, rows: Indices) -> Piece:
+        """The rows at these places."""
+        if len(rows) == len(self) and (len(rows) == 0 or bool((rows == np.arange(len(rows))).all())):
+            return self
+        places = pa.array(rows)
+        return Piece(
+            keys=None if self.keys is None else self.keys.take(places),
+            schema=self.schema,
+            rows=None if self.rows is None else [self.rows[row] for row in rows.tolist()],
+            table=None if self.table is None else self.table.take(places),
+            raw=None if self.raw is None else self.raw.take(places),
+            input=self.input,
+            headers=None if self.headers is None else self.headers.take(places),
+            origin=None if self.origin is None else self.origin.take(rows),
+            is_tombstones=self.is_tombstones,
+        )
+
+    def made(
+        self,
+        of: Indices | None,
+        schema: Schema | None,
+        *,
+        rows: list[Any] | None = None,
+        table: pa.Table | None = None,
+    ) -> Piece:
+        """New rows made of these: ``of[i]`` is the one that new row ``i`` was made of; ``None``: one of each."""
+        if of is None:
+            return Piece(self.keys, schema, rows, table, None, self.input, self.headers, self.origin)
+        places = pa.array(of)
+        return Piece(
+            keys=None if self.keys is None else self.keys.take(places),
+            schema=schema,
+            rows=rows,
+            table=table,
+            input=self.input,
+            headers=None if self.headers is None else self.headers.take(places),
+            origin=None if self.origin is None else self.origin.spread(of),
+        )
+
+    def place(self, row: int) -> str:
+        """Which row of the input this one is, or came of, as an error names it."""
+        return (
+            self.origin.text(row) if self.origin is not None else f"row {row + 1} of {len(self)} of a piece"
+        )
+
+
+def value_bytes(row: Any) -> bytes | None:
+    """One row of no declared type as a record's value: bytes and text as they are, other things as JSON."""
+    if row is None or isinstance(row, bytes):
+        return row
+    if isinstance(row, str):
+        return row.encode()
+    encoded: bytes = encode_rows([row])[0].as_py()
+    return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class SideRows:
+    """Rows for a named output, in order."""
+
+    output: str
+    keys: pa.Array
+    values: pa.Array
+    headers: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(slots=True)
+class Entry:
+    """What the steps see of an entry of the merge log; a stateless stage has one for each piece, without state."""
+
+    offset: int = -1  # of the merge log; -1: a stateless stage
+    tick_ms: int | None = None  # the recorded time, where this entry tells one
+    state: StateView | None = None
+    side: list[SideRows] = field(default_factory=list)  # in the order in which they were emitted
+    state_of_step: StateView | None = None
+
+    def emit(self, output: str, keys: pa.Array | None, values: pa.Array, headers: pa.Array) -> None:
+        """Rows for a named output."""
+        if len(values):
+            keys = pa.nulls(len(values), pa.binary()) if keys is None else keys
+            self.side.append(SideRows(output, keys, values, headers))
+
+    def emit_rows(
+        self, output: str, step: str, piece: Piece, rows: Indices, why: str | Sequence[str]
+    ) -> None:
+        """Rows of a piece that ``step`` would not take, as they came, with the reason in their headers."""
+        if not len(rows):
+            return
+        left = piece.take(rows)
+        whys = [why] * len(rows) if isinstance(why, str) else why
+        headers = [
+            [
+                {"key": WHY_HEADER, "value": text.encode()},
+                {"key": STEP_HEADER, "value": step.encode()},
+                *([] if left.origin is None else [{"key": AT_HEADER, "value": _at(left.origin, row)}]),
+            ]
+            for row, text in enumerate(whys)
+        ]
+        self.emit(output, left.keys, left.values(), pa.array(headers, type=HEADERS_TYPE))
+
+    def own_state(self) -> StateView:
+        """Of the step that is running; only stateful ones ask."""
+        assert self.state_of_step is not None, "a stateful step runs in a stage with state"
+        return self.state_of_step
+
+
+class Step(Protocol):
+    """A step at work within one attempt. Whatever it keeps from entry to entry is in the entry's state, too."""
+
+    def process(self, pieces: list[Piece], entry: Entry) -> list[Piece]: ...
+
+
+@runtime_checkable
+class StepSpec(Protocol):
+    """A step as a value of the plan: frozen, and cheap to send."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_stateful(self) -> bool: ...
+
+    def start(self) -> Step:
+        """A fresh one for an attempt."""
+        ...
+
+    def output_schema(self, schema: Schema | None) -> Schema | None:
+        """Of the rows that it emits, where it is given rows of ``schema``."""
+        ...
+
+    def plan_parts(self) -> Mapping[str, Any]:
+        """What a replay has to find the same, as JSON values."""
+        ...
+
+    def state_parts(self) -> Mapping[str, Any] | None:
+        """What its state means: other parts cannot read it. ``None``: it has none."""
+        ...
+
+
+def keyed(piece: Piece, entry: Entry, step: str) -> Piece:
+    """The rows that have a key; a row without one belongs to no state and is bad."""
+    if piece.keys is not None and piece.keys.null_count == 0:
+        return piece
+    if piece.keys is None:
+        without, has = np.arange(len(piece), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    else:
+        is_null = np.asarray(pc.is_null(piece.keys))
+        without, has = np.flatnonzero(is_null), np.flatnonzero(~is_null)
+    entry.emit_rows(BAD, step, piece, without, "it has no key: a column of the key is null")
+    kept = piece.take(has)
+    if kept.keys is None:
+        kept.keys = pa.nulls(0, pa.binary())
+    return kept
+
+
+def _at(origin: Origin, row: int) -> bytes:
+    return f"{origin.topic}/{origin.partition}/{int(origin.offsets[row])}".encode()
