@@ -18,6 +18,7 @@ SemelError
 ├── StorageError            the data folder cannot be used: locked, other version, failed disk
 ├── FlowError               a step of a flow makes no sense: which one, where it was written, what to do
 ├── StepFailed              a function of a flow failed on a row: names the step and the row
+├── FlowStopped             a flow ended because one of its stages did: says which, why, and what is stored
 └── SinkError               an exactly-once sink stopped rather than double or lose a row:
     ├── SinkFenced              another driver took the sink over
     ├── ReplayDiffers           a replayed micro-batch is not the one that was decided
@@ -177,6 +178,10 @@ class StepFailed(SemelError):
 
     def __reduce__(self) -> tuple[type[StepFailed], tuple[str, str, BaseException | str]]:
         return StepFailed, (self.step, self.position, self.cause)  # it crosses processes
+
+
+class FlowStopped(SemelError):
+    """A flow ended because one of its stages did. What its stages have decided is stored and stays."""
 
 
 class SinkError(SemelError):

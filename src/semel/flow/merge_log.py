@@ -120,6 +120,7 @@ class MergeLog:
         self._partitions: dict[int, _Partition] = {}
         self._epoch: int | None = None  # once it is taken over
         self._keys: tuple[InputTopic, ...] = ()
+        self._latest: dict[TopicPartition, int] = {}  # of the inputs, as they were asked for last
 
     @property
     def topic_id(self) -> str:
@@ -225,6 +226,26 @@ class MergeLog:
             self._append_new(self._epoch, entries_max, rows_max, tick_ms or {})
         return {number: part.end_of(entries_max) for number, part in self._partitions.items()}
 
+    def latest(self) -> dict[TopicPartition, int]:
+        """What the inputs have now."""
+        return self._listed(self._of_inputs(self._partitions, LATEST_TIMESTAMP))
+
+    def has_recorded(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether the entries go up to ``ends`` of the inputs, or behind them."""
+        return self._behind(ends) == 0
+
+    def unrecorded(self) -> int:
+        """Offsets of the inputs that no entry has, as they were asked for last."""
+        return self._behind(self._latest)
+
+    def _behind(self, ends: Mapping[TopicPartition, int]) -> int:
+        behind = 0
+        for number, part in self._partitions.items():
+            for key in self._keys:
+                end = ends.get(TopicPartition(key.topic, number), 0)
+                behind += max(0, end - part.history.ends.get(key, 0))
+        return behind
+
     def _move(self, part: _Partition, position: int) -> None:
         """Have the entries from ``position`` on; it goes back where a micro-batch is planned once more."""
         if position > part.history.planned_end:
@@ -241,6 +262,7 @@ class MergeLog:
             if len(part.entries) < entries_max
         }
         latest = self._listed(self._of_inputs(room, LATEST_TIMESTAMP))
+        self._latest |= latest
         new: dict[int, list[Entry]] = {}
         for number, entries_left in room.items():
             history, of_inputs = self._partitions[number].history, self._of_partition(number, latest)

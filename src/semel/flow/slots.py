@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 import sys
 import threading
 from contextlib import suppress
@@ -35,6 +36,11 @@ def boot_id() -> str | None:
         return _BOOT_ID.read_text().strip() or None
     except OSError:
         return None
+
+
+def default_folder() -> Path:
+    """Where this user's stores are, unless somebody says otherwise."""
+    return Path(tempfile.gettempdir()) / f"semel-state-{os.getuid()}"
 
 
 def root_of(folder: Path, format_version: int, boot: str | None) -> Path:

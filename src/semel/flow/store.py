@@ -28,7 +28,8 @@ import msgspec
 import pyarrow as pa
 
 from semel.core.flow.changelog import Instruction, Load, Meta, Restore, StartOver
-from semel.core.flow.state import Base, CommittedState, MemoryBase, State
+from semel.core.flow.state import Base, MemoryBase, State
+from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.digest import Digest
 from semel.core.sink.refusal import Refusal
 from semel.errors import StorageError

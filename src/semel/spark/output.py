@@ -25,7 +25,7 @@ NULL_KEY_RUN_ROWS: Final = 1024  # rows without a key change the partition after
 ROW_NUMBER: Final = (
     "row number"  # a column of a flow's batches; of a user's frame it is refused, as all unknown ones are
 )
-_PARTITIONER: Final = f"murmur2/{NULL_KEY_RUN_ROWS}"
+PARTITIONER: Final = f"murmur2/{NULL_KEY_RUN_ROWS}"
 _PLACED_BY: Final = ("key", "partition")
 _TYPES: Final = {
     "key": ("string", "binary"),
@@ -123,7 +123,7 @@ def check_columns(schema: Any, *, has_topic: bool) -> None:
 def routing_of(schema: Any, topic: str | None) -> Routing:
     """Where the rows of a frame go; ``topic`` is the option's."""
     found = {field.name.lower() for field in schema.fields}
-    return Routing(topic, tuple(name for name in _PLACED_BY if name in found), _PARTITIONER)
+    return Routing(topic, tuple(name for name in _PLACED_BY if name in found), PARTITIONER)
 
 
 def has_timestamps(batch: pa.RecordBatch) -> bool:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -41,6 +41,7 @@ from semel.core.flow.changelog import (
     snapshot_end,
     snapshot_rows,
 )
+from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.refusal import Refusal
 from semel.record.compression import Compression, compress, decompress
 
@@ -55,15 +56,6 @@ SNAPSHOT_CHANGES_MIN: Final = 10_000
 _KEPT_READS_MAX: Final = 262_144
 _UNREAD: Final[Any] = object()
 _RAW, _ZSTD = 0, 1
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedState:
-    """What a DECISION has of the state of one writer."""
-
-    inline: bytes | None  # the whole state as of the decided end, or None: it is in the changelog
-    changelog_from: int = 0  # offset of the changelog partition at or behind which the newest snapshot begins
-    digest: int = 0  # of the changelog's messages so far, by which a state is known to be the decided one
 
 
 def inline_bytes_max(partition_count: int) -> int:
@@ -331,6 +323,12 @@ class State:
         rows = change_rows(offset, keys, values, self.meta)
         self._over(rows)
         return iter((rows,))
+
+    def drop_entry(self) -> None:
+        """Forget what the entry has changed that was not ended: as if it had not begun."""
+        for key, value in self._before.items():
+            self._known[key] = self._base.get(key) if value is _UNREAD else value
+        self._before = {}
 
     def committed(self) -> CommittedState:
         """The state as of the last entry, for the DECISION."""

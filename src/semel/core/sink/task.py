@@ -64,6 +64,7 @@ class Attempted:
 
     report: TaskReport
     twin_possible: bool
+    failure: Exception | None = None  # why the range ends earlier than planned; to be raised once that is decided
 
 
 def the_one_range(notes: list[SourceRange], *, others_read: bool = False) -> SourceRange | Refusal:

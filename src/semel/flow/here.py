@@ -1,0 +1,134 @@
+"""A flow in this process: the same plans, tasks and decisions as on Spark, without Spark.
+
+For tests, for one machine, and for moving there and back: whoever starts a stage fences whoever ran it before, on
+Spark or here, and goes on where the log has decided to. Stages take turns in one thread. Frame stages are Spark's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from semel.errors import ConfigError
+from semel.flow.plan import Plan, Stage, StageKind
+from semel.flow.stage_ranges import Cuts, Json, StageRanges, ranges_of
+from semel.flow.task import run_attempt, sink_options
+from semel.flow.topics import made_topics
+from semel.spark.commit import decide_batch
+from semel.spark.options import Connection
+from semel.spark.process import connect
+from semel.spark.runs import plan_batch
+
+IDLE_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one micro-batch of a stage did."""
+
+    stage: str
+    batch_id: int
+    row_count: int  # written, to all of the stage's topics
+    lag: int  # offsets of its inputs that it had not planned with
+    state_bytes: int
+    took_ms: int
+
+
+def check_runs_here(plan: Plan) -> None:
+    """``ConfigError`` for a flow that needs Spark, with the steps that do."""
+    frames = [stage.name for stage in plan.stages if stage.kind is StageKind.FRAME]
+    if frames:
+        raise ConfigError(
+            f"flow {plan.flow!r} has steps of Spark's (where, select, apply) in {', '.join(frames)}: run it on Spark, "
+            f"or say them in Python (filter, map, flat_map)"
+        )
+
+
+class StageHere:
+    """One stage's micro-batches, one after the other: what Spark's driver and tasks do."""
+
+    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, store: Path) -> None:
+        self.stage = stage
+        self._connection, self._store = connection, store
+        self._options = sink_options(stage, connection)
+        self._ranges: StageRanges = ranges_of(stage, connection, cuts)
+        self._query_id = f"here:{uuid.uuid4()}"
+        self._at: Json | None = None
+        self._batch_id = 0
+
+    def step(self) -> Progress | None:
+        """One micro-batch; ``None`` where there is nothing to do."""
+        begun_ns = time.monotonic_ns()
+        if self._at is None:
+            self._at = self._ranges.initial()
+        end = self._ranges.next_end(self._at)
+        if end == self._at:
+            return None
+        tasks = self._ranges.tasks(self._at, end)
+        ticket = plan_batch(self._options, self._query_id)
+        attempted = [
+            run_attempt(
+                self.stage,
+                self._options,
+                ticket,
+                task,
+                query_id=self._query_id,
+                task_attempt_id=number,
+                attempt_number=0,
+                store=self._store,
+            )
+            for number, task in enumerate(tasks)
+        ]
+        decision = decide_batch(self._options, ticket, attempted, self._query_id, self._batch_id)
+        failure = next((each.failure for each in attempted if each.failure is not None), None)
+        if failure is not None:
+            raise failure
+        self._at = end
+        self._batch_id += 1
+        return Progress(
+            self.stage.name,
+            self._batch_id - 1,
+            0 if decision is None else decision.row_count,
+            self._ranges.lag(end),
+            0,
+            (time.monotonic_ns() - begun_ns) // 1_000_000,
+        )
+
+
+def run_here(
+    plan: Plan,
+    bootstrap: str,
+    *,
+    store: Path,
+    until_idle: bool = False,
+    cuts: Cuts | None = None,
+    stop: threading.Event | None = None,
+    told: Callable[[Progress], None] = lambda progress: None,
+) -> None:
+    """Run all stages until ``stop`` is set, or until none has anything left to do.
+
+    A stage that fails ends the flow with its error; what was decided stays, and the next run goes on from there.
+    """
+    check_runs_here(plan)
+    connection = Connection(bootstrap, f"semel-flow-{plan.flow}")
+    plan = made_topics(connect(connection), plan)
+    stages = [StageHere(stage, connection, cuts or Cuts(), store) for stage in plan.stages]
+    stop = stop or threading.Event()
+    while not stop.is_set():
+        moved = False
+        for stage in stages:
+            progress = stage.step()
+            if progress is not None:
+                moved = True
+                told(progress)
+            if stop.is_set():
+                return
+        if not moved:
+            if until_idle:
+                return
+            stop.wait(IDLE_PAUSE_S)

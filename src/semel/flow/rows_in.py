@@ -1,0 +1,228 @@
+"""From the log's records to the pieces that the steps see.
+
+A piece is cut at offsets that are known beforehand, whatever a fetch held: all of an input's rows of an entry, or, in
+a stateless stage, the rows between two multiples of :data:`PIECE_OFFSETS`. So a second attempt, whose fetches are
+answered otherwise, gives the sink the same batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.core.flow.codec import decode_rows, decode_table, keys_of_rows, keys_of_table
+from semel.core.flow.merge import EntryRange, PlacedEntry
+from semel.core.flow.pieces import BAD, Entry, Origin, Piece, keyed
+from semel.errors import StepFailed
+from semel.flow.plan import Input, Stage
+from semel.record.columnar import decode_table as decode_records
+from semel.record.columnar import partition_rows
+from semel.spark.options import Connection
+from semel.spark.process import connect
+from semel.spark.reading import read_range
+from semel.types import TopicPartition
+
+PIECE_OFFSETS: Final = 8192
+DECODE: Final = "read"  # the step at which a record is bad that cannot be read
+KEYED: Final = "key"  # the step at which it is found that a row's key is not what the flow was told
+
+
+def cut_at_offsets(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, cut at multiples of :data:`PIECE_OFFSETS`; ``tables`` have a column ``offset`` that rises."""
+    waiting: list[pa.Table] = []
+    block = -1
+    for table in tables:
+        blocks = np.asarray(table.column("offset")) // PIECE_OFFSETS
+        start = 0
+        for end in [*(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)]:
+            if end == start:
+                continue
+            if waiting and int(blocks[start]) != block:
+                yield pa.concat_tables(waiting)
+                waiting = []
+            block = int(blocks[start])
+            waiting.append(table.slice(start, end - start))
+            start = end
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+class EntryRows:
+    """The rows of entries that follow on each other, each input's read ahead in one go."""
+
+    def __init__(
+        self, stage: Stage, connection: Connection, partition: int, entries: Sequence[PlacedEntry]
+    ) -> None:
+        self._stage, self._partition = stage, partition
+        self._numbers = {read.topic: number for number, read in enumerate(stage.inputs)}
+        spans: dict[str, list[EntryRange]] = {}
+        for placed in entries:
+            for each in placed.entry.ranges:
+                spans.setdefault(each.topic, []).append(each)
+        self._cursors = {
+            topic: _Cursor(connection, TopicPartition(topic, partition), ranges)
+            for topic, ranges in spans.items()
+        }
+
+    def of(self, placed: PlacedEntry, entry: Entry) -> Iterator[Piece]:
+        """The pieces of one entry, in the order of its ranges; the next one's entry has to follow."""
+        wants_columns = any(getattr(spec, "wants_columns", False) for spec in self._stage.steps)
+        for each in placed.entry.ranges:
+            number = self._numbers[each.topic]
+            read = self._stage.inputs[number]
+            table = self._cursors[each.topic].take(each.end_offset)
+            source = TopicPartition(each.topic, self._partition)
+            piece = decoded_piece(read, number, table, source, entry, wants_columns=wants_columns)
+            yield in_its_partition(read, piece, self._partition, self._stage.partition_count, entry)
+
+
+class _Cursor:
+    """One input's rows, from the first range's beginning on."""
+
+    def __init__(self, connection: Connection, source: TopicPartition, ranges: Sequence[EntryRange]) -> None:
+        first, last = ranges[0].from_offset, ranges[-1].end_offset
+        self._source, self._first, self._last = source, first, last
+        fetches = read_range(connect(connection), source, first, last, topic_id=ranges[0].topic_id)
+        self._tables = (self._decoded(batch for batch, _ in batches) for batches in fetches)
+        self._left = self._decoded(())
+
+    def _decoded(self, batches: Iterable[Any]) -> pa.Table:
+        return decode_records(
+            batches,
+            topic=self._source.topic,
+            partition=self._source.partition,
+            from_offset=self._first,
+            end_offset=self._last,
+            include_headers=False,
+        )
+
+    def take(self, end_offset: int) -> pa.Table:
+        """The rows in front of ``end_offset`` that were not taken yet."""
+        parts = []
+        while True:
+            offsets = np.asarray(self._left.column("offset"))
+            count = int(np.searchsorted(offsets, end_offset))
+            parts.append(self._left.slice(0, count))
+            self._left = self._left.slice(count)
+            if count < len(offsets):
+                break
+            following = next(self._tables, None)
+            if following is None:
+                break
+            self._left = following
+        return pa.concat_tables(parts)
+
+
+def decoded_piece(
+    read: Input, number: int, table: pa.Table, source: TopicPartition, entry: Entry, *, wants_columns: bool
+) -> Piece:
+    """Records of input ``number`` as typed rows; those that are none go to the bad ones, with the reason.
+
+    A record of a table without a value deletes its key: its row is ``None``.
+    """
+    values = table.column("value").combine_chunks()
+    origin = Origin(source.topic, source.partition, np.asarray(table.column("offset")))
+    piece = Piece(table.column("key").combine_chunks(), None, raw=values, input=number, origin=origin)
+    schema = read.schema
+    if schema is None:
+        return piece
+    if wants_columns and not read.is_table:
+        columns, bad = decode_table(schema, values)
+        decoded = _without(piece, entry, bad)
+        decoded.schema, decoded.table = schema, columns
+        return decoded
+    if not read.is_table or not values.null_count:
+        rows = decode_rows(schema, values)
+        decoded = _without(piece, entry, rows.bad)
+        decoded.schema, decoded.rows = schema, rows.rows
+        return decoded
+    there = np.flatnonzero(np.asarray(values.is_valid()))
+    rows = decode_rows(schema, values.take(pa.array(there)))
+    bad = [(int(there[index]), why) for index, why in rows.bad]
+    of_values: list[Any] = [None] * len(values)
+    kept = range(len(there)) if rows.kept is None else rows.kept.tolist()
+    for index, row in zip(kept, rows.rows, strict=True):
+        of_values[there[index]] = row
+    odd = {index for index, _ in bad}
+    decoded = _without(piece, entry, bad)
+    decoded.schema = schema
+    decoded.rows = [row for index, row in enumerate(of_values) if index not in odd]
+    return decoded
+
+
+def _without(piece: Piece, entry: Entry, bad: list[tuple[int, str]]) -> Piece:
+    if not bad:
+        return piece
+    at = np.array([index for index, _ in bad], dtype=np.int64)
+    entry.emit_rows(BAD, DECODE, piece, at, [why for _, why in bad])
+    return piece.take(np.delete(np.arange(len(piece), dtype=np.int64), at))
+
+
+def in_its_partition(read: Input, piece: Piece, partition: int, partition_count: int, entry: Entry) -> Piece:
+    """The rows that have a key. Each is proven to lie where its key belongs, or the flow stops.
+
+    A topic may have been keyed by another partitioner, or have grown: the state of a key would be in two partitions.
+    """
+    if not read.is_keyed or not len(piece):
+        return piece
+    piece = keyed(piece, entry, KEYED)
+    keys = piece.keys
+    if keys is None or not len(piece):
+        return piece
+    elsewhere = np.flatnonzero(partition_rows(keys, partition_count) != partition)
+    if len(elsewhere):
+        row = int(elsewhere[0])
+        raise StepFailed(
+            KEYED,
+            piece.place(row),
+            f"the key {keys[row].as_py()!r} belongs to another partition of the {partition_count} by Kafka's "
+            f"murmur2 partitioner: the topic was written by another partitioner, or it grew. Leave key= out where the "
+            f"source is declared, so that the rows go through a topic of the flow's",
+        )
+    if not read.is_internal and read.key and piece.schema is not None:
+        _prove_columns(read, piece, keys)
+    return piece
+
+
+def _prove_columns(read: Input, piece: Piece, keys: pa.Array) -> None:
+    """A source's record key is made of the columns that it was declared with."""
+    names = tuple(field.name for field in read.key)
+    assert piece.schema is not None
+    if piece.rows is None:
+        there, made = np.arange(len(piece)), keys_of_table(piece.schema, names, piece.as_table())
+    else:
+        there = np.array([i for i, row in enumerate(piece.rows) if row is not None], dtype=np.int64)
+        made = keys_of_rows(piece.schema, names, [row for row in piece.rows if row is not None])
+    differs = np.flatnonzero(
+        ~np.asarray(pc.fill_null(pc.equal(made, keys.take(pa.array(there))), False))
+    )
+    if len(differs):
+        row = int(there[differs[0]])
+        raise StepFailed(
+            KEYED,
+            piece.place(row),
+            f"the record's key is {keys[row].as_py()!r} and its column {', '.join(names)} says otherwise. Leave "
+            f"key= out where the source is declared",
+        )
+
+
+def with_output_key(stage: Stage, piece: Piece, entry: Entry) -> Piece:
+    """Under the key that the stage's output is written by. A row whose key is null is bad where the key matters."""
+    key = stage.output.key
+    if key == ():
+        return piece
+    if key is None:
+        piece.keys = None
+        return piece
+    names = tuple(field.name for field in key)
+    assert piece.schema is not None, "a key is made of columns"
+    piece.keys = (
+        keys_of_rows(piece.schema, names, piece.rows)
+        if piece.rows is not None
+        else keys_of_table(piece.schema, names, piece.as_table())
+    )
+    return keyed(piece, entry, KEYED)

@@ -1,0 +1,61 @@
+"""From the rows that the steps give to the Arrow batches that the sink writes.
+
+Where a record without a key lies must not depend on how a replay cuts its micro-batches. The sink counts the rows of
+a stage's own output, which come in one order however they are cut. All others lie by a key, or by a number of their
+own: a side row by the entry that it comes from, a message of the changelog in the partition that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.core.flow.pieces import BAD, LATE, Entry, Piece
+from semel.flow.plan import Stage
+from semel.spark.output import ROW_NUMBER
+
+
+def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:
+    """Rows of the stage's output."""
+    columns = {"topic": _constant(topic, len(piece)), "value": piece.values()}
+    if piece.keys is not None:
+        columns["key"] = piece.keys
+    return pa.record_batch(columns)
+
+
+def side_batches(stage: Stage, entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
+    """Rows of the named outputs. ``number``: an offset that the rows come from, whatever was fetched with them."""
+    topics = {BAD: f"{stage.flow}.bad", LATE: f"{stage.flow}.late"}
+    for side in entry.side:
+        rows = len(side)
+        yield pa.record_batch(
+            {
+                "topic": _constant(topics[side.output], rows),
+                "key": pc.fill_null(side.keys, stage.sink_id.encode()),
+                "value": side.values,
+                "headers": side.headers,
+                ROW_NUMBER: pa.array(np.full(rows, number, dtype=np.int64)),
+            }
+        )
+    entry.side.clear()
+
+
+def changelog_batch(stage: Stage, partition: int, keys: pa.Array, values: pa.Array) -> pa.RecordBatch:
+    """Messages of the changelog."""
+    rows = len(values)
+    return pa.record_batch(
+        {
+            "topic": _constant(stage.changelog_topic, rows),
+            "partition": pa.array(np.full(rows, partition, dtype=np.int32)),
+            "key": keys,
+            "value": values,
+            ROW_NUMBER: pa.array(np.zeros(rows, dtype=np.int64)),
+        }
+    )
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text), rows)

@@ -1,0 +1,165 @@
+"""What the tasks of a stage are to do, micro-batch by micro-batch; asked by Spark's driver and by the runner here.
+
+No run trusts a checkpoint. A stage begins where its sink has decided to, after the sink was fenced; so an older
+driver of the stage decides no more by then. A stateless stage reads plain ranges of its topic; a stateful one reads
+entries of its merge log, whose offsets are the stage's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from semel.core.flow.merge import PlacedEntry
+from semel.core.sink.ranges import SourceRange
+from semel.flow.merge_log import MergeLog
+from semel.flow.plan import Stage
+from semel.spark.offsets import EARLIEST, Offsets, TopicIds, from_json, to_json
+from semel.spark.options import Connection, Position, SourceOptions
+from semel.spark.planning import RangeTopic, ReadRange, split
+from semel.spark.sink_log import resume
+from semel.spark.source_offsets import SourceOffsets
+from semel.spark.stream_ranges import StreamRanges
+from semel.types import TopicPartition
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StageTask:
+    """One task: a plain range of a topic, or the entries of a range of the merge log."""
+
+    planned: ReadRange
+    entries: tuple[PlacedEntry, ...] | None = None  # None: of a stateless stage
+
+    @property
+    def source_range(self) -> SourceRange:
+        """What the sink knows the task by."""
+        return self.planned.source_range
+
+
+class StageRanges(Protocol):
+    """Of one run of one stage. Offsets are Spark's JSON: topic, partition, next offset, topic id."""
+
+    def initial(self) -> Json:
+        """Where the stage goes on; fences its sink."""
+
+    def fix_target(self) -> None:
+        """From now on the stage ends at what its inputs have now."""
+
+    def next_end(self, start: Json) -> Json:
+        """The end of the next micro-batch, ``start`` itself where there is nothing to do."""
+
+    def tasks(self, start: Json, end: Json) -> list[StageTask]:
+        """Of the micro-batch between the two."""
+
+    def lag(self, start: Json) -> int:
+        """Offsets of the inputs behind ``start``, as they were asked for last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """How large a micro-batch may be. It changes nothing of what a flow writes."""
+
+    rows_max: int = 1_000_000  # of a stateless stage, over all partitions
+    entries_max: int = 64  # of a stateful one, in each partition
+
+
+def ranges_of(stage: Stage, connection: Connection, cuts: Cuts) -> StageRanges:
+    """The ranges of ``stage``."""
+    return (
+        MergedRanges(stage, connection, cuts) if stage.is_stateful else PlainRanges(stage, connection, cuts)
+    )
+
+
+def source_options(stage: Stage, connection: Connection) -> SourceOptions:
+    """How a stateless stage reads its topic."""
+    return SourceOptions(
+        connection=connection,
+        subscribe=(stage.inputs[0].topic,),
+        start=Position(default=EARLIEST),
+        include_headers=False,
+    )
+
+
+class PlainRanges:
+    """Of a stateless stage."""
+
+    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
+        self._stage, self._connection, self._cuts = stage, connection, cuts
+        self._options = source_options(stage, connection)
+        self._stream = StreamRanges(self._options)
+        self._latest: Offsets = {}
+
+    def initial(self) -> Json:
+        resumed = resume(self._connection, self._stage.sink_id)
+        offsets = SourceOffsets(self._options)
+        partitions = offsets.partitions()
+        known = {tp: resumed.ends[tp] for tp in partitions if tp in resumed.ends}
+        held: TopicIds = dict(offsets.topic_ids) | resumed.topic_ids
+        return to_json(offsets.earliest([tp for tp in partitions if tp not in known]) | known, held)
+
+    def fix_target(self) -> None:
+        self._stream.fix_target()
+
+    def next_end(self, start: Json) -> Json:
+        return self._stream.next_end(start, self._cuts.rows_max)
+
+    def tasks(self, start: Json, end: Json) -> list[StageTask]:
+        return [StageTask(planned) for planned in self._stream.ranges(start, end)]
+
+    def lag(self, start: Json) -> int:
+        return _behind(from_json(self._stream.latest() or start), from_json(start))
+
+
+class MergedRanges:
+    """Of a stateful stage."""
+
+    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
+        self._stage, self._connection, self._cuts = stage, connection, cuts
+        self._log = MergeLog(connection, stage.merge_topic, tuple(source.topic for source in stage.inputs))
+        self._target: Offsets | None = None
+
+    def initial(self) -> Json:
+        resumed = resume(self._connection, self._stage.sink_id)
+        topic = self._stage.merge_topic
+        ends = {tp.partition: end for tp, end in resumed.ends.items() if tp.topic == topic}
+        self._log.take_over(ends, resumed.sink_epoch)
+        begun = {
+            TopicPartition(topic, number): ends.get(number, 0) for number in range(self._stage.partition_count)
+        }
+        return to_json(begun, {topic: self._log.topic_id} | resumed.topic_ids)
+
+    def fix_target(self) -> None:
+        self._target = self._log.latest()
+
+    def next_end(self, start: Json) -> Json:
+        begun = {tp.partition: offset for tp, offset in from_json(start).items()}
+        is_done = self._target is not None and self._log.has_recorded(self._target)
+        ends = self._log.plan(begun, append=not is_done, entries_max=self._cuts.entries_max)
+        if ends == begun:
+            return start
+        topic = self._stage.merge_topic
+        return to_json(
+            {TopicPartition(topic, number): end for number, end in ends.items()}, {topic: self._log.topic_id}
+        )
+
+    def tasks(self, start: Json, end: Json) -> list[StageTask]:
+        topic = RangeTopic(self._log.topic_id, self._log.topic_id)
+        planned = split(from_json(start), from_json(end), topics={self._stage.merge_topic: topic})
+        return [
+            StageTask(
+                piece,
+                tuple(
+                    self._log.entries(piece.source_range.source.partition, piece.read_from, piece.read_end)
+                ),
+            )
+            for piece in planned
+        ]
+
+    def lag(self, start: Json) -> int:
+        return self._log.unrecorded()
+
+
+def _behind(latest: Offsets, begun: Offsets) -> int:
+    return sum(max(0, end - begun.get(tp, 0)) for tp, end in latest.items())

@@ -1,0 +1,67 @@
+"""The state that a task begins with: that of the decided end, which its ticket names, and never another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from semel.core.flow.state import State, inline_bytes_max
+from semel.core.sink.committed_state import CommittedState, state_of
+from semel.core.sink.ranges import SourceRange
+from semel.core.sink.run import Ticket
+from semel.flow.plan import Stage
+from semel.flow.store import Store
+from semel.spark.options import Connection
+from semel.spark.process import connect
+from semel.spark.stored_rows import stored_rows
+from semel.types import TopicPartition
+
+
+class TaskState:
+    """Of one attempt; a large one lies below ``folder`` on this machine, and is closed with the attempt."""
+
+    def __init__(
+        self, stage: Stage, connection: Connection, ticket: Ticket, source_range: SourceRange, folder: Path
+    ) -> None:
+        self._stage, self._connection, self._ticket, self._range = stage, connection, ticket, source_range
+        source = source_range.source
+        self._changelog = TopicPartition(stage.changelog_topic, source.partition)
+        self._store = Store.open(folder, stage.sink_id, str(source_range.topic_id), source.partition)
+        self._state: State | None = None
+
+    def load(self) -> State:
+        """The decided state; called only once the sink has said that the range begins at the decided end."""
+        committed = state_of(self._ticket.states, self._range)
+        changelog_end = self._ticket.scan_from(self._range.writer, self._changelog)
+        base = self._store.as_of(self._range.batch_from, committed, changelog_end, self._read_changelog)
+        self._state = State(
+            base,
+            committed,
+            inline_bytes_max=inline_bytes_max(self._stage.partition_count),
+            changelog_end=changelog_end,
+        )
+        return self._state
+
+    def committed(self, decided_end: int) -> CommittedState:
+        """As of the attempt's last entry, in front of ``decided_end``."""
+        assert self._state is not None
+        self._store.keep(self._state, decided_end)
+        return self._state.committed()
+
+    def _read_changelog(self, first: int, end: int) -> Iterator[tuple[Any, Any]]:
+        ids = self._ticket.writers.get(self._range.writer, {}).values()
+        found = stored_rows(
+            connect(self._connection), self._stage.sink_id, self._changelog, dict.fromkeys(ids, first), end
+        )
+        for _, rows, _ in found:
+            yield rows.keys, rows.values
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._store.close()

@@ -1,0 +1,204 @@
+"""One attempt of one task of a stage that runs in the sink's own task: fetch, decode, the steps, and the sink.
+
+Spark's worker and the runner of this process call the same function. Rows go from the log to the log in this process;
+what the sink is handed is a stream of Arrow batches whose rows, in their order for each output partition, depend on
+the source's offsets, or on the recorded entries, alone, and never on how fetches or micro-batches were cut.
+
+No row of an entry is handed on before all steps have come through with the whole of it. A step that fails at an entry
+ends the attempt in front of that entry: what came before is decided, and then the flow stops. So nothing is undecided
+when somebody has to mend the step, and the mended one begins at the entry that failed.
+
+A stateful stage works entry by entry. Its state is the decided one, which the ticket has, under what the entries so
+far have changed; it is loaded only once it is known that the range is to be written, for then the decided end is
+where the range begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from semel.core.flow.merge import PlacedEntry
+from semel.core.flow.pieces import Entry, Piece
+from semel.core.flow.state import State
+from semel.core.sink.committed_state import CommittedState
+from semel.core.sink.journal import Routing
+from semel.core.sink.run import Ticket
+from semel.core.sink.task import Attempted
+from semel.errors import StepFailed
+from semel.flow.plan import Stage
+from semel.flow.rows_in import EntryRows, cut_at_offsets, decoded_piece, with_output_key
+from semel.flow.rows_out import changelog_batch, main_batch, side_batches
+from semel.flow.stage_ranges import StageTask, source_options
+from semel.flow.stage_state import TaskState
+from semel.spark.options import Connection, SinkOptions
+from semel.spark.output import PARTITIONER
+from semel.spark.stream_ranges import tables
+from semel.spark.task_write import write_range
+
+
+def sink_options(stage: Stage, connection: Connection) -> SinkOptions:
+    """The sink of a stage: each row names its topic, and rows without one of their own a partition."""
+    return SinkOptions(
+        connection=connection,
+        topic=None,
+        sink_id=stage.sink_id,
+        routing=Routing(None, ("key", "partition"), PARTITIONER),
+        plan=stage.plan_text,
+        state_plan=stage.state_text,
+    )
+
+
+def run_attempt(
+    stage: Stage,
+    options: SinkOptions,
+    ticket: Ticket,
+    task: StageTask,
+    *,
+    query_id: str,
+    task_attempt_id: int,
+    attempt_number: int,
+    store: Path,
+) -> Attempted:
+    """Write what the task's range gives, once; ``store`` is where a large state lies on this machine."""
+    with TaskState(stage, options.connection, ticket, task.source_range, store) as kept:
+        attempt: _Attempt = (
+            _Stateless(stage, options.connection, task)
+            if task.entries is None
+            else _Stateful(stage, options.connection, task, kept)
+        )
+        attempted = write_range(
+            options,
+            ticket,
+            task.source_range,
+            attempt.batches(),
+            query_id=query_id,
+            task_attempt_id=task_attempt_id,
+            attempt_number=attempt_number,
+            state=attempt.committed if stage.has_state else None,
+        )
+    if attempt.failure is None:
+        return attempted
+    ended = replace(task.source_range, batch_end=attempt.failed_at)
+    return replace(attempted, report=replace(attempted.report, source_range=ended), failure=attempt.failure)
+
+
+class _Attempt:
+    """What both kinds have: where a step failed, if one did."""
+
+    failure: StepFailed | None = None
+    failed_at = -1  # in front of this offset all came through
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """What the sink is to write."""
+        raise NotImplementedError
+
+    def committed(self) -> CommittedState:
+        """The state behind all of it; only of a stage that has one."""
+        raise NotImplementedError
+
+
+class _Stateless(_Attempt):
+    """Rows of a plain range."""
+
+    def __init__(self, stage: Stage, connection: Connection, task: StageTask) -> None:
+        self.stage, self.connection, self.task = stage, connection, task
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        stage, (read,) = self.stage, self.stage.inputs
+        steps = [spec.start() for spec in stage.all_steps]
+        source = self.task.source_range.source
+        wants_columns = any(getattr(spec, "wants_columns", False) for spec in stage.all_steps)
+        done_to = self.task.source_range.batch_from
+        for table in cut_at_offsets(tables(source_options(stage, self.connection), self.task.planned)):
+            entry = Entry()
+            try:
+                pieces = [decoded_piece(read, 0, table, source, entry, wants_columns=wants_columns)]
+                for step in steps:
+                    pieces = step.process(pieces, entry)
+                made = list(_written(stage, pieces, entry, done_to))
+            except StepFailed as failed:
+                self.failure, self.failed_at = failed, done_to
+                return
+            yield from made
+            done_to = int(table.column("offset")[-1].as_py()) + 1
+
+
+class _Stateful(_Attempt):
+    """Rows of entries of the merge log."""
+
+    def __init__(self, stage: Stage, connection: Connection, task: StageTask, kept: TaskState) -> None:
+        self.stage, self.connection, self.task, self.kept = stage, connection, task, kept
+        self._state: State | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        stage, entries = self.stage, self.task.entries
+        assert entries is not None
+        partition = self.task.source_range.source.partition
+        if stage.has_state:
+            self._state = self.kept.load()
+        steps = _started(stage, self._state)
+        inputs = [[spec.start() for spec in read.steps] for read in stage.inputs]
+        rows = EntryRows(stage, self.connection, partition, entries)
+        for placed in entries:
+            try:
+                made = list(self._entry(placed, rows, inputs, steps, partition))
+            except StepFailed as failed:
+                self.failure, self.failed_at = failed, placed.offset
+                if self._state is not None:
+                    self._state.drop_entry()
+                return
+            yield from made
+
+    def _entry(
+        self,
+        placed: PlacedEntry,
+        rows: EntryRows,
+        inputs: list[list[Any]],
+        steps: list[tuple[Any, Any]],
+        partition: int,
+    ) -> Iterator[pa.RecordBatch]:
+        entry = Entry(placed.offset, placed.entry.tick_ms, self._state)
+        pieces: list[Piece] = []
+        for piece in rows.of(placed, entry):
+            made = [piece]
+            for step in inputs[piece.input]:
+                made = step.process(made, entry)
+            pieces += made
+        for step, view in steps:
+            entry.state_of_step = view
+            pieces = step.process(pieces, entry)
+        yield from _written(self.stage, pieces, entry, placed.offset)
+        if self._state is not None:
+            for changed in self._state.end_entry(placed.offset):
+                yield changelog_batch(self.stage, partition, changed.keys, changed.values)
+
+    def committed(self) -> CommittedState:
+        end = self.task.source_range.batch_end if self.failure is None else self.failed_at
+        return self.kept.committed(end)
+
+
+def _started(stage: Stage, state: State | None) -> list[tuple[Any, Any]]:
+    """The steps, each with its part of the state: by its number among those that have one."""
+    started: list[tuple[Any, Any]] = []
+    number = 0
+    for spec in stage.steps:
+        view = None
+        if spec.is_stateful:
+            assert state is not None
+            view = state.of(number.to_bytes(2, "big"))
+            number += 1
+        started.append((spec.start(), view))
+    return started
+
+
+def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        keyed = with_output_key(stage, piece, entry)
+        if len(keyed):
+            yield main_batch(stage.output.topic, keyed)
+    yield from side_batches(stage, entry, number)

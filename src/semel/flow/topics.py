@@ -1,0 +1,50 @@
+"""The topics of a flow: which have to be there before it starts, and how those that it makes are kept.
+
+A flow's own topics (of key_by, merge logs, changelogs) are kept whole: a stage is replayed from them, however long
+nobody looked. Its outputs are the user's, made by the server's defaults where they are missing.
+"""
+
+from __future__ import annotations
+
+from semel.client.blocking import Cluster
+from semel.errors import ConfigError
+from semel.flow.plan import OWN_TOPIC_CONFIGS, PARTITION_COUNT, Plan
+from semel.spark.sink_log import create_topic, topic_partition_count
+
+
+def made_topics(cluster: Cluster, plan: Plan) -> Plan:
+    """Make what is missing, and return the plan with its partition counts as they are.
+
+    :class:`~semel.errors.ConfigError` for a source that is not there, or an own topic of another size;
+    :class:`~semel.errors.FlowError` for inputs that do not fit each other. Nothing is made then.
+    """
+    found = {topic: _count_of_source(cluster, plan, topic) for topic in plan.source_topics}
+    plan = plan.with_partition_counts(found)
+    there = {own.name: topic_partition_count(cluster, own.name) for own in plan.own_topics}
+    for own in plan.own_topics:
+        count = there[own.name]
+        if count is not None and count != own.partition_count:
+            raise ConfigError(
+                f"topic {own.name!r} of flow {plan.flow!r} has {count} partitions, and the flow is planned with "
+                f"{own.partition_count}: a key, and its state, would lie elsewhere. Nothing was made or written. Plan "
+                f"it with partitions={count}, or give the flow another name"
+            )
+    for own in plan.own_topics:
+        if there[own.name] is None:
+            create_topic(cluster, own.name, own.partition_count, OWN_TOPIC_CONFIGS)
+    counts = {stage.output.topic: stage.partition_count or PARTITION_COUNT for stage in plan.stages}
+    outputs = {topic: counts[topic] for topic in plan.output_topics} | {plan.bad_topic: 1, plan.late_topic: 1}
+    for topic, count in outputs.items():
+        if topic_partition_count(cluster, topic) is None:
+            create_topic(cluster, topic, count)
+    return plan
+
+
+def _count_of_source(cluster: Cluster, plan: Plan, topic: str) -> int:
+    count = topic_partition_count(cluster, topic)
+    if count is None:
+        raise ConfigError(
+            f"flow {plan.flow!r} reads topic {topic!r}, and there is none. Nothing was made or written. Make it with "
+            f"`semel topic create {topic}`, or mend its name"
+        )
+    return count
