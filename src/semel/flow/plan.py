@@ -1,0 +1,270 @@
+"""What the planner makes of a flow, and the shells run: stages which meet in topics only.
+
+A *stage* is one streaming query: it reads topics, or the merge log over them, and writes one output, with its side
+outputs and its changelog, through the sequenced sink ``<flow>/<stage>``. All of this is a value; nothing here reads
+or writes.
+
+Names are identities. A stage's name makes its sink id and its topics' names, so it is made of the stage's own steps
+and sources alone, and never of what else is in the flow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from semel.core.flow.schema import Field, Schema
+from semel.core.flow.steps import OnInputs
+from semel.errors import FlowError
+
+PARTITION_COUNT: Final = 4  # of a flow's own topics, where nothing says another
+MERGE_SUFFIX: Final = ".merge"
+CHANGELOG_SUFFIX: Final = ".changelog"
+
+# A flow's own topics are read again after any time: they are never compacted, and nothing falls out of them.
+OWN_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+}
+
+
+class StageKind(Enum):
+    """Where a stage's rows are worked on."""
+
+    FRAME = "spark"  # a DataFrame between source and sink; stateless, with a step of Spark's
+    TASK = "python"  # wholly inside the sink's task, with or without Spark around it
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A topic that a stage reads.
+
+    ``is_promised``: others have promised that a record's key is that of the columns ``key``, and that the record lies in
+    the key's partition. The shell proves both for each row, and stops the flow at the first for which they do not hold.
+    """
+
+    topic: str
+    schema: Schema | None  # None: values are bytes
+    is_internal: bool = False  # made and written by this flow
+    is_keyed: bool = False  # all rows of a key are in one partition, by the partitioner of the flow
+    key: tuple[Field, ...] = ()  # what the record's key is made of
+    is_promised: bool = False
+    is_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The topic that a stage writes."""
+
+    topic: str
+    schema: Schema | None  # None: bytes, or rows of no declared type
+    is_internal: bool = False
+    key: tuple[Field, ...] | None = None  # columns to make the key of; (): the key as it came; None: no key
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One streaming query."""
+
+    flow: str
+    name: str
+    kind: StageKind
+    inputs: tuple[Input, ...]  # streams first, then tables
+    steps: tuple[Any, ...]  # StepSpecs of semel.core.flow; those of semel.flow.frame_steps in a FRAME stage
+    output: Output
+    is_stateful: bool  # reads through a merge log; all inputs have partition_count partitions
+    partition_count: (
+        int  # of the merge log and the changelog; 0: that of `partitions_like`, known when the flow runs
+    )
+    partitions_like: str | None  # a topic of others whose partition count is the stage's
+    pattern: str
+    reason: str
+    site: str  # where its last step was written
+
+    @property
+    def sink_id(self) -> str:
+        return f"{self.flow}/{self.name}"
+
+    @property
+    def topic(self) -> str:
+        """The topic between this stage and others, where its output is not one of the user's."""
+        return internal_topic(self.flow, self.name)
+
+    @property
+    def merge_topic(self) -> str:
+        return self.topic + MERGE_SUFFIX
+
+    @property
+    def changelog_topic(self) -> str:
+        return self.topic + CHANGELOG_SUFFIX
+
+    @property
+    def has_state(self) -> bool:
+        """Whether a step of it has state; a stateful stage without only records an order."""
+        return any(step.is_stateful for step in self.steps)
+
+    @property
+    def plan_text(self) -> str:
+        """Everything a replay has to find the same, as canonical JSON: inputs, steps with their code, output."""
+        return _canonical(
+            {
+                "inputs": [_input_parts(read) for read in self.inputs],
+                "steps": [dict(step.plan_parts()) for step in self.steps],
+                "output": {
+                    "topic": self.output.topic,
+                    "columns": _columns(self.output.schema),
+                    "key": None if self.output.key is None else _fields(self.output.key),
+                },
+            }
+        )
+
+    @property
+    def state_text(self) -> str:
+        """What the state means, as canonical JSON; "" without state.
+
+        The n-th of its ``steps`` is the n-th step with state of the stage: what has none may come and go in between,
+        and code may change. State is found again by this number, and never by the place among all steps.
+        """
+        if not self.has_state:
+            return ""
+        steps = [_bare(step).state_parts() for step in self.steps if step.is_stateful]
+        return _canonical({"key": _fields(self.inputs[0].key), "steps": steps})
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTopic:
+    """A topic that the flow makes for itself, with :data:`OWN_TOPIC_CONFIGS`."""
+
+    name: str
+    partition_count: int  # 0: that of `like`
+    like: str | None
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Topics that meet partition by partition: all have one number of partitions."""
+
+    external: tuple[str, ...]  # made by others
+    internal: tuple[str, ...]
+    partition_count: int | None  # asked for with key_by(..., partitions=n)
+    step: str  # the step that brings them together, for the error
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A flow's stages, what writes a topic before what reads it."""
+
+    flow: str
+    stages: tuple[Stage, ...]
+    own_topics: tuple[OwnTopic, ...]
+    together: tuple[Together, ...] = ()
+
+    @property
+    def bad_topic(self) -> str:
+        """Where rows go that could not be read, with the reason in their headers."""
+        return f"{self.flow}.bad"
+
+    @property
+    def late_topic(self) -> str:
+        """Where rows go that came after their window was closed."""
+        return f"{self.flow}.late"
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        """The topics of others that are read."""
+        return tuple(
+            dict.fromkeys(
+                read.topic for stage in self.stages for read in stage.inputs if not read.is_internal
+            )
+        )
+
+    @property
+    def output_topics(self) -> tuple[str, ...]:
+        """The user's topics that are written."""
+        return tuple(stage.output.topic for stage in self.stages if not stage.output.is_internal)
+
+    @property
+    def needs_spark(self) -> bool:
+        return any(stage.kind is StageKind.FRAME for stage in self.stages)
+
+    def stage(self, name: str) -> Stage:
+        """The one of this name; ``KeyError`` if there is none."""
+        return next((stage for stage in self.stages if stage.name == name), None) or _no_stage(name)
+
+    def with_partition_counts(self, found: Mapping[str, int]) -> Plan:
+        """With the partition counts of the source topics, as a server has them, where the plan left them open.
+
+        :class:`~semel.errors.FlowError` where topics that meet partition by partition have different numbers of them.
+        """
+        for group in self.together:
+            counts = {topic: found[topic] for topic in group.external}
+            if group.partition_count is not None:
+                counts[f"key_by(..., partitions={group.partition_count})"] = group.partition_count
+            if len(set(counts.values())) > 1:
+                told = ", ".join(f"{topic}: {count}" for topic, count in counts.items())
+                raise FlowError(
+                    group.step,
+                    group.site,
+                    f"its inputs meet partition by partition and have different numbers of partitions ({told})",
+                    "Send one of them through a topic of the flow's: .key_by(..., partitions=n) with the number of the "
+                    "other, or leave key= out where its source is declared",
+                )
+        return dataclasses.replace(
+            self,
+            stages=tuple(
+                stage
+                if stage.partitions_like is None
+                else dataclasses.replace(
+                    stage, partition_count=found[stage.partitions_like], partitions_like=None
+                )
+                for stage in self.stages
+            ),
+            own_topics=tuple(
+                topic
+                if topic.like is None
+                else dataclasses.replace(topic, partition_count=found[topic.like], like=None)
+                for topic in self.own_topics
+            ),
+        )
+
+
+def internal_topic(flow: str, stage: str) -> str:
+    """The topic between a stage and those that read it."""
+    return f"{flow}.{stage}"
+
+
+def _bare(step: Any) -> Any:
+    """Which inputs a step sees is no part of what its state means."""
+    return step.step if isinstance(step, OnInputs) else step
+
+
+def _no_stage(name: str) -> Stage:
+    raise KeyError(name)
+
+
+def _input_parts(read: Input) -> dict[str, Any]:
+    return {
+        "topic": read.topic,
+        "columns": _columns(read.schema),
+        "key": _fields(read.key) if read.is_keyed else None,
+        "is_table": read.is_table,
+    }
+
+
+def _columns(schema: Schema | None) -> list[list[str]] | None:
+    return None if schema is None else _fields(schema.fields)
+
+
+def _fields(fields: tuple[Field, ...]) -> list[list[str]]:
+    return [[field.name, field.kind] for field in fields]
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,73 @@
+"""A flow: outputs with all that is in front of them, under one name."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from semel.flow import checks
+from semel.flow.calls import Call
+from semel.flow.tree import OutputNode, Site
+
+if TYPE_CHECKING:
+    from semel.flow.plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """What ``to`` and :func:`flow` give. It is planned, and so judged as a whole, when it is made."""
+
+    name: str
+    outputs: tuple[OutputNode, ...]
+    site: Site
+
+    def __post_init__(self) -> None:
+        self.plan()
+
+    @classmethod
+    def of_topic(cls, topic: str, output: OutputNode) -> Flow:
+        """The flow of one output."""
+        return cls(topic.replace(".", "-")[: checks.NAME_CHARS_MAX], (output,), output.site)
+
+    def named(self, name: str) -> Flow:
+        """Under another name: that of its sinks and of its own topics. It is another flow, which begins anew."""
+        call = Call.here("named", name)
+        why = checks.name_error(name)
+        if why is not None:
+            raise call.refuse(why, checks.NAME_ADVICE)
+        return replace(self, name=name, site=call.site)
+
+    def plan(self) -> Plan:
+        """The stages that it is cut into; needs neither Spark nor a server."""
+        from semel.flow.planner import plan_flow
+
+        return plan_flow(self.name, self.outputs)
+
+    def explain(self) -> str:
+        """Its stages: what each reads and writes, the pattern that makes it exactly once, and why that one."""
+        from semel.flow.explain import explain_text
+
+        return explain_text(self.plan())
+
+    def run(self, bootstrap: str, **options: Any) -> Any:
+        """Run it until it is stopped, on the server at ``bootstrap`` (``"localhost:9092"``)."""
+        run_flow = importlib.import_module("semel.flow.run").run_flow
+        return run_flow(self.plan(), bootstrap, **options)
+
+
+def flow(name: str, *outputs: Flow) -> Flow:
+    """Several outputs as one flow: what is equal in front of them is done once."""
+    call = Call.here("flow", name, *("..." for _ in outputs))
+    why = checks.name_error(name)
+    if why is not None:
+        raise call.refuse(why, checks.NAME_ADVICE)
+    if not outputs:
+        raise call.refuse("it has no output", 'End a stream with .to("topic"), and hand that over')
+    for output in outputs:
+        if not isinstance(output, Flow):
+            raise call.refuse(
+                f"a {type(output).__name__} is no output",
+                'End it with .to("topic")',
+            )
+    return Flow(name, tuple(node for output in outputs for node in output.outputs), call.site)
