@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from semel.core.flow.folds import Fold
+from semel.core.flow.ready import Count, Last, Max, Min, Sum
 from semel.core.flow.schema import Schema
 from semel.core.flow.steps import Filter, FlatMap, Map
-from semel.core.flow.ready import Count, Last, Max, Min, Sum
 from semel.errors import ConfigError
 from semel.flow import checks
 from semel.flow.branching import branch_steps
@@ -22,7 +22,6 @@ from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.functions import folded_rows_schema, returned_rows_schema, returned_schema, version_of
 from semel.flow.tree import (
     Form,
-    JoinNode,
     KeyByNode,
     MergeNode,
     NamedNode,

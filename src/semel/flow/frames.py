@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from semel.core.flow.chain import read
 from semel.core.flow.pieces import Entry, Piece
 from semel.core.flow.schema import Schema
 from semel.core.sink.ranges import SourceRange
 from semel.errors import ConfigError
 from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.plan import Stage
-from semel.flow.rows_in import decoded_piece, with_output_key
+from semel.flow.rows_in import piece_of, with_output_key
 from semel.flow.rows_out import main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.spark.notes import TaskIdentity, laid_aside, lay_aside
@@ -35,21 +36,22 @@ VALUE_COLUMN: Final = "value"  # of a source without a schema, and of a stage's 
 def columns_read(stage: Stage) -> str:
     """What Spark sees of a stage's input, as its DDL; nothing of it where the stage runs in the sink's task."""
     schema = stage.inputs[0].schema
-    return f"{VALUE_COLUMN} binary" if schema is None else f"{schema.ddl}, `{KEY_COLUMN}` binary"
+    columns = f"{VALUE_COLUMN} binary" if schema is None else schema.ddl
+    return f"{columns}, `{KEY_COLUMN}` binary"
 
 
 def rows_read(stage: Stage, connection: Connection, task: StageTask) -> Iterator[pa.RecordBatch]:
     """In the task of the source: the rows of its range, decoded."""
-    read = stage.inputs[0]
-    steps = [spec.start() for spec in read.steps]
+    given = stage.inputs[0]
     for table in tables(source_options(stage, connection), task.planned):
         entry = Entry()
-        pieces = [decoded_piece(read, 0, table, task.source_range.source, entry, wants_columns=True)]
-        for step in steps:
-            pieces = step.process(pieces, entry)
+        piece = piece_of(given, 0, table, task.source_range.source)
+        if given.schema is None:
+            yield pa.record_batch({KEY_COLUMN: piece.keys, VALUE_COLUMN: piece.raw})
+        else:
+            for each in read(piece, entry, as_columns=True):
+                yield from _with_key(each).to_batches()
         _lay_aside(stage, task.source_range, entry)
-        for piece in pieces:
-            yield from _with_key(piece).to_batches()
     freeze_heap()
 
 

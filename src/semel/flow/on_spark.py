@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from semel.core.sink.task import Attempted, the_one_range
 from semel.flow.frames import columns_read, encoded, frame_of, rows_read
 from semel.flow.plan import Plan, Stage, StageKind
+from semel.flow.slots import default_folder
 from semel.flow.stage_ranges import Cuts, Json, StageRanges, StageTask, ranges_of
 from semel.flow.stopping import why_stopped
 from semel.flow.task import run_attempt, sink_options

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from semel.core.flow.codec import decode_rows, decode_table, keys_of_rows, keys_of_table
+from semel.core.flow.chain import read as read_piece
+from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.merge import EntryRange, PlacedEntry
-from semel.core.flow.pieces import BAD, Entry, Origin, Piece, keyed
+from semel.core.flow.pieces import Entry, Origin, Piece, keyed
 from semel.errors import StepFailed
 from semel.flow.plan import Input, Stage
 from semel.record.columnar import decode_table as decode_records
@@ -27,7 +28,6 @@ from semel.spark.reading import read_range
 from semel.types import TopicPartition
 
 PIECE_OFFSETS: Final = 8192
-DECODE: Final = "read"  # the step at which a record is bad that cannot be read
 KEYED: Final = "key"  # the step at which it is found that a row's key is not what the flow was told
 
 
@@ -70,14 +70,12 @@ class EntryRows:
 
     def of(self, placed: PlacedEntry, entry: Entry) -> Iterator[Piece]:
         """The pieces of one entry, in the order of its ranges; the next one's entry has to follow."""
-        wants_columns = any(getattr(spec, "wants_columns", False) for spec in self._stage.steps)
         for each in placed.entry.ranges:
             number = self._numbers[each.topic]
             read = self._stage.inputs[number]
             table = self._cursors[each.topic].take(each.end_offset)
-            source = TopicPartition(each.topic, self._partition)
-            piece = decoded_piece(read, number, table, source, entry, wants_columns=wants_columns)
-            yield in_its_partition(read, piece, self._partition, self._stage.partition_count, entry)
+            piece = piece_of(read, number, table, TopicPartition(each.topic, self._partition))
+            yield from in_its_partition(read, piece, self._partition, self._stage.partition_count, entry)
 
 
 class _Cursor:
@@ -117,96 +115,63 @@ class _Cursor:
         return pa.concat_tables(parts)
 
 
-def decoded_piece(
-    read: Input, number: int, table: pa.Table, source: TopicPartition, entry: Entry, *, wants_columns: bool
-) -> Piece:
-    """Records of input ``number`` as typed rows; those that are none go to the bad ones, with the reason.
-
-    A record of a table without a value deletes its key: its row is ``None``.
-    """
-    values = table.column("value").combine_chunks()
-    origin = Origin(source.topic, source.partition, np.asarray(table.column("offset")))
-    piece = Piece(table.column("key").combine_chunks(), None, raw=values, input=number, origin=origin)
-    schema = read.schema
-    if schema is None:
-        return piece
-    if wants_columns and not read.is_table:
-        columns, bad = decode_table(schema, values)
-        decoded = _without(piece, entry, bad)
-        decoded.schema, decoded.table = schema, columns
-        return decoded
-    if not read.is_table or not values.null_count:
-        rows = decode_rows(schema, values)
-        decoded = _without(piece, entry, rows.bad)
-        decoded.schema, decoded.rows = schema, rows.rows
-        return decoded
-    there = np.flatnonzero(np.asarray(values.is_valid()))
-    rows = decode_rows(schema, values.take(pa.array(there)))
-    bad = [(int(there[index]), why) for index, why in rows.bad]
-    of_values: list[Any] = [None] * len(values)
-    kept = range(len(there)) if rows.kept is None else rows.kept.tolist()
-    for index, row in zip(kept, rows.rows, strict=True):
-        of_values[there[index]] = row
-    odd = {index for index, _ in bad}
-    decoded = _without(piece, entry, bad)
-    decoded.schema = schema
-    decoded.rows = [row for index, row in enumerate(of_values) if index not in odd]
-    return decoded
+def piece_of(read: Input, number: int, table: pa.Table, source: TopicPartition) -> Piece:
+    """Records of input ``number``, not read yet."""
+    return Piece(
+        table.column("key").combine_chunks(),
+        read.schema,
+        raw=table.column("value").combine_chunks(),
+        input=number,
+        origin=Origin(source.topic, source.partition, np.asarray(table.column("offset"))),
+    )
 
 
-def _without(piece: Piece, entry: Entry, bad: list[tuple[int, str]]) -> Piece:
-    if not bad:
-        return piece
-    at = np.array([index for index, _ in bad], dtype=np.int64)
-    entry.emit_rows(BAD, DECODE, piece, at, [why for _, why in bad])
-    return piece.take(np.delete(np.arange(len(piece), dtype=np.int64), at))
-
-
-def in_its_partition(read: Input, piece: Piece, partition: int, partition_count: int, entry: Entry) -> Piece:
+def in_its_partition(
+    read: Input, piece: Piece, partition: int, partition_count: int, entry: Entry
+) -> Iterator[Piece]:
     """The rows that have a key. Each is proven to lie where its key belongs, or the flow stops.
 
     A topic may have been keyed by another partitioner, or have grown: the state of a key would be in two partitions.
     """
     if not read.is_keyed or not len(piece):
-        return piece
+        yield piece
+        return
     piece = keyed(piece, entry, KEYED)
     keys = piece.keys
     if keys is None or not len(piece):
-        return piece
+        return
     elsewhere = np.flatnonzero(partition_rows(keys, partition_count) != partition)
     if len(elsewhere):
         row = int(elsewhere[0])
         raise StepFailed(
             KEYED,
             piece.place(row),
-            f"the key {keys[row].as_py()!r} belongs to another partition of the {partition_count} by Kafka's "
-            f"murmur2 partitioner: the topic was written by another partitioner, or it grew. Leave key= out where the "
-            f"source is declared, so that the rows go through a topic of the flow's",
+            f"the key {keys[row].as_py()!r} belongs to another partition of the {partition_count} by Kafka's murmur2 "
+            f"partitioner: the topic was written by another partitioner, or it grew. Leave key= out where the source "
+            f"is declared, so that the rows go through a topic of the flow's",
         )
-    if not read.is_internal and read.key and piece.schema is not None:
-        _prove_columns(read, piece, keys)
-    return piece
+    if not read.is_promised or piece.schema is None:
+        yield piece
+        return
+    for each in read_piece(piece, entry, as_columns=False, is_table=read.is_table):
+        if not each.is_tombstones:
+            _prove_columns(read, each)
+        yield each
 
 
-def _prove_columns(read: Input, piece: Piece, keys: pa.Array) -> None:
+def _prove_columns(read: Input, piece: Piece) -> None:
     """A source's record key is made of the columns that it was declared with."""
     names = tuple(field.name for field in read.key)
     assert piece.schema is not None
-    if piece.rows is None:
-        there, made = np.arange(len(piece)), keys_of_table(piece.schema, names, piece.as_table())
-    else:
-        there = np.array([i for i, row in enumerate(piece.rows) if row is not None], dtype=np.int64)
-        made = keys_of_rows(piece.schema, names, [row for row in piece.rows if row is not None])
-    differs = np.flatnonzero(
-        ~np.asarray(pc.fill_null(pc.equal(made, keys.take(pa.array(there))), False))
-    )
+    made = keys_of_rows(piece.schema, names, piece.as_rows())
+    differs = np.flatnonzero(~np.asarray(pc.fill_null(pc.equal(made, piece.keys), False)))
     if len(differs):
-        row = int(there[differs[0]])
+        row = int(differs[0])
         raise StepFailed(
             KEYED,
             piece.place(row),
-            f"the record's key is {keys[row].as_py()!r} and its column {', '.join(names)} says otherwise. Leave "
-            f"key= out where the source is declared",
+            f"the record's key is not what its column {', '.join(names)} says. Leave key= out where the source is "
+            f"declared",
         )
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import tempfile
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
+from semel.core.flow.chain import Chain, RunningChain
 from semel.core.flow.merge import PlacedEntry
 from semel.core.flow.pieces import Entry, Piece
 from semel.core.flow.state import State
@@ -31,7 +31,7 @@ from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import StepFailed
 from semel.flow.plan import Stage
-from semel.flow.rows_in import EntryRows, cut_at_offsets, decoded_piece, with_output_key
+from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, with_output_key
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.flow.stage_state import TaskState
@@ -110,16 +110,13 @@ class _Stateless(_Attempt):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         stage, (read,) = self.stage, self.stage.inputs
-        steps = [spec.start() for spec in stage.all_steps]
+        chain = chain_of(stage).start()
         source = self.task.source_range.source
-        wants_columns = any(getattr(spec, "wants_columns", False) for spec in stage.all_steps)
         done_to = self.task.source_range.batch_from
         for table in cut_at_offsets(tables(source_options(stage, self.connection), self.task.planned)):
             entry = Entry()
             try:
-                pieces = [decoded_piece(read, 0, table, source, entry, wants_columns=wants_columns)]
-                for step in steps:
-                    pieces = step.process(pieces, entry)
+                pieces = chain.process([piece_of(read, 0, table, source)], entry)
                 made = list(_written(stage, pieces, entry, done_to))
             except StepFailed as failed:
                 self.failure, self.failed_at = failed, done_to
@@ -141,12 +138,11 @@ class _Stateful(_Attempt):
         partition = self.task.source_range.source.partition
         if stage.has_state:
             self._state = self.kept.load()
-        steps = _started(stage, self._state)
-        inputs = [[spec.start() for spec in read.steps] for read in stage.inputs]
+        chain = chain_of(stage).start()
         rows = EntryRows(stage, self.connection, partition, entries)
         for placed in entries:
             try:
-                made = list(self._entry(placed, rows, inputs, steps, partition))
+                made = list(self._entry(placed, rows, chain, partition))
             except StepFailed as failed:
                 self.failure, self.failed_at = failed, placed.offset
                 if self._state is not None:
@@ -158,20 +154,11 @@ class _Stateful(_Attempt):
         self,
         placed: PlacedEntry,
         rows: EntryRows,
-        inputs: list[list[Any]],
-        steps: list[tuple[Any, Any]],
+        chain: RunningChain,
         partition: int,
     ) -> Iterator[pa.RecordBatch]:
         entry = Entry(placed.offset, placed.entry.tick_ms, self._state)
-        pieces: list[Piece] = []
-        for piece in rows.of(placed, entry):
-            made = [piece]
-            for step in inputs[piece.input]:
-                made = step.process(made, entry)
-            pieces += made
-        for step, view in steps:
-            entry.state_of_step = view
-            pieces = step.process(pieces, entry)
+        pieces = chain.process(rows.of(placed, entry), entry)
         yield from _written(self.stage, pieces, entry, placed.offset)
         if self._state is not None:
             for changed in self._state.end_entry(placed.offset):
@@ -182,18 +169,9 @@ class _Stateful(_Attempt):
         return self.kept.committed(end)
 
 
-def _started(stage: Stage, state: State | None) -> list[tuple[Any, Any]]:
-    """The steps, each with its part of the state: by its number among those that have one."""
-    started: list[tuple[Any, Any]] = []
-    number = 0
-    for spec in stage.steps:
-        view = None
-        if spec.is_stateful:
-            assert state is not None
-            view = state.of(number.to_bytes(2, "big"))
-            number += 1
-        started.append((spec.start(), view))
-    return started
+def chain_of(stage: Stage) -> Chain:
+    """The stage's steps as they run."""
+    return Chain(stage.steps, frozenset(n for n, read in enumerate(stage.inputs) if read.is_table))
 
 
 def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
