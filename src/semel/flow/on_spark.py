@@ -58,8 +58,17 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The source of a stage."""
 
     def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
-        self.stage, self.connection = stage, connection
-        self._ranges: StageRanges = ranges_of(stage, connection, cuts)
+        self.stage, self.connection, self.cuts = stage, connection, cuts
+        self._planning: StageRanges | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_planning": None}  # it lives in one process of the driver; tasks get none
+
+    @property
+    def _ranges(self) -> StageRanges:
+        if self._planning is None:
+            self._planning = ranges_of(self.stage, self.connection, self.cuts)
+        return self._planning
 
     def initialOffset(self) -> Json:
         """Where the sink has decided to."""
@@ -173,11 +182,14 @@ def stage_format(stage: Stage, connection: Connection, cuts: Cuts, store: Path) 
 class FlowOnSpark:
     """A flow that runs; :meth:`wait` for its end, or :meth:`stop` it."""
 
-    def __init__(self, plan: Plan, bootstrap: str, spark: Any, *, cuts: Cuts | None = None) -> None:
+    def __init__(
+        self, plan: Plan, bootstrap: str, spark: Any, *, cuts: Cuts | None = None, store: Path | None = None
+    ) -> None:
         self.plan = plan
         self._connection = Connection(bootstrap, f"semel-flow-{plan.flow}")
         self._spark = spark
         self._cuts = cuts or Cuts()
+        self._store = store or default_folder()
         self._folder = Path(tempfile.mkdtemp(prefix=f"semel-flow-{plan.flow}-"))
         self._queries: dict[str, Any] = {}
 
@@ -199,7 +211,7 @@ class FlowOnSpark:
             self.stop()
 
     def _start(self, stage: Stage, trigger: dict[str, Any]) -> None:
-        source = stage_format(stage, self._connection, self._cuts, default_folder())
+        source = stage_format(stage, self._connection, self._cuts, self._store)
         self._spark.dataSource.register(source)
         frame = self._spark.readStream.format(source.name()).load()
         if stage.kind is StageKind.FRAME:

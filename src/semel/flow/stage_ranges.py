@@ -118,6 +118,7 @@ class MergedRanges:
     def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
         self._stage, self._connection, self._cuts = stage, connection, cuts
         self._log = MergeLog(connection, stage.merge_topic, tuple(source.topic for source in stage.inputs))
+        self._is_bounded = False
         self._target: Offsets | None = None
 
     def initial(self) -> Json:
@@ -131,10 +132,12 @@ class MergedRanges:
         return to_json(begun, {topic: self._log.topic_id} | resumed.topic_ids)
 
     def fix_target(self) -> None:
-        self._target = self._log.latest()
+        self._is_bounded = True  # asked for before the merge log is taken over
 
     def next_end(self, start: Json) -> Json:
         begun = {tp.partition: offset for tp, offset in from_json(start).items()}
+        if self._is_bounded and self._target is None:
+            self._target = self._log.latest()
         is_done = self._target is not None and self._log.has_recorded(self._target)
         ends = self._log.plan(begun, append=not is_done, entries_max=self._cuts.entries_max)
         if ends == begun:
