@@ -80,7 +80,7 @@ def plain(value: Any) -> Any:
             ).replace(fold=value.fold)
         case date() if not isinstance(value, datetime):
             return date(value.year, value.month, value.day)
-    raise TypeError(f"{shown(value)} is no JSON")
+    raise TypeError(f"{shown(value)} is no value that JSON knows")
 
 
 ENCODER: Final = msgspec.json.Encoder(order="deterministic", enc_hook=plain)

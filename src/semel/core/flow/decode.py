@@ -1,10 +1,11 @@
 """JSON values to rows.
 
 msgspec is the one reader of JSON, so a value is judged alike wherever it is read. A value is *bad* unless it is one
-JSON object (UTF-8, at most ``NESTING_MAX`` deep) whose columns are of their kinds: types are strict, a whole number
-must fit its bits, NaN and infinity are no JSON. A missing or null column is None, and what is no column is not looked
-at beyond that it is JSON. Of a doubled key the last counts, as for Spark, but each must be of its column's kind. A
-timestamp is ISO 8601 with date and time (no zone: UTC), or a whole number of seconds since 1970, as for Spark's
+JSON object, at most ``NESTING_MAX`` deep, whose columns are of their kinds: types are strict (``1.0`` is no integer), a
+whole number must fit its bits, NaN and infinity are no JSON, a text is UTF-8 without half surrogate pairs. A missing or
+null column is None, and what is no column is not looked at beyond that it is JSON. Of a doubled key the last counts, as
+for Spark, but each must be of its column's kind. A timestamp is ISO 8601 with date and time to the second at least,
+rounded to microseconds, in UTC if it has no zone; or a whole number of seconds since 1970, as for Spark's
 ``from_json``.
 
 Invariants: a value is judged by itself; the values are read in one call, joined by line ends, but that result counts
@@ -110,11 +111,13 @@ def _read_together(schema: Schema, values: pa.Array) -> list[Any] | None:
     starts = _starts(values)
     if starts[-1] - starts[0] + count > _TOGETHER_BYTES_MAX:
         return None
+    if (starts[1:] == starts[:-1]).any():
+        return None
     letters = np.frombuffer(values.buffers()[2], np.uint8)
     within = letters[starts[0] : starts[-1]]
-    if np.count_nonzero(within == ord("{")) != count or np.count_nonzero(within == ord("[")) >= NESTING_MAX:
+    if np.count_nonzero(within == ord("{")) != count or not (letters[starts[:-1]] == ord("{")).all():
         return None
-    if starts[-2] == starts[-1] or not (letters[starts[:-1]] == ord("{")).all():
+    if np.count_nonzero(within == ord("[")) >= NESTING_MAX:
         return None
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), values), b"\n")
     try:

@@ -88,23 +88,29 @@ def _texts(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _encode_each(rows: Sequence[Any]) -> pa.Array:
-    values = [_json_of(row, index) for index, row in enumerate(rows)]
-    for index, value in enumerate(values):
+    values = []
+    for index, row in enumerate(rows):
+        value = _json_of(row, index)
         if not value.startswith(b"{"):
-            why = f"{shown(rows[index])} is no JSON object: a row is a dictionary, a dataclass or a Struct"
+            why = f"{shown(row)} is no JSON object: a row is a dictionary, a dataclass or a Struct"
             raise NotOfSchema(why, index=index)
+        values.append(value)
     return pa.array(values, pa.binary())
 
 
 def _json_of(value: Any, index: int) -> bytes:
     try:
-        if _has_odd_float(msgspec.to_builtins(value, enc_hook=plain)):
+        if _has_odd_float(msgspec.to_builtins(value, enc_hook=_plain_or_raw)):
             raise NotOfSchema(f"{shown(value)} holds NaN or infinity, which JSON has not", index=index)
         return ENCODER.encode(_in_utc_within(value))
     except NotOfSchema as error:
         raise NotOfSchema(error.why, index=index) from error
     except Exception as error:
         raise NotOfSchema(f"{shown(value)} cannot be written as JSON: {error}", index=index) from error
+
+
+def _plain_or_raw(value: Any) -> Any:
+    return None if isinstance(value, msgspec.Raw) else plain(value)  # raw JSON has no such float
 
 
 def _all_objects(values: pa.Array) -> bool:

@@ -222,7 +222,7 @@ def _row_type(schema: Schema) -> Any:
 
     return msgspec.defstruct(
         "Row",
-        [(field.name, field.kind.json | None, None) for field in schema.fields],
+        [(field.name, Annotated[field.kind.json | None, field.kind], None) for field in schema.fields],
         namespace={"__reduce__": reduced, "__doc__": f"A row: {ddl}."},
         module=__name__,
         frozen=True,
@@ -267,8 +267,14 @@ def parse_schema(text: str) -> Schema:
         if at == len(text):
             return Schema(tuple(fields))
         if text[at] != ",":
-            raise _misread(text, at, "a comma or the end is expected here: a column is a name and a type")
+            raise _misread(text, at, _after_type(text[at:]))
         at += 1
+
+
+def _after_type(rest: str) -> str:
+    if re.match(r"not\s+null\b", rest, re.IGNORECASE):
+        return "every column may be null, for a row may lack it: leave NOT NULL out"
+    return "a comma or the end is expected here: a column is a name and a type"
 
 
 def _misread(text: str, at: int, why: str) -> ConfigError:
@@ -307,14 +313,12 @@ def _refusal(names: Sequence[str]) -> str | None:
             return f"{name!r} is no Python name, and a row has its columns as attributes"
         if name.startswith("__"):
             return f"{name!r} begins with two underscores, as Python's own attributes do"
-        other = met.setdefault(name.casefold(), name)
-        if other is not name and len(met) < len(names):
-            both = (
-                f"there are two columns {name!r}"
-                if other == name
-                else f"{other!r} and {name!r} differ only in case"
-            )
-            return both + ("" if other == name else ", which Spark does not tell apart")
+        other = met.get(name.casefold())
+        if other == name:
+            return f"there are two columns {name!r}"
+        if other is not None:
+            return f"{other!r} and {name!r} differ only in case, which Spark does not tell apart"
+        met[name.casefold()] = name
     return None
 
 
