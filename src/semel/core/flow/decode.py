@@ -42,7 +42,7 @@ Int64s = npt.NDArray[np.int64]
 Bad = list[tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Decoded:
     """The good rows in their order, and the bad values by index, with why."""
 
