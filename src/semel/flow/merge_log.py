@@ -112,9 +112,10 @@ class MergeLog:
     def __init__(
         self, connection: Connection, topic: str, inputs: Sequence[str] = (), *, topic_id: str | None = None
     ) -> None:
-        """``topic_id``: which merge log a task was told to read; another one of that name is never read then."""
+        """``topic_id``: which merge log a task was told to read, or a sink has decided in; another one of that name is
+        refused then."""
         self.topic = topic
-        self.inputs = tuple(inputs)
+        self.inputs = tuple(dict.fromkeys(inputs))
         self.cluster: Cluster = connect(connection)
         self._topic_id = topic_id
         self._partitions: dict[int, _Partition] = {}
@@ -151,7 +152,8 @@ class MergeLog:
     def take_over(self, decided: Mapping[int, int], epoch: int) -> None:
         """From now on no entry of an older planner counts. ``decided``: by partition, where 0 goes without saying.
 
-        To be called by who has fenced the sink, with the epoch of that FENCE and the ends that it read after it.
+        To be called by who has fenced the sink, with the epoch of that FENCE and the ends that it read after it. What
+        stands behind those is no more than what was planned and not decided, and a HEAD for each start since.
         """
         self._epoch = None
         inputs, partition_count = self._inputs_now()
@@ -472,7 +474,7 @@ def _data_loss(loss: InputLoss, number: int) -> DataLoss:
         loss.lost_from,
         loss.lost_end,
         f"{loss.how.value}. Nothing was recorded of what comes behind them, and what is decided stays. The flow cannot "
-        f"go on without them: run it under another name, with topics made anew, to begin with what is left",
+        f"go on without them: run it under another name, into new topics, to begin with what is left",
     )
 
 
