@@ -98,6 +98,7 @@ class TaskWrite:
     task_attempt_id: int
     attempt_number: int
     query_id: str
+    surplus_below: int | None = None
     producer_id: int = -1
     row_count: int = 0
     row_hash: int = 0
@@ -228,7 +229,7 @@ class TaskWrite:
             if (
                 self.source_range is None
                 or tp in self._elders
-                or not surplus_allowed(self.ticket, self.source_range, tp, self.query_id)
+                or not surplus_allowed(self.ticket, self.source_range, tp, self.query_id, self.surplus_below)
             ):
                 allow(fewer_rows(self.writer, tp, seen.count, stored.count, self.ticket.sink_id))
             output = self._output(tp)
@@ -432,12 +433,14 @@ def write_range(
     attempt_number: int,
     state: Callable[[], CommittedState] | None = None,
     is_own_source: bool = False,
+    surplus_below: int | None = None,
 ) -> Attempted:
     """One attempt of a streaming task: its range is written, or skipped because it was decided before.
 
     ``batches`` are begun once the range may be written. ``is_own_source``: they are made here and not by Spark, so
     none is made of a range that is skipped. ``state`` is asked once every batch was consumed and its rows are stored:
-    it is the task's as of the end of the range, and goes into the DECISION.
+    it is the task's as of the end of the range, and goes into the DECISION. ``surplus_below``: see
+    :func:`semel.core.sink.task.surplus_allowed`.
     """
     if allow(may_write(ticket, source_range, query_id)) is Verdict.SKIP:
         for _ in (
@@ -457,7 +460,14 @@ def write_range(
         producer_id = NO_PRODUCER_ID if known is None else known
         return Attempted(TaskReport(writer, source_range, producer_id, 0), False)
     attempt = TaskWrite(
-        options, ticket, source_range.writer, source_range, task_attempt_id, attempt_number, query_id
+        options,
+        ticket,
+        source_range.writer,
+        source_range,
+        task_attempt_id,
+        attempt_number,
+        query_id,
+        surplus_below,
     )
     report = attempt.run(batches)
     if state is not None:

@@ -11,6 +11,8 @@ from semel.core.sink.committed_state import (
     STATES_BYTES_MAX,
     CommittedState,
     StateReport,
+    judge_split,
+    judge_start,
     judge_state,
     judge_states,
     next_states,
@@ -100,7 +102,7 @@ def test_no_task_starts_from_another_topics_state():
         (report(FIRST, None), "p", "has written, and has no state"),
         (report(FIRST, ONE), "", "has a state, and no plan of it"),
         (report(None, ONE), "p", "has a state, and no plan of it"),
-        (report(replace(FIRST, split_count=2), ONE), "p", "is split in 2: each task would know half of it"),
+        (report(replace(FIRST, split_count=2), ONE), "p", "is split in 2: each task would know a part of it"),
         (report(FIRST, CommittedState(bytes(STATE_BYTES_MAX + 1))), "p", "a decision takes 65536 of it"),
     ],
 )
@@ -112,6 +114,47 @@ def test_what_cannot_be_decided(told, state_plan, why):
     assert judge_states(SINK, state_plan, {}, [told]) == refusal
 
 
+def test_a_flows_ranges_are_not_split_and_a_users_may_be():
+    split = replace(FIRST, split_count=2)
+    refusal = judge_split(SINK, "", split)
+    assert refusal is not None
+    assert "it could never be cut the same way again" in refusal.evidence
+    assert judge_split("orders", "", split) is None
+
+
+def test_a_state_that_is_missing_is_no_empty_one():
+    """Something has decided rows and kept no state, or under a name that is not found: to begin at none would be
+    another fold's rows."""
+    refusal = judge_start(SINK, "p", {SECOND.writer: TWO}, {FIRST.writer, SECOND.writer}, FIRST)
+    assert refusal is not None
+    assert (
+        f"rows of {FIRST.writer} are decided, and no state of it is. Nothing was written now"
+        in refusal.evidence
+    )
+    unnamed = replace(FIRST, topic_id=None, from_topic_id=None)
+    assert judge_start(SINK, "p", {}, {unnamed.writer}, FIRST) is not None
+
+
+@pytest.mark.parametrize(
+    ("state_plan", "states", "decided_writers", "source_range"),
+    [
+        pytest.param("", {}, {FIRST.writer}, FIRST, id="none is kept"),
+        pytest.param("p", {FIRST.writer: ONE}, {FIRST.writer}, FIRST, id="there is one"),
+        pytest.param("p", {SECOND.writer: TWO}, {SECOND.writer}, FIRST, id="another partition's rows"),
+        pytest.param(
+            "p",
+            {},
+            {FIRST.writer},
+            replace(FIRST, topic_id="B", from_topic_id="B"),
+            id="another topic's rows",
+        ),
+        pytest.param("p", {FIRST.writer: ONE}, {FIRST.writer}, replace(FIRST, topic_id="B"), id="made anew"),
+    ],
+)
+def test_where_a_task_may_start(state_plan, states, decided_writers, source_range):
+    assert judge_start(SINK, state_plan, states, decided_writers, source_range) is None
+
+
 @pytest.mark.parametrize(
     ("told", "state_plan"),
     [
@@ -121,7 +164,6 @@ def test_what_cannot_be_decided(told, state_plan, why):
         (report(FIRST, CommittedState(None, 7)), "p"),
         (report(FIRST, CommittedState(bytes(STATE_BYTES_MAX))), "p"),
         (report(replace(FIRST, is_gone=True), None), "p"),
-        (report(replace(FIRST, split_count=2), None), ""),
     ],
 )
 def test_what_can(told, state_plan):

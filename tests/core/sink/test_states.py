@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.ranges import SourceRange, Verdict
+from semel.core.sink.task import surplus_allowed
 from semel.types import TopicPartition
 
 PARTITIONS = [TopicPartition("in", number) for number in (0, 1, 2)]
@@ -110,11 +111,53 @@ def test_an_end_without_its_state_is_not_decided(world, folding, source, stopped
     assert world.visible() == sorted(fold(PARTITIONS[0], 0, 5)[0])
 
 
+@pytest.mark.parametrize("came_to", [3, 5])
+def test_a_task_that_fails_ends_its_range_there_and_the_others_are_decided(world, folding, source, came_to):
+    """So that nothing is undecided when its step is mended: a row that it cannot take is the first of the next."""
+    first = folding()
+    write(first, source(0, 3), source(0, 2, partition=1))
+    first.plan()
+    failing = folded(first, source(3, 8))
+    rows, total = fold(PARTITIONS[0], 3, came_to, first.ticket.state_of(source(3, 8)).inline[0])
+    failing.rows, failing.state = rows, CommittedState(bytes([total]))
+    other = folded(first, source(2, 4, partition=1))
+    for attempt in (failing, other):
+        attempt.open()
+        attempt.send()
+    ended = replace(failing.report(), source_range=source(3, came_to))
+    first.decide([ended, other.report()], 1)
+    assert world.history().resume_ends()[0] == {PARTITIONS[0]: came_to, PARTITIONS[1]: 4}
+    write(folding("q2", "p2"), source(came_to, 9))
+    assert world.visible() == sorted(fold(PARTITIONS[0], 0, 9)[0] + fold(PARTITIONS[1], 0, 4)[0])
+
+
 def test_a_split_of_a_stateful_range_is_refused_before_its_first_row(world, folding, source, stopped):
     attempt = folded(folding().plan(), source(0, 4, split=(0, 2)))
     with stopped("PlanNotSupported"):
         attempt.open()
     assert world.visible() == []
+
+
+def test_decided_rows_without_a_state_are_begun_by_nobody(world, folding, source, stopped):
+    first = folding()
+    write(first, source(0, 3))
+    attempt = folded(first.plan(), source(3, 5))
+    attempt.ticket = replace(attempt.ticket, states={})
+    with stopped("PlanNotSupported"):
+        attempt.open()
+
+
+def test_a_range_up_to_where_the_source_ended_leaves_no_surplus(folding, source):
+    """Undecided rows are of what was there when the sink was fenced: who comes so far has met them all."""
+    attempt = folded(folding().plan(), source(0, 6))
+    attempt.open()
+    attempt.send(5)
+    ticket, output = folding("q2").plan().ticket, TopicPartition("out", 0)
+    shorter = source(0, 4)
+    assert surplus_allowed(ticket, shorter, output, "q2")
+    assert surplus_allowed(ticket, shorter, output, "q2", 5)
+    assert not surplus_allowed(ticket, shorter, output, "q2", 4)
+    assert not surplus_allowed(ticket, shorter, output, "q2", 3)
 
 
 # -- plans ---------------------------------------------------------------------------------------------------

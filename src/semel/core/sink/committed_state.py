@@ -17,17 +17,19 @@ newest writer's takes the place of an older name's. States of a topic that was m
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from semel.core.sink.ranges import SourceRange, ids_agree, source_topic_of, writers_of
-from semel.core.sink.refusal import Reason, Refusal, subject
+from semel.core.sink.refusal import Reason, Refusal, is_stage, subject
 
 STATE_BYTES_MAX: Final = 64 * 1024  # of one writer, inline
 STATES_BYTES_MAX: Final = 4 * 2**20  # of all of a sink's
 PLAN_BYTES_MAX: Final = 64 * 1024  # of a plan's text; a state's stands in every DECISION
 _SHOWN_CHARS_MAX: Final = 200
+_NOTHING_WRITTEN: Final = "Nothing was written now"
+_NOT_DECIDED: Final = "The micro-batch is not decided; its rows stand in the output and will be met again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +111,35 @@ def judge_state(sink_id: str, state_plan: str, report: StateReport) -> Refusal |
 
 
 def judge_split(sink_id: str, state_plan: str, source_range: SourceRange) -> Refusal | None:
-    """Before the first row: a task that keeps state has all rows of its source partition."""
-    if not state_plan or source_range.split_count == 1:
+    """Before the first row: a task that keeps state has all rows of its source partition. And so has any of a flow's:
+    where splits begin depends on where the range ends, and no checkpoint remembers that."""
+    if source_range.split_count == 1 or not (state_plan or is_stage(sink_id)):
         return None
+    why = "each task would know a part of it" if state_plan else "it could never be cut the same way again"
     return Refusal(
         Reason.PLAN_NOT_SUPPORTED,
-        f"{subject(sink_id)} keeps state, and the range of {source_range.source} is split in "
-        f"{source_range.split_count}: each task would know half of it. Nothing was written. Leave out minPartitions "
-        f"and maxRecordsPerPartition",
+        f"{subject(sink_id)} takes the range of {source_range.source} in one piece, and it is split in "
+        f"{source_range.split_count}: {why}. Nothing was written. Leave out minPartitions and maxRecordsPerPartition",
     )
+
+
+def judge_start(
+    sink_id: str,
+    state_plan: str,
+    states: Mapping[str, CommittedState],
+    decided_writers: Collection[str],
+    source_range: SourceRange,
+) -> Refusal | None:
+    """Before the first row: a state that is not there is an empty one only where nothing was decided of it."""
+    if not state_plan or state_of(states, source_range) is not None:
+        return None
+    if not ids_agree(source_range.from_topic_id, source_range.topic_id):
+        return None
+    mine = writers_of(source_range.source)
+    for writer in decided_writers:
+        if writer.startswith(mine) and not source_range.is_stranger(writer):
+            return _broken(sink_id, f"rows of {writer} are decided, and no state of it is", _NOTHING_WRITTEN)
+    return None
 
 
 def next_states(
@@ -161,14 +183,18 @@ def other_state_plan(sink_id: str, decided: str, planned: str) -> Refusal:
     )
 
 
-def other_plan(sink_id: str, written: str, planned: str) -> Refusal:
-    """Rows are undecided, and another plan may give others when they come again."""
+def other_plan(sink_id: str, written: str, planned: str, *, may_run: bool = False) -> Refusal:
+    """Rows are undecided, and another plan may give others when they come again.
+
+    ``may_run``: nobody was fenced yet, and who writes them may be at work.
+    """
     was, now = _excerpts(written, planned)
     return Refusal(
         Reason.REPLAY_DIFFERS,
         f"rows of {subject(sink_id)} that are not decided yet were written by the plan {was or 'of no flow'}, and it "
-        f"was changed to {now or 'that of no flow'}. Nothing was written now. Run it as it was until they are decided, "
-        f"then change it",
+        f"was changed to {now or 'that of no flow'}. {_NOTHING_WRITTEN}. "
+        + ("If it runs now, let it come to its end and start this one then. Else run" if may_run else "Run")
+        + " it as it was until they are decided, then change it",
     )
 
 
@@ -206,12 +232,11 @@ def read_states(body: Mapping[str, list[Any]]) -> dict[str, CommittedState]:
     }
 
 
-def _broken(sink_id: str, what: str) -> Refusal:
+def _broken(sink_id: str, what: str, stored: str = _NOT_DECIDED) -> Refusal:
     """No user's mistake: a stage that lets it come this far is not made right."""
     return Refusal(
         Reason.PLAN_NOT_SUPPORTED,
-        f"{subject(sink_id)}: {what}. The micro-batch is not decided; its rows stand in the output and will be met "
-        f"again. This is a mistake in semel: please report it with this text",
+        f"{subject(sink_id)}: {what}. {stored}. This is a mistake in semel: please report it with this text",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from semel.core.sink.committed_state import CommittedState, judge_split
+from semel.core.sink.committed_state import CommittedState, judge_split, judge_start
 from semel.core.sink.digest import NO_ROWS, Column, Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.history import SinkHistory
@@ -64,7 +64,9 @@ class Attempted:
 
     report: TaskReport
     twin_possible: bool
-    failure: Exception | None = None  # why the range ends earlier than planned; to be raised once that is decided
+    failure: Exception | None = (
+        None  # why the range ends earlier than planned; to be raised once that is decided
+    )
 
 
 def the_one_range(notes: list[SourceRange], *, others_read: bool = False) -> SourceRange | Refusal:
@@ -108,7 +110,9 @@ def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdi
         return replay_differs(verdict.evidence, way_out)
     if verdict is not Verdict.WRITE:
         return verdict
-    refusal = judge_split(ticket.sink_id, ticket.state_plan, source_range)
+    refusal = judge_split(ticket.sink_id, ticket.state_plan, source_range) or judge_start(
+        ticket.sink_id, ticket.state_plan, ticket.states, ticket.rows_total, source_range
+    )
     if refusal is not None:
         return refusal
     idle_ids = dict(source_range.idle_topic_ids)
@@ -194,13 +198,24 @@ def cut_of(ticket: Ticket, source_range: SourceRange | None, query_id: str) -> C
     )
 
 
-def surplus_allowed(ticket: Ticket, source_range: SourceRange, output: TopicPartition, query_id: str) -> bool:
+def surplus_allowed(
+    ticket: Ticket,
+    source_range: SourceRange,
+    output: TopicPartition,
+    query_id: str,
+    surplus_below: int | None = None,
+) -> bool:
     """Whether more rows may be stored than this micro-batch has: they belong to later ones then.
 
     Another query (its checkpoint was lost) cuts its micro-batches elsewhere; what it left stays a surplus. Also for
     the query that decided last, should that go on: the other one has left the CUT of its larger range. Of a source
     partition's first range there is a CUT whoever wrote it.
+
+    ``surplus_below`` is where the source ended when the sink was fenced, if that is known. All undecided rows are of
+    offsets below it, so a range that goes up to there leaves none to a later one: they are other rows.
     """
+    if surplus_below is not None and source_range.batch_end >= surplus_below:
+        return False
     is_first = source_range.source not in ticket.source_ends
     if (source_range.writer, output) in ticket.surplus_from:
         return True
