@@ -23,7 +23,8 @@ from semel.core.sink.task import Attempted, TaskReport
 from semel.errors import ReplayUnprovable, SinkFenced
 from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions, source_options
-from semel.spark.sink_log import SinkLog, resume_ends
+from semel.spark.resuming import resume_ends
+from semel.spark.sink_log import SinkLog
 from semel.spark.source import SemelReader
 from semel.spark.source_offsets import SourceOffsets
 from semel.spark.task_write import TaskWrite

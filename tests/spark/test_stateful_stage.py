@@ -11,14 +11,23 @@ import pyarrow as pa
 import pytest
 
 from semel.core.sink.committed_state import STATE_BYTES_MAX, CommittedState
+from semel.core.sink.journal import SINKS_TOPIC, Cut
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.task import Attempted
-from semel.errors import ConfigError, PlanNotSupported, ReplayDiffers, SinkFenced
+from semel.errors import (
+    ConfigError,
+    NonDeterministicReplay,
+    PlanNotSupported,
+    ReplayDiffers,
+    ReplayUnprovable,
+    SinkFenced,
+)
 from semel.spark.commit import decide_batch
 from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions, sink_options, stage_sink_id
+from semel.spark.resuming import check_before_fencing, resume, resume_ends
 from semel.spark.runs import plan_batch
-from semel.spark.sink_log import decided_ends, resume, resume_ends
+from semel.spark.sink_log import SinkLog, decided_ends
 from semel.spark.task_write import write_range
 from semel.types import TopicPartition
 
@@ -54,7 +63,16 @@ class Stage:
         self.ticket = plan_batch(self.options, self.run_id)
         return self.ticket
 
-    def task(self, partition: int, first: int, end: int, killed_after: int | None = None) -> Attempted:
+    def task(
+        self,
+        partition: int,
+        first: int,
+        end: int,
+        killed_after: int | None = None,
+        *,
+        rows_left_out: int = 0,
+        surplus_below: int | None = None,
+    ) -> Attempted:
         """One attempt; with ``killed_after``, so many rows of it are stored."""
         source_range = SourceRange(TopicPartition("merge", partition), first, end, 0, 1, (), "A", "A")
         decided = self.ticket.state_of(source_range)
@@ -62,7 +80,7 @@ class Stage:
 
         def rows() -> Iterator[pa.RecordBatch]:
             self.begun.append(source_range)
-            for number in range(first, end):
+            for number in range(first, end - rows_left_out):
                 if number - first == killed_after:
                     raise Killed
                 sums.append(sums[-1] + number)
@@ -79,6 +97,7 @@ class Stage:
             attempt_number=0,
             state=lambda: CommittedState(b"%d" % sums[-1]),
             is_own_source=True,
+            surplus_below=surplus_below,
         )
 
     def decide(self, *attempted: Attempted, batch_id: int = 0):
@@ -188,6 +207,21 @@ def test_rows_without_a_state_are_not_reported(log, stage):
         )
 
 
+def test_rows_that_no_later_range_can_have_are_other_rows(log, stage):
+    """A step that gives fewer rows the second time would leave them in the output, undecided for ever."""
+    output = log.topic("out")
+    killed = stage(output)
+    killed.plan()
+    with pytest.raises(Killed):
+        killed.task(0, 0, 8, 5)
+    successor = stage(output)
+    successor.plan()
+    with pytest.raises(NonDeterministicReplay, match=r"gave 4 rows for .*run the flow as it was"):
+        successor.task(0, 0, 6, rows_left_out=2, surplus_below=6)
+    stage(output).micro_batch((0, 0, 6))
+    assert log.values(output) == expected({0: 6})
+
+
 # -- plans ---------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +262,25 @@ def test_another_state_is_refused_and_disturbs_nobody(log, stage):
     assert log.values(output) == expected({0: 5})
 
 
+def test_a_flow_that_was_changed_while_it_runs_leaves_the_running_one_alone(log, stage):
+    """It would be refused behind its FENCE, and the one that could decide the rows would be gone."""
+    output = log.topic("out")
+    running, changed = stage(output), stage(output, plan="p2")
+    check_before_fencing(changed.options)
+    running.plan()
+    half = running.task(0, 0, 4)
+    with pytest.raises(ReplayDiffers, match="If it runs now, let it come to its end and start this one then"):
+        check_before_fencing(changed.options)
+    check_before_fencing(stage(output).options)
+    running.decide(half)
+    with pytest.raises(PlanNotSupported, match="it is now the plan mean"):
+        check_before_fencing(stage(output, plan="p2", state_plan="mean").options)
+    check_before_fencing(changed.options)
+    assert changed.resume() == {0: 4}
+    changed.micro_batch((0, 4, 5))
+    assert log.values(output) == expected({0: 5})
+
+
 def test_a_reset_forgets_the_state_and_whose_it_was(log, stage):
     output = log.topic("out")
     stage(output).micro_batch((0, 0, 4))
@@ -236,6 +289,31 @@ def test_a_reset_forgets_the_state_and_whose_it_was(log, stage):
     assert other.resume() == {}
     other.micro_batch((0, 0, 2))
     assert log.values(output) == sorted(expected({0: 4}) + expected({0: 2}))
+
+
+# -- where inputs were trimmed -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_first_range_that_is_trimmed_binds_only_if_rows_of_it_are_stored(log, stage, is_stored):
+    source, output = log.topic("in"), log.topic("out")
+    log.write(source, [b"x"] * 8)
+    tp = TopicPartition(source, 0)
+    killed = stage(output, state_plan="")
+    killed.plan()
+    source_range = SourceRange(tp, 0, 8)
+    SinkLog(killed.options.connection, killed.sink_id).append(
+        Cut(killed.sink_id, killed.ticket.sink_epoch, tp, 0, 8, 1)
+    )
+    if is_stored:
+        batch = pa.record_batch({"topic": pa.array([output]), "value": pa.array([b"x"])})
+        ways = {"query_id": "q", "task_attempt_id": 1, "attempt_number": 0}
+        write_range(killed.options, killed.ticket, source_range, iter([batch]), **ways)
+    assert resume_ends(killed.options.connection, killed.sink_id)[0] == {tp: 0}
+    log.cluster.delete_records({tp: 5})
+    assert resume_ends(killed.options.connection, killed.sink_id)[0] == ({tp: 0} if is_stored else {})
+    log.cluster.delete_topics([source])
+    assert resume_ends(killed.options.connection, killed.sink_id)[0] == {tp: 0}
 
 
 # -- one flow at a time --------------------------------------------------------------------------------------
@@ -326,3 +404,20 @@ def test_as_much_state_as_may_be_is_decided_and_read_again(log, stage):
     with pytest.raises(PlanNotSupported, match="a decision takes 4194304 of them"):
         again.micro_batch((64, 0, 1))
     assert known_sinks(log.bootstrap)[first.sink_id].decision.states == decision.states
+
+
+def test_a_decision_log_that_takes_no_large_decision_takes_no_state(log, stage):
+    """The rows would be in the output already, and no run could ever decide them."""
+    output = log.topic("out")
+    stage(output).micro_batch((0, 0, 2))
+    log.cluster.alter_configs({SINKS_TOPIC: {"max.message.bytes": "1048588"}})
+    try:
+        with pytest.raises(
+            ReplayUnprovable, match=r"takes records of 1048588 bytes.* -c max.message.bytes=16777216`"
+        ):
+            stage(output).plan()
+        stage(log.topic("other"), state_plan="").plan()
+    finally:
+        log.cluster.alter_configs({SINKS_TOPIC: {"max.message.bytes": "16777216"}})
+    stage(output).micro_batch((0, 2, 3))
+    assert log.values(output) == expected({0: 3})

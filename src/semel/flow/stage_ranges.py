@@ -17,7 +17,7 @@ from semel.flow.plan import Stage
 from semel.spark.offsets import EARLIEST, Offsets, TopicIds, from_json, to_json
 from semel.spark.options import Connection, Position, SourceOptions
 from semel.spark.planning import RangeTopic, ReadRange, split
-from semel.spark.sink_log import resume
+from semel.spark.resuming import resume
 from semel.spark.source_offsets import SourceOffsets
 from semel.spark.stream_ranges import StreamRanges
 from semel.types import TopicPartition

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
@@ -41,11 +40,12 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, Top
 from semel.wording import counted
 
 PARTITION_COUNT: Final = 8
+DECISION_BYTES_MAX: Final = 16 * 2**20
 # Kept for ever: a sink that stood still for long must find its decisions. A DECISION of many writers is large.
 DECISION_LOG_CONFIG: Final = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "max.message.bytes": str(16 * 2**20),
+    "max.message.bytes": str(DECISION_BYTES_MAX),
     "message.timestamp.type": "LogAppendTime",  # else a driver whose clock is ahead of the log's is refused
 }
 _PLAIN_BYTES_MAX: Final = 16 * 1024
@@ -304,32 +304,6 @@ def decided_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartit
     return ({}, {}) if decided is None else (dict(decided.source_ends), dict(decided.source_ids))
 
 
-@dataclass(frozen=True, slots=True)
-class Resumption:
-    """Where a flow's stage goes on, as of the FENCE of ``sink_epoch``: see :meth:`SinkHistory.resume_ends`."""
-
-    ends: dict[TopicPartition, int]
-    topic_ids: dict[str, str]
-    sink_epoch: int  # SinkOptions.resumed_epoch, for who writes
-
-
-def resume(connection: Connection, sink_id: str) -> Resumption:
-    """Fence the sink of a stage, which has no checkpoint, and read where it goes on.
-
-    Nowhere for one that has never written: it begins at the start of its inputs.
-    """
-    log = SinkLog(connection, sink_id)
-    _, sink_epoch = log.take_over()
-    ends, topic_ids = log.history().resume_ends()
-    return Resumption(ends, topic_ids, sink_epoch)
-
-
-def resume_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
-    """The ends alone, and the ids of the topics that these are offsets of."""
-    resumption = resume(connection, sink_id)
-    return resumption.ends, resumption.topic_ids
-
-
 def starting_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
     """The same, or a ``ConfigError`` for a sink that has none: to begin at the earliest offsets then would double all
     that stands in the output under the name that was meant."""
@@ -416,10 +390,12 @@ def create_topic(
     cluster.topic(topic, is_known_to_exist=True)  # waits until it has a leader
 
 
-def check_kept(log: SinkLog) -> None:
-    """Refuse a decision log that loses what is old, or what has a newer record of its key."""
+def check_kept(log: SinkLog, decision_bytes_max: int = 0) -> None:
+    """Refuse a decision log that loses what is old, or what has a newer record of its key, or takes no large one."""
     config = log.cluster.describe_configs([log.partition.topic])[log.partition.topic]
-    refusal = journal_kept(log.partition.topic, {name: entry.value for name, entry in config.items()})
+    refusal = journal_kept(
+        log.partition.topic, {name: entry.value for name, entry in config.items()}, decision_bytes_max
+    )
     if refusal is not None:
         allow(refusal)
 

@@ -23,6 +23,7 @@ from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import (
     APPEND_TIMEOUT_MS,
+    DECISION_BYTES_MAX,
     RETRY_PAUSE_MS,
     SinkLog,
     check_kept,
@@ -43,7 +44,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
-    check_kept(log)
+    check_kept(log, DECISION_BYTES_MAX if options.state_plan else 0)
     grant, sink_epoch = log.take_over(query)
     history = history_of(log, options.connection)
     _stop_if_fenced(history, sink_epoch)
@@ -53,7 +54,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     stop_if_not_resumable(options, history, query)
     history = history.of_writers(only_writers_of)
     # A topic that is missing is made by the first task that may write: not every plan will do.
-    found = _outputs(log.cluster, run.output_topics(history, options.topic))
+    found = outputs_of(log.cluster, run.output_topics(history, options.topic))
     partitions = [tp for output in found.values() for tp in partitions_of(output)]
     at_rest = _trimmed_at_rest(log.cluster, history, partitions)
     fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
@@ -91,7 +92,7 @@ def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
     """The run of a batch write that nobody can rerun: there is nothing to fence, to scan or to decide."""
     if options.topic is not None and find_output(log.cluster, options.topic) is None:
         create_topic(log.cluster, options.topic, NEW_TOPIC_PARTITIONS)
-    found = _outputs(log.cluster, [] if options.topic is None else [options.topic])
+    found = outputs_of(log.cluster, [] if options.topic is None else [options.topic])
     starts = listed(
         log.cluster, [tp for output in found.values() for tp in partitions_of(output)], LATEST_TIMESTAMP
     )
@@ -187,7 +188,7 @@ def _stop_if_fenced(history: SinkHistory, sink_epoch: int) -> None:
         allow(fenced)
 
 
-def _outputs(cluster: Cluster, topics: list[str]) -> dict[str, OutputTopic]:
+def outputs_of(cluster: Cluster, topics: list[str]) -> dict[str, OutputTopic]:
     """Those of ``topics`` that exist."""
     found = {topic: find_output(cluster, topic) for topic in topics}
     return {topic: output for topic, output in found.items() if output is not None}

@@ -326,13 +326,23 @@ def journal_unreadable(place: str, why: str) -> Refusal:
     )
 
 
-def journal_kept(journal: str, config: Mapping[str, str | None]) -> Refusal | None:
-    """Whether the decision log is kept whole, by what it is set to; ``None``: it is.
+def journal_kept(
+    journal: str, config: Mapping[str, str | None], decision_bytes_max: int = 0
+) -> Refusal | None:
+    """Whether the decision log is kept whole, and takes a DECISION of so many bytes; ``None``: it does.
 
-    Who makes it first need not be a sink: by Kafka's defaults decisions would be gone after a week, in silence.
+    Who makes it first need not be a sink: by Kafka's defaults decisions would be gone after a week, in silence, and a
+    large one would be refused when its rows are there already, at every new run again.
     """
     if "compact" in (config.get("cleanup.policy") or ""):
         return journal_compacted(journal)
+    message_bytes_max = int(config.get("max.message.bytes") or decision_bytes_max)
+    if message_bytes_max < decision_bytes_max:
+        return _journal_unprovable(
+            f"topic {journal!r} takes records of {message_bytes_max} bytes (max.message.bytes), and a decision with "
+            f"the states of its tasks can be {decision_bytes_max}. Nothing was written now. Set it with `semel topic "
+            f"alter-config {journal} -c max.message.bytes={decision_bytes_max}`, and start the query again"
+        )
     finite = {
         name: value
         for name in ("retention.ms", "retention.bytes")
