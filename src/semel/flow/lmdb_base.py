@@ -28,7 +28,6 @@ class LmdbBase:
 
     def __init__(self, txn: Any, states: Any, meta: Meta) -> None:
         self._txn, self._states, self.meta = txn, states, meta
-        self._read = txn.get
 
     def get(self, key: bytes) -> bytes | None:
         found: bytes | None

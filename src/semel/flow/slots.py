@@ -61,6 +61,11 @@ class Slot:
     descriptor: int
     lock: Path
 
+    @property
+    def database(self) -> Path:
+        """LMDB's file."""
+        return self.folder / "data.mdb"
+
     def release(self) -> None:
         """Let others have it."""
         with _HELD_LOCK:

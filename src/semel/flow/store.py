@@ -50,11 +50,14 @@ _TAG: Final = b"tag"
 _NAMES: Final = b"names"
 _PENDING: Final = b"pending/"
 _STATES: Final = b"states"
-_BROKEN: Final = (
+_BROKEN: Final = (  # as a copy it may be deleted
     lmdb.CorruptedError,
+    lmdb.IncompatibleError,
     lmdb.InvalidError,
-    lmdb.VersionMismatchError,
     lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.ProblemError,
+    lmdb.VersionMismatchError,
     msgspec.DecodeError,
 )
 
@@ -132,14 +135,18 @@ class Store:
             return MemoryBase.decoded(None if committed is None else committed.inline)
         try:
             self._take()
+            may_forget = True
             while True:
                 try:
                     return self._bring_to(decided_end, committed, changelog_end, read_changelog)
                 except lmdb.MapFullError:
                     self._grow()
                 except _BROKEN:
+                    if not may_forget:
+                        raise
+                    may_forget = False
                     self._forget()
-        except (OSError, lmdb.Error) as error:
+        except (OSError, lmdb.Error, msgspec.DecodeError) as error:
             raise self._failed(error) from error
 
     def keep(self, state: State, decided_end: int) -> None:
@@ -149,7 +156,8 @@ class Store:
         """
         if self._base is None or self._tag is None or state.meta.is_inline:
             return
-        keys, values = state.changes()
+        overlay = state.overlay()
+        keys, values = list(overlay), list(overlay.values())
         if sum(map(len, keys)) + sum(len(value) for value in values if value) > PENDING_BYTES_MAX:
             return
         after = Tag.of(decided_end, 0, state.meta)
@@ -230,9 +238,11 @@ class Store:
         clear(txn, self._states)
         fold = Restore(decided_end)
         rows = read_changelog(committed.changelog_from, changelog_end)
-        meta = allow(self._followed(txn, fold, committed, rows))
+        meta = self._followed(txn, fold, committed, rows)
+        if isinstance(meta, Refusal):
+            meta = Refusal(meta.reason, f"{self._place}: {meta.evidence}")
         self.origin = "rebuilt"
-        return meta
+        return allow(meta)
 
     def _followed(
         self,
@@ -275,15 +285,14 @@ class Store:
                 f"{self._place}: tasks of this machine are using all {SLOTS_MAX} copies of it. Nothing was stored. End "
                 f"the processes that hang there, and start the flow again"
             )
-        best = slots[0]
-        if len(slots) > 1:
-            best = max(slots, key=lambda slot: self._end_of(slot, boot))
-        for slot in slots:
-            if slot is not best:
-                slot.clear()
-                slot.release()
-        self._slot = best
-        self._open(best, boot)
+        try:
+            self._slot = max(slots, key=lambda slot: self._end_of(slot, boot)) if slots[1:] else slots[0]
+            self._open(self._slot, boot)
+        finally:
+            for slot in slots:
+                if slot is not self._slot:
+                    slot.clear()
+                    slot.release()
 
     def _end_of(self, slot: Slot, boot: str | None) -> int:
         self._open(slot, boot)
@@ -293,24 +302,30 @@ class Store:
         return -1 if tag is None else tag.decided_end
 
     def _open(self, slot: Slot, boot: str | None) -> None:
+        try:
+            self._open_database(slot, boot)
+        except _BROKEN:
+            slot.clear()
+            self._open_database(slot, boot)
+
+    def _open_database(self, slot: Slot, boot: str | None) -> None:
         slot.folder.mkdir(mode=0o700, exist_ok=True)
-        for is_again in (False, True):
-            try:
-                self._env = lmdb.open(
-                    str(slot.folder),
-                    map_size=self._map_bytes,
-                    max_dbs=2,
-                    sync=boot is None,
-                    metasync=False,
-                    mode=0o600,
-                )
-                self._states = self._env.open_db(_STATES)
-                return
-            except _BROKEN:
-                if is_again:
-                    raise
-                slot.clear()
-                slot.folder.mkdir(mode=0o700)
+        self._env = lmdb.open(
+            str(slot.folder),
+            map_size=self._map_bytes,
+            max_dbs=2,
+            sync=boot is None,
+            metasync=False,
+            mode=0o600,
+        )
+        try:
+            used_bytes = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+            if slot.database.stat().st_size < used_bytes:
+                raise lmdb.CorruptedError(f"{slot.database} has lost its end")
+            self._states = self._env.open_db(_STATES)
+        except BaseException:
+            self._close_database()
+            raise
 
     def _read_tag(self, txn: Any) -> Tag | None:
         body = txn.get(_TAG)

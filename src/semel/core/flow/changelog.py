@@ -30,7 +30,8 @@ from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.refusal import Reason, Refusal
 
 FORMAT_VERSION: Final = 1
-ROWS_MAX: Final = 50_000  # of a snapshot, in one piece
+ROW_OVERHEAD_BYTES: Final = 16  # what a key costs beside its bytes, at most, wherever it is written
+PIECE_BYTES_MAX: Final = 32 * 2**20
 
 _HEAD: Final = struct.Struct(">qB")
 _META: Final = struct.Struct(">Bqqq")
@@ -83,49 +84,115 @@ def joined(pieces: Iterable[ChangelogRows]) -> ChangelogRows:
 # --- to messages --------------------------------------------------------------------------------------
 
 
-def change_rows(
-    offset: int, keys: Sequence[bytes], values: Sequence[bytes | None], meta: Meta
-) -> ChangelogRows:
-    """An entry's net changes and its end; ``None`` is a deletion."""
-    kinds = np.fromiter((value is None for value in values), np.uint8, len(values))
-    return _rows(
-        offset,
-        np.append(kinds, np.uint8(Kind.END)),
-        [*keys, b""],
-        [*(value or b"" for value in values), _packed(meta)],
-    )
+@dataclass(frozen=True, slots=True)
+class NetChanges:
+    """What an entry has changed in the end, in the order of keys, a few megabytes at a time."""
+
+    pieces: tuple[tuple[pa.Array, pa.Array], ...]  # keys, and values; null: deleted
+    count: int
+    keys_more: int
+    bytes_more: int  # as a state's size is counted
+
+
+def net_changes(
+    keys: Sequence[bytes], values: Sequence[bytes | None], before: Sequence[bytes | None]
+) -> NetChanges:
+    """Of ``keys``, each once, which have other ``values`` than ``before``; ``None``: it is not there."""
+    cuts = list(_cuts([keys, values, before]))
+    if len(cuts) > 1:
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        keys = [keys[at] for at in order]
+        values, before = [values[at] for at in order], [before[at] for at in order]
+        cuts = list(_cuts([keys, values, before]))
+    pieces, keys_more, bytes_more = [], 0, 0
+    for start, end in cuts:
+        key, value, old = (pa.array(each[start:end], pa.binary()) for each in (keys, values, before))
+        is_other = pc.not_equal(value, old)  # null where either is null
+        if is_other.null_count:
+            is_other = pc.coalesce(is_other, pc.xor(value.is_null(), old.is_null()))
+        if not pc.all(is_other).as_py():
+            key, value, old = key.filter(is_other), value.filter(is_other), old.filter(is_other)
+        if len(cuts) == 1:
+            order_of_keys = pc.sort_indices(key)
+            key, value = key.take(order_of_keys), value.take(order_of_keys)
+            old = old.take(order_of_keys)
+        keys_more += old.null_count - value.null_count
+        bytes_more += _size_bytes(key, value) - _size_bytes(key, old)
+        if len(key):
+            pieces.append((key, value))
+    return NetChanges(tuple(pieces), sum(len(key) for key, _ in pieces), keys_more, bytes_more)
+
+
+def change_rows(offset: int, net: NetChanges, meta: Meta) -> list[ChangelogRows]:
+    """An entry's changes and its end."""
+    rows = []
+    for key, value in net.pieces:
+        kinds = np.zeros(len(key), np.uint8)
+        if value.null_count:
+            kinds[value.is_null().to_numpy(zero_copy_only=False)] = Kind.DELETION
+            value = value.fill_null(b"")
+        rows.append(_rows(offset, kinds, key, value))
+    return [*rows[:-1], joined([*rows[-1:], _end(offset, meta)])]
 
 
 def snapshot_begin(offset: int, before: Digest) -> ChangelogRows:
     """The first message of a snapshot."""
-    body = _BEGIN.pack(FORMAT_VERSION, *before.to_list())
-    return _rows(offset, np.array([Kind.SNAPSHOT_BEGIN], np.uint8), [b""], [body])
+    return _row(offset, Kind.SNAPSHOT_BEGIN, _BEGIN.pack(FORMAT_VERSION, *before.to_list()))
 
 
-def snapshot_rows(offset: int, items: Sequence[tuple[bytes, bytes]]) -> ChangelogRows:
-    """A piece of a snapshot's rows."""
-    kinds = np.full(len(items), Kind.SNAPSHOT_ROW, np.uint8)
-    return _rows(offset, kinds, [key for key, _ in items], [value for _, value in items])
+def snapshot_rows(offset: int, items: Sequence[tuple[bytes, bytes]]) -> Iterator[ChangelogRows]:
+    """Rows of a snapshot, a few megabytes at a time."""
+    keys, values = [key for key, _ in items], [value for _, value in items]
+    for start, end in _cuts([keys, values]):
+        kinds = np.full(end - start, Kind.SNAPSHOT_ROW, np.uint8)
+        yield _rows(
+            offset, kinds, pa.array(keys[start:end], pa.binary()), pa.array(values[start:end], pa.binary())
+        )
 
 
 def snapshot_end(offset: int, meta: Meta) -> ChangelogRows:
     """The last message of a snapshot."""
-    return _rows(offset, np.array([Kind.END], np.uint8), [b""], [_packed(meta)])
+    return _end(offset, meta)
 
 
-def _packed(meta: Meta) -> bytes:
-    return _META.pack(FORMAT_VERSION, meta.key_count, meta.size_bytes, meta.written)
+def _end(offset: int, meta: Meta) -> ChangelogRows:
+    return _row(offset, Kind.END, _META.pack(FORMAT_VERSION, meta.key_count, meta.size_bytes, meta.written))
 
 
-def _rows(
-    offset: int, kinds: npt.NDArray[np.uint8], keys: Sequence[bytes], values: Sequence[bytes]
-) -> ChangelogRows:
-    heads = pa.array([_HEAD.pack(offset, kind) for kind in Kind], pa.binary())
-    bodies = pa.array(values, pa.binary())
-    return ChangelogRows(
-        pa.array(keys, pa.binary()),
-        pc.binary_join_element_wise(heads.take(pa.array(kinds)), bodies, _NO_BYTES),
+def _row(offset: int, kind: Kind, body: bytes) -> ChangelogRows:
+    return _rows(
+        offset, np.array([kind], np.uint8), pa.array([b""], pa.binary()), pa.array([body], pa.binary())
     )
+
+
+def _rows(offset: int, kinds: npt.NDArray[np.uint8], keys: pa.Array, bodies: pa.Array) -> ChangelogRows:
+    heads = pa.array([_HEAD.pack(offset, kind) for kind in Kind], pa.binary())
+    return ChangelogRows(keys, pc.binary_join_element_wise(heads.take(pa.array(kinds)), bodies, _NO_BYTES))
+
+
+def _cuts(columns: Sequence[Sequence[bytes | None]]) -> Iterator[tuple[int, int]]:
+    """Pieces of at most :data:`PIECE_BYTES_MAX`, or one row; mostly all of it is one."""
+    count = len(columns[0])
+    if sum(sum(map(len, filter(None, column))) for column in columns) <= PIECE_BYTES_MAX:
+        if count:
+            yield 0, count
+        return
+    sizes = sum(np.fromiter((len(each or b"") for each in column), np.int64, count) for column in columns)
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < count:
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + PIECE_BYTES_MAX, side="right")))
+        yield start, end
+        start = end
+
+
+def _size_bytes(keys: pa.Array, values: pa.Array) -> int:
+    """What the rows whose value is not null add to a state's size."""
+    if values.null_count:
+        keys, values = keys.filter(values.is_valid()), values.drop_null()
+    lengths = [pc.sum(pc.binary_length(column)).as_py() or 0 for column in (keys, values)]
+    return int(sum(lengths)) + ROW_OVERHEAD_BYTES * len(keys)
 
 
 # --- and back -----------------------------------------------------------------------------------------
@@ -178,7 +245,7 @@ class Restore:
         """What the next messages of this stage's writers ask for."""
         if self.is_over or not len(values):
             return []
-        heads = _heads(values)
+        heads = None if keys.null_count or values.null_count else _heads(values)
         if heads is None:
             return _lost("holds a record of this stage's own writer that is no message of a state")
         entries, kinds = heads
@@ -284,15 +351,3 @@ def _later(version: int) -> Refusal:
         Reason.REPLAY_UNPROVABLE,
         f"the changelog holds messages of format {version}, and this semel knows {FORMAT_VERSION}: use the newer one",
     )
-
-
-def pieces_of(items: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    """At most :data:`ROWS_MAX` at a time."""
-    piece: list[tuple[bytes, bytes]] = []
-    for item in items:
-        piece.append(item)
-        if len(piece) == ROWS_MAX:
-            yield piece
-            piece = []
-    if piece:
-        yield piece

@@ -21,22 +21,26 @@ lies in front of the newest decided snapshot (:func:`trim_offsets`).
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from semel.core.flow.changelog import (
+    ROW_OVERHEAD_BYTES,
     ChangelogRows,
     Instruction,
     Load,
     Meta,
+    NetChanges,
     Restore,
     StartOver,
     change_rows,
-    pieces_of,
+    net_changes,
     snapshot_begin,
     snapshot_end,
     snapshot_rows,
@@ -51,9 +55,10 @@ VALUE_BYTES_MAX: Final = (
 )  # with the longest key still below the 1,000,000 bytes of one record batch
 INLINE_BYTES_OF_PARTITION: Final = 64 * 1024
 INLINE_BYTES_OF_DECISION: Final = 4 * 2**20
-ROW_OVERHEAD_BYTES: Final = 16  # what a key costs beside its bytes, at most, wherever it is written
 SNAPSHOT_CHANGES_MIN: Final = 10_000
-_KEPT_READS_MAX: Final = 262_144
+PIECE_ROWS_MAX: Final = 32_768  # of a scan
+_FIRST_PIECE_ROWS: Final = 64  # who looks for the first few keys pays for no more
+_READS_MAX: Final = 262_144  # of the base, kept from one entry to the next
 _UNREAD: Final[Any] = object()
 _RAW, _ZSTD = 0, 1
 
@@ -64,9 +69,9 @@ def inline_bytes_max(partition_count: int) -> int:
     return max(0, of_partition * 3 // 4 - 64)
 
 
-def is_snapshot_due(written: int, key_count: int) -> bool:
-    """Whether a snapshot is to take the place of ``written`` changes, all since the last snapshot."""
-    return written > 2 * key_count + SNAPSHOT_CHANGES_MIN
+def is_snapshot_due(written: int, key_count: int, changes_min: int = SNAPSHOT_CHANGES_MIN) -> bool:
+    """Whether a snapshot is to take the place of the last of ``written`` changes, all since the one before."""
+    return written > 2 * key_count + changes_min
 
 
 def trim_offsets(states: Mapping[int, CommittedState], decided_ends: Mapping[int, int]) -> dict[int, int]:
@@ -139,7 +144,7 @@ class MemoryBase:
         return list(map(self._rows.get, keys))
 
     def scan(self, first: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        for key in self._keys[bisect_left(self._keys, first) : _end_index(self._keys, end)]:
+        for key in _between(self._keys, first, end):
             yield key, self._rows[key]
 
     def __len__(self) -> int:
@@ -192,24 +197,30 @@ class State:
     """One attempt's view: decided state below, its own changes above.
 
     ``changelog_end`` is the offset of the changelog's partition at or behind which every undecided message of this
-    stage's writers stands. Keys and values are bounded: :data:`KEY_BYTES_MAX` and :data:`VALUE_BYTES_MAX`.
+    stage's writers stands. Keys and values are bounded: :data:`KEY_BYTES_MAX` and :data:`VALUE_BYTES_MAX`. What the
+    attempt changes is kept in memory: as many keys as its entries have rows, at most.
     """
 
     def __init__(
-        self, base: Base, committed: CommittedState | None, *, inline_bytes_max: int, changelog_end: int = 0
+        self,
+        base: Base,
+        committed: CommittedState | None,
+        *,
+        inline_bytes_max: int,
+        changelog_end: int = 0,
+        snapshot_changes_min: int = SNAPSHOT_CHANGES_MIN,
     ) -> None:
         self._base = base
         self._inline_bytes_max = inline_bytes_max
+        self._snapshot_changes_min = snapshot_changes_min
         self._changelog_end = changelog_end
         self._changelog_from = 0 if committed is None else committed.changelog_from
         self.meta: Meta = base.meta
-        self._known: dict[bytes, bytes | None] = {}  # by key, what is read or changed; None: there is none
-        self._before: dict[
-            bytes, bytes | None
-        ] = {}  # of keys touched in this entry, what was there at its beginning
-        self._changed: dict[bytes, None] = {}  # keys touched in this attempt
-        self._in_order: list[bytes] = []  # the same, sorted; with what came since at its end
-        self._is_sorted = True
+        self._changes: dict[bytes, bytes | None] = {}  # of this entry; None: deleted
+        self._overlay: dict[bytes, bytes | None] = {}  # of the attempt's entries before it
+        self._reads: dict[bytes, bytes | None] = {}  # of the base, for who asks again
+        self._overlay_order: list[bytes] = []  # its keys; sorted when somebody scans
+        self._changes_order: list[bytes] = []
         self._last_offset = -1
         self._is_writing = False
 
@@ -217,112 +228,138 @@ class State:
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or ``None``."""
-        value: bytes | None = self._known.get(key, _UNREAD)
-        if value is _UNREAD:
-            value = self._known[key] = self._base.get(key)
+        for known in (self._changes, self._overlay, self._reads):
+            if key in known:
+                return known[key]
+        value = self._reads[key] = self._base.get(key)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of ``keys``, in their order."""
-        known = self._known
-        values = [known.get(key, _UNREAD) for key in keys]
-        if _UNREAD in values:
-            missing = list(dict.fromkeys(key for key in keys if key not in known))
-            known.update(zip(missing, self._base.get_many(missing), strict=True))
-            return [known[key] for key in keys]
-        return values
+        changes = self._changes
+        if not changes:
+            return self._before(keys)
+        found = [changes.get(key, _UNREAD) for key in keys]
+        missing = [index for index, value in enumerate(found) if value is _UNREAD]
+        for index, value in zip(missing, self._before([keys[index] for index in missing]), strict=True):
+            found[index] = value
+        return found
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set it; ``ValueError`` for a key or value beyond the bounds."""
         if len(key) > KEY_BYTES_MAX or len(value) > VALUE_BYTES_MAX:
             raise ValueError(_too_large(key, value))
-        self._touch(key)
-        self._known[key] = value
+        self._changes[key] = value
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """As :meth:`put`, one after the other."""
-        if not keys:
-            return
-        if max(map(len, keys)) > KEY_BYTES_MAX or max(map(len, values)) > VALUE_BYTES_MAX:
+        if (
+            max(map(len, keys), default=0) > KEY_BYTES_MAX
+            or max(map(len, values), default=0) > VALUE_BYTES_MAX
+        ):
             for key, value in zip(keys, values, strict=True):
                 self.put(key, value)
-        for key in keys:
-            self._touch(key)
-        self._known.update(zip(keys, values, strict=True))
+        self._changes.update(zip(keys, values, strict=True))
 
     def delete(self, key: bytes) -> None:
         """As if it had never been there."""
-        self._touch(key)
-        self._known[key] = None
-
-    def _touch(self, key: bytes) -> None:
-        if key not in self._before:
-            if self._is_writing:
-                raise RuntimeError("the messages of the entry before are to be taken first")
-            self._before[key] = self._known.get(key, _UNREAD)
-            if key not in self._changed:
-                self._changed[key] = None
-                self._in_order.append(key)
-                self._is_sorted = False
+        self._changes[key] = None
 
     def scan(self, first: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """In the order of keys, from ``first`` up to and without ``end``; ``None``: to the last one.
 
-        What is changed while it goes on may be met or not, but for keys that were there: they have their new value.
+        As the state is when the scan begins, or as it is changed meanwhile: change what it has given, not what it
+        has yet to give.
         """
-        if not self._is_sorted:
-            self._in_order.sort()
-            self._is_sorted = True
-        keys = self._in_order
-        changed = keys[bisect_left(keys, first) : _end_index(keys, end)]
-        known, index, count = self._known, 0, len(changed)
-        for key, value in self._base.scan(first, end):
-            while index < count and changed[index] < key:
-                new = known[changed[index]]
-                if new is not None:
-                    yield changed[index], new
-                index += 1
-            if index < count and changed[index] == key:
-                new = known[key]
-                index += 1
-                if new is not None:
-                    yield key, new
-            else:
-                yield key, value
-        for key in changed[index:]:
-            new = known[key]
-            if new is not None:
-                yield key, new
+        self._sort()
+        if len(self._changes_order) != len(self._changes):  # no key ever leaves it
+            self._changes_order = sorted(self._changes)
+        changed = _between(self._overlay_order, first, end)
+        if self._changes:
+            changed = sorted({*changed, *_between(self._changes_order, first, end)})
+        for piece in self._pieces(changed, ChainMap(self._changes, self._overlay), first, end):
+            yield from piece
 
     def of(self, prefix: bytes) -> View:
         """The part of it whose keys begin with ``prefix``, without it."""
         return View(self, prefix)
 
+    def _before(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values at the beginning of this entry."""
+        overlay, reads = self._overlay, self._reads
+        if overlay:
+            found = [overlay[key] if key in overlay else reads.get(key, _UNREAD) for key in keys]
+        else:
+            found = [reads.get(key, _UNREAD) for key in keys]
+        missing = [index for index, value in enumerate(found) if value is _UNREAD]
+        if missing:
+            unread = [keys[index] for index in missing]
+            values = self._base.get_many(unread)
+            reads.update(zip(unread, values, strict=True))
+            for index, value in zip(missing, values, strict=True):
+                found[index] = value
+        return found
+
+    def _sort(self) -> None:
+        if len(self._overlay_order) != len(self._overlay):
+            self._overlay_order = sorted(self._overlay)
+
+    def _pieces(
+        self,
+        changed: Sequence[bytes],
+        now: Mapping[bytes, bytes | None],
+        first: bytes,
+        end: bytes | None,
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The base's rows, and over them what is ``now`` of the ``changed`` keys (sorted), a few thousand at a time."""
+        below = self._base.scan(first, end)
+        done, size = 0, _FIRST_PIECE_ROWS
+        while piece := list(islice(below, size)):
+            upto = bisect_right(changed, piece[-1][0], done)
+            if upto > done:
+                merged: dict[bytes, bytes | None] = dict(piece)
+                for key in changed[done:upto]:
+                    merged[key] = now[key]
+                piece = sorted((key, value) for key, value in merged.items() if value is not None)
+                done = upto
+            yield piece
+            size = min(8 * size, PIECE_ROWS_MAX)
+        for start in range(done, len(changed), PIECE_ROWS_MAX):
+            of_piece = ((key, now[key]) for key in changed[start : start + PIECE_ROWS_MAX])
+            yield [(key, value) for key, value in of_piece if value is not None]
+
     # -- the end of an entry, and of the attempt --------------------------------------------------------
 
     def end_entry(self, offset: int) -> Iterator[ChangelogRows]:
-        """What the entry at ``offset`` of the merge log changed, to be taken whole before the next entry begins."""
+        """What the entry at ``offset`` of the merge log changed; to be taken whole before the end of the next one."""
         if self._is_writing:
             raise RuntimeError("the messages of the entry before are to be taken first")
         if offset <= self._last_offset:
             raise ValueError(f"entry {offset} comes after {self._last_offset}")
         self._last_offset = offset
-        keys, values = self._net_changes()
-        if len(self._known) > len(self._changed) + _KEPT_READS_MAX:
-            self._known = {key: self._known[key] for key in self._changed}
-        if not keys:
+        if not self._changes:
             return iter(())
+        changes, self._changes, self._changes_order = self._changes, {}, []
+        net = self._net(changes)
+        self._overlay.update(changes)
+        if len(self._reads) > _READS_MAX:
+            self._reads = {}
+        if not net.count:
+            return iter(())
+        written = self.meta.written + net.count
+        self.meta = replace(
+            self.meta,
+            key_count=self.meta.key_count + net.keys_more,
+            size_bytes=self.meta.size_bytes + net.bytes_more,
+        )
         if self.meta.is_inline:
             if self.meta.size_bytes <= self._inline_bytes_max:
                 return iter(())
-            return self._write_snapshot(offset)
-        written = self.meta.written + len(keys)
-        if is_snapshot_due(written, self.meta.key_count):
-            return self._write_snapshot(offset)
+            return self._snapshot(offset)
+        if is_snapshot_due(written, self.meta.key_count, self._snapshot_changes_min):
+            return self._snapshot(offset)
         self.meta = replace(self.meta, written=written)
-        rows = change_rows(offset, keys, values, self.meta)
-        self._over(rows)
-        return iter((rows,))
+        return iter([self._over(rows) for rows in change_rows(offset, net, self.meta)])
 
     def drop_entry(self) -> None:
         """Forget what the entry has changed that was not ended: as if it had not begun."""
@@ -332,51 +369,32 @@ class State:
 
     def committed(self) -> CommittedState:
         """The state as of the last entry, for the DECISION."""
-        if self._before or self._is_writing:
+        if self._changes or self._is_writing:
             raise RuntimeError("an entry is not at its end")
         if self.meta.is_inline:
             return CommittedState(_encode_inline(list(self.scan())))
         return CommittedState(None, self._changelog_from, self.meta.digest.mixed())
 
-    def changes(self) -> tuple[list[bytes], list[bytes | None]]:
-        """What the attempt has touched, in the order of keys, and what it is now; ``None``: it is not there."""
-        keys = sorted(self._changed)
-        return keys, [self._known[key] for key in keys]
+    def overlay(self) -> Mapping[bytes, bytes | None]:
+        """What the attempt's entries have set, by key, in no order; ``None``: deleted."""
+        return self._overlay
 
-    def _net_changes(self) -> tuple[list[bytes], list[bytes | None]]:
-        known, before = self._known, self._before
-        unread = [key for key, value in before.items() if value is _UNREAD]
-        if unread:
-            before.update(zip(unread, self._base.get_many(unread), strict=True))
-        keys = sorted(key for key, value in before.items() if known[key] != value)
-        values = [known[key] for key in keys]
-        count = size = 0
-        for key, value in zip(keys, values, strict=True):
-            old = before[key]
-            if old is None:
-                count += 1
-                size += len(key) + ROW_OVERHEAD_BYTES + len(value or b"")
-            elif value is None:
-                count -= 1
-                size -= len(key) + ROW_OVERHEAD_BYTES + len(old)
-            else:
-                size += len(value) - len(old)
-        self.meta = replace(
-            self.meta, key_count=self.meta.key_count + count, size_bytes=self.meta.size_bytes + size
-        )
-        self._before = {}
-        return keys, values
+    def _net(self, changes: Mapping[bytes, bytes | None]) -> NetChanges:
+        keys = list(changes)
+        return net_changes(keys, list(changes.values()), self._before(keys))
 
-    def _write_snapshot(self, offset: int) -> Iterator[ChangelogRows]:
+    def _snapshot(self, offset: int) -> Iterator[ChangelogRows]:
         self._is_writing = True
         self._changelog_from = self._changelog_end
         self.meta = replace(self.meta, is_inline=False, written=0)
-        return self._snapshot(offset)
+        return self._snapshot_rows(offset)
 
-    def _snapshot(self, offset: int) -> Iterator[ChangelogRows]:
+    def _snapshot_rows(self, offset: int) -> Iterator[ChangelogRows]:
         yield self._over(snapshot_begin(offset, self.meta.digest))
-        for piece in pieces_of(self.scan()):
-            yield self._over(snapshot_rows(offset, piece))
+        self._sort()
+        for piece in self._pieces(self._overlay_order, self._overlay, b"", None):
+            for rows in snapshot_rows(offset, piece):
+                yield self._over(rows)
         end = self._over(snapshot_end(offset, self.meta))
         self._is_writing = False
         yield end
@@ -434,8 +452,9 @@ def successor(prefix: bytes) -> bytes | None:
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
-def _end_index(keys: list[bytes], end: bytes | None) -> int:
-    return len(keys) if end is None else bisect_left(keys, end)
+def _between(keys: list[bytes], first: bytes, end: bytes | None) -> list[bytes]:
+    """Of sorted ``keys``."""
+    return keys[bisect_left(keys, first) : len(keys) if end is None else bisect_left(keys, end)]
 
 
 def _too_large(key: bytes, value: bytes) -> str:
