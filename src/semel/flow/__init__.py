@@ -6,8 +6,8 @@
 >>> [stage.name for stage in counts.plan().stages]
 ['clicks-by-user', 'clicks-by-user-count']
 
-A flow is a value: a tree of steps that is built, judged and planned here, without Spark and without a server. A step that
-makes no sense raises :class:`~semel.errors.FlowError` where it is written.
+A flow is a value: a tree of steps that is built, judged and planned here, without Spark and without a server. A step
+that makes no sense raises :class:`~semel.errors.FlowError` where it is written.
 """
 
 from semel.core.flow.schema import Field, Kind, Schema

@@ -183,12 +183,11 @@ class Stream:
         Where a stage with state reads them, or where they are written, the order in which they meet is recorded, and
         is the same in every replay. Streams with one key stay keyed by it.
         """
-        call = Call.here("merge", *("..." for _ in others))
+        call = Call.here("merge", *others)
         if not others:
             raise call.refuse("there is no other stream", "Hand over the streams to merge with")
         for other in others:
-            if not isinstance(other, Stream):
-                raise call.refuse(f"{_a(other)} is no stream", "Merge streams; a table is joined")
+            _refuse_no(call, Stream, other, "Merge streams; a table is joined")
         nodes = tuple(stream.node for stream in (self, *others))
         if len({id(node) for node in nodes}) < len(nodes):
             raise call.refuse(
@@ -217,11 +216,8 @@ class Stream:
         one, are emitted once more as they are with the new one.
         """
         call = Call.here("join", table, how=None if how == "inner" else how, repair=repair)
-        if not isinstance(table, Table):
-            advice = 'A table is the last row of each key: other.as_table("column")'
-            if isinstance(table, Stream):
-                advice += "; to put the rows of two streams in one, there is merge()"
-            raise call.refuse(f"{_a(table)} is no table", advice)
+        advice = 'A table is the last row of each key: other.as_table("column"). Rows of two streams: merge()'
+        _refuse_no(call, Table, table, advice)
         checks.choice(call, "how", how, ("inner", "left"))
         return Keyed(_join(self.node, call, table.node, how, repair))
 
@@ -252,21 +248,21 @@ class Stream:
         return self._total(call, Count(key, column=column), "count")
 
     def sum(self, of: str, column: str = "") -> Keyed:
-        """The sum of a column of numbers, as bigint or double; ``column`` is named ``sum_<of>`` where it is not said."""
+        """The sum of a column of numbers, as bigint or double, named ``sum_<of>`` where ``column`` does not say it."""
         call = Call.here("sum", of, *([column] if column else []))
         key = checks.refuse_unkeyed(call, self.node.shape)
         checks.number_column(call, call.schema_of(self.node.shape, "a sum"), of)
         return self._total(call, Sum(key, of=of, column=column), f"sum-{of}")
 
     def min(self, of: str, column: str = "") -> Keyed:
-        """The least value of a column; ``column`` is named ``min_<of>`` where it is not said."""
+        """The least value of a column, named ``min_<of>`` where ``column`` does not say it."""
         call = Call.here("min", of, *([column] if column else []))
         key = checks.refuse_unkeyed(call, self.node.shape)
         call.field_of(call.schema_of(self.node.shape, "a least value"), of)
         return self._total(call, Min(key, of=of, column=column), f"min-{of}")
 
     def max(self, of: str, column: str = "") -> Keyed:
-        """The greatest value of a column; ``column`` is named ``max_<of>`` where it is not said."""
+        """The greatest value of a column, named ``max_<of>`` where ``column`` does not say it."""
         call = Call.here("max", of, *([column] if column else []))
         key = checks.refuse_unkeyed(call, self.node.shape)
         call.field_of(call.schema_of(self.node.shape, "a greatest value"), of)
@@ -416,6 +412,9 @@ def _join(left: Node, call: Call, table: TableNode, how: str, repair: bool) -> N
     raise NotImplementedError(Join, how, repair)
 
 
-def _a(value: object) -> str:
-    kind = type(value).__name__
-    return f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
+def _refuse_no(call: Call, wanted: type, given: object, advice: str) -> None:
+    """What is handed over has to be of the language's own."""
+    if not isinstance(given, wanted):
+        kind = type(given).__name__
+        what = f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
+        raise call.refuse(f"{what} is no {wanted.__name__.lower()}", advice)

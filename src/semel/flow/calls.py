@@ -139,6 +139,8 @@ def _shown(value: Any) -> str:
         return _shortened(json.dumps(value, ensure_ascii=False), _VALUE_CHARS_MAX)
     if isinstance(value, Schema):
         return _shown(value.ddl)
+    if type(value).__module__.startswith("semel.flow."):
+        return type(value).__name__.lower()
     if callable(value):
         name = _name(value)
         return "lambda" if name == "<lambda>" else name

@@ -44,7 +44,7 @@ def parse_duration_ms(given: str | timedelta) -> int:
 
 def _of_text(text: str) -> int:
     duration_ms, at = 0, 0
-    for part in iter(lambda: _PART.match(text, at), None):
+    while part := _PART.match(text, at):
         unit = part[2].lower()
         unit_ms = _UNIT_MS.get(unit) or _UNIT_MS.get(unit.removesuffix("s"))
         if unit_ms is None:

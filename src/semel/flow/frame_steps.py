@@ -24,7 +24,17 @@ _PLAIN: Final = re.compile(r"\s*(`?)([A-Za-z_]\w*)\1\s*")
 
 # What stands in conditions beside columns; a word of these is never taken for a misspelled column.
 _SQL_WORDS: Final = frozenset(
-    ["and", "array", "asc", "between", "binary", "both", "boolean", "byte", "case", "cast", "current_date", "current_timestamp", "current_user", "date", "day", "days", "dayofweek", "decimal", "desc", "distinct", "div", "double", "else", "end", "escape", "exists", "false", "float", "for", "from", "hour", "hours", "ilike", "in", "int", "integer", "interval", "is", "leading", "like", "long", "map", "millisecond", "milliseconds", "minute", "minutes", "month", "months", "named", "not", "now", "null", "nulls", "of", "on", "or", "out", "over", "quarter", "regexp", "rlike", "row", "second", "seconds", "short", "similar", "smallint", "some", "string", "struct", "substring", "then", "timestamp", "timestamp_ltz", "timestamp_ntz", "tinyint", "to", "trailing", "true", "unknown", "user", "using", "varchar", "week", "weeks", "when", "where", "with", "year", "years"]
+    re.findall(
+        r"\w+",
+        """
+        and array asc between binary both boolean byte case cast current_date current_timestamp current_user date day
+        days dayofweek decimal desc distinct div double else end escape exists false float for from hour hours ilike
+        in int integer interval is leading like long map millisecond milliseconds minute minutes month months named
+        not now null nulls of on or out over quarter regexp rlike row second seconds short similar smallint some
+        string struct substring then timestamp timestamp_ltz timestamp_ntz tinyint to trailing true unknown user using
+        varchar week weeks when where with year years
+        """,
+    )
 )
 
 
@@ -35,7 +45,10 @@ class Where:
     condition: str
 
     is_stateful = False
-    name = "where"
+
+    @property
+    def name(self) -> str:
+        return f"where {self.condition}"
 
     def output_schema(self, schema: Schema | None) -> Schema | None:
         return schema
@@ -55,7 +68,10 @@ class Select:
     schema: Schema
 
     is_stateful = False
-    name = "select"
+
+    @property
+    def name(self) -> str:
+        return f"select {', '.join(self.columns)}"
 
     def output_schema(self, schema: Schema | None) -> Schema | None:
         return self.schema
@@ -77,7 +93,10 @@ class Apply:
     schema: Schema
 
     is_stateful = False
-    name = "apply"
+
+    @property
+    def name(self) -> str:
+        return f"apply {self.function_name}"
 
     def output_schema(self, schema: Schema | None) -> Schema | None:
         return self.schema

@@ -91,7 +91,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _texts(function: Any, depth_left: int) -> Iterator[str]:
-    if depth_left == 0:
+    if depth_left == 0 or function is None:
         return
     if isinstance(function, functools.partial):
         yield f"partial {_plain(function.args)} {_plain(tuple(sorted(function.keywords.items())))}"
@@ -110,8 +110,9 @@ def _texts(function: Any, depth_left: int) -> Iterator[str]:
         return
     kind = function if isinstance(function, type) else type(function)
     yield kind.__qualname__
-    call = kind.__init__ if isinstance(function, type) else kind.__call__
-    yield from _texts(call, depth_left - 1)
+    yield from _texts(
+        vars(kind).get("__init__" if isinstance(function, type) else "__call__"), depth_left - 1
+    )
     if not isinstance(function, type):
         yield _plain(tuple(sorted(getattr(function, "__dict__", {}).items())))
 

@@ -44,8 +44,8 @@ class StageKind(Enum):
 class Input:
     """A topic that a stage reads.
 
-    ``is_promised``: others have promised that a record's key is that of the columns ``key``, and that the record lies in
-    the key's partition. The shell proves both for each row, and stops the flow at the first for which they do not hold.
+    ``is_promised``: others have promised that a record's key is that of the columns ``key``, and that it lies in the
+    key's partition. The shell proves both for each row, and stops the flow at the first for which they do not hold.
     """
 
     topic: str

@@ -26,8 +26,8 @@ class Reason:
 COPY: Final = Reason(
     POSITIONS, "a compacted topic loses rows that a replay would ask for: it is copied first"
 )
-SHARED: Final = "Several steps take its rows: they are made once, in a topic of their own."
-MERGED: Final = "Its rows meet those of another topic, so they go through one."
+SHARED: Final = "Several steps take its rows: they are made once, and read from a topic."
+MERGED: Final = "Its rows meet those of another topic, and topics are what a merge log is of."
 
 _STATELESS: Final = (
     "Each row is answered for itself: a replay gives the same rows, however its ranges are cut."
@@ -81,8 +81,8 @@ def cut_behind(node: Node, behind: Node) -> str:
 def cut_before(node: Node, step: Node) -> str:
     """A step of Spark's in front of a step that reads a merge log."""
     return (
-        f"{step.text} at {step.site} is Spark's, and {node.text} reads its rows from a topic, in recorded order. In front "
-        f"of key_by, or written in Python (filter, map), it needs no stage of its own."
+        f"{step.text} at {step.site} is Spark's, and {node.text} reads its rows from a topic, in recorded order. In "
+        f"front of key_by, or written in Python (filter, map), it needs no stage of its own."
     )
 
 

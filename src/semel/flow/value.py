@@ -58,7 +58,7 @@ class Flow:
 
 def flow(name: str, *outputs: Flow) -> Flow:
     """Several outputs as one flow: what is equal in front of them is done once."""
-    call = Call.here("flow", name, *("..." for _ in outputs))
+    call = Call.here("flow", name, *outputs)
     why = checks.name_error(name)
     if why is not None:
         raise call.refuse(why, checks.NAME_ADVICE)

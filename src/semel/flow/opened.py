@@ -1,0 +1,154 @@
+"""What the planner holds of a flow's rows while the stage that makes them has no end yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from semel.core.flow.schema import Field, Schema
+from semel.core.flow.steps import KeyBy, Map, OnInputs
+from semel.errors import FlowError
+from semel.flow.frame_steps import Select, is_frame_step
+from semel.flow.plan import Input, Output, StageKind
+from semel.flow.tree import KeyByNode, Node, RowShape
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Rows of one topic, and stateless steps that no stage runs yet."""
+
+    read: Input
+    label: str
+    shape: RowShape  # behind the steps
+    node: Node  # the last step
+    steps: tuple[Any, ...] = ()
+    because: str = ""  # why its topic is there, where that could be avoided
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether Spark has to run one of its steps."""
+        return any(is_frame_step(step) for step in self.steps)
+
+    @property
+    def kind(self) -> StageKind:
+        """Of a stage that ends with it."""
+        return StageKind.FRAME if self.is_framed else StageKind.TASK
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What a node's rows are made of so far, where the stage that makes them has no end yet."""
+
+    label: str
+    shape: RowShape
+    node: Node
+    branches: tuple[Branch, ...]
+    tables: tuple[Branch, ...] = ()
+    steps: tuple[Any, ...] = ()  # behind the merge log; only of a stateful stage
+    name: str = ""  # of the stateful stage; "": stateless
+    last: Node | None = None  # the last step with state
+    rekey: KeyByNode | None = None  # the key that the end of the stage gives
+    renamed: str = ""  # what is behind that key is named so
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether it reads through a merge log."""
+        return bool(self.name)
+
+    def renamed_to(self, name: str) -> Open:
+        """With what is behind named after ``name``."""
+        is_one = len(self.branches) == 1
+        branches = self.branches
+        if not self.is_stateful:
+            branches = tuple(
+                replace(branch, label=name if is_one else f"{name}-{branch.label}") for branch in branches
+            )
+        return replace(self, label=name, branches=branches, renamed="")
+
+
+def reading(output: Output, shape: RowShape) -> Input:
+    """A topic of the flow's own, as the next stage reads it."""
+    return Input(
+        output.topic, shape.schema, is_internal=True, is_keyed=shape.key is not None, key=shape.key or ()
+    )
+
+
+def without_promise(read: Input) -> Input:
+    """As a stage reads it that does not go by the key."""
+    return replace(read, is_keyed=False, key=(), is_promised=False) if read.is_promised else read
+
+
+def unpromised(branch: Branch) -> tuple[Branch, tuple[Field, ...] | None]:
+    """A branch that a topic of the flow's own is made of, and the key for that; ``None``: the key as it came.
+
+    A promise about the key is kept by making it anew: of the columns at the end, or, where a step has changed them, of
+    those that were read.
+    """
+    key = branch.read.key
+    if not branch.read.is_promised:
+        return branch, None
+    bare = replace(branch, read=without_promise(branch.read))
+    if branch.shape.is_key_in_columns:
+        return bare, key
+    if not branch.shape.has_record_key:
+        return bare, None
+    return replace(bare, steps=(KeyBy(tuple(field.name for field in key)), *branch.steps)), None
+
+
+def behind(before: RowShape, made: RowShape) -> RowShape:
+    """Of a branch behind a step that was written behind a merge: its rows may have a key that the merged have not."""
+    has_record_key = before.has_record_key and made.has_record_key
+    return replace(made, key=before.key if has_record_key else None, has_record_key=has_record_key)
+
+
+def widened(branch: Branch, schema: Schema | None) -> Branch:
+    """With the columns of all that it is merged with; those that it lacks are null."""
+    if schema is None or branch.shape.schema == schema:
+        return branch
+    shape = replace(branch.shape, schema=schema)
+    if branch.read.is_internal and not branch.steps:  # its values have just the columns that were declared
+        return replace(branch, shape=shape, read=replace(branch.read, schema=schema))
+    have = branch.shape.schema
+    assert have is not None
+    if branch.is_framed:
+        columns = tuple(
+            f"`{field.name}`" if field.name in have else f"CAST(NULL AS {field.kind.value}) AS `{field.name}`"
+            for field in schema
+        )
+        return replace(branch, shape=shape, steps=(*branch.steps, Select(columns, schema)))
+    step = Map(Widened(schema), schema, "merge", "1")
+    return replace(branch, shape=shape, steps=(*branch.steps, step))
+
+
+@dataclass(frozen=True)
+class Widened:
+    """Makes a row with the columns of several streams of a row that has some of them."""
+
+    schema: Schema
+
+    def __call__(self, row: Any) -> Any:
+        return self.schema.row_type(*(getattr(row, name, None) for name in self.schema.names))
+
+
+def without_tables(step: Any, streams: tuple[int, ...]) -> Any:
+    """A step that stands in front of a join: the rows of the join's table pass it by."""
+    if isinstance(step, OnInputs):
+        return step
+    return OnInputs(
+        step, streams if (table := getattr(step, "table_input", None)) is None else (*streams, table)
+    )
+
+
+def refuse_doubled(opened: Open, node: Node) -> None:
+    """A merge log has each topic once: a row is promised once."""
+    met: dict[str, Branch] = {}
+    for branch in (*opened.branches, *opened.tables):
+        other = met.setdefault(branch.read.topic, branch)
+        if other is not branch:
+            raise FlowError(
+                node.text,
+                str(node.site),
+                f"it would read topic {branch.read.topic} twice: behind {other.node.text} and behind "
+                f"{branch.node.text}",
+                'Give one of them a topic of its own: .named("...") in front of its key_by, or a key_by',
+            )
