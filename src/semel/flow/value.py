@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +51,8 @@ class Flow:
 
     def run(self, bootstrap: str, **options: Any) -> Any:
         """Run it until it is stopped, on the server at ``bootstrap`` (``"localhost:9092"``)."""
-        run_flow = importlib.import_module("semel.flow.run").run_flow
+        from semel.flow.run import run_flow
+
         return run_flow(self.plan(), bootstrap, **options)
 
 
