@@ -161,6 +161,8 @@ class FlowError(SemelError):
     def __init__(self, step: str, where: str, why: str, advice: str) -> None:
         self.step, self.where, self.why, self.advice = step, where, why, advice
         super().__init__(f"{step} at {where}: {why}. {advice}")
+
+
 class StepFailed(SemelError):
     """A step of a flow could not go on at a row: its function raised, or what it returned cannot be used.
 

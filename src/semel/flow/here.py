@@ -22,6 +22,7 @@ from semel.flow.topics import made_topics
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection
 from semel.spark.process import connect
+from semel.spark.resuming import check_before_fencing, resume
 from semel.spark.runs import plan_batch
 
 IDLE_PAUSE_S: Final = 0.05
@@ -55,8 +56,9 @@ class StageHere:
     def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, store: Path) -> None:
         self.stage = stage
         self._connection, self._store = connection, store
-        self._options = sink_options(stage, connection)
-        self._ranges: StageRanges = ranges_of(stage, connection, cuts)
+        resumed = resume(connection, stage.sink_id)
+        self._options = sink_options(stage, connection, resumed.sink_epoch)
+        self._ranges: StageRanges = ranges_of(stage, connection, cuts, resumed)
         self._query_id = f"here:{uuid.uuid4()}"
         self._at: Json | None = None
         self._batch_id = 0
@@ -117,6 +119,8 @@ def run_here(
     check_runs_here(plan)
     connection = Connection(bootstrap, f"semel-flow-{plan.flow}")
     plan = made_topics(connect(connection), plan)
+    for each in plan.stages:
+        check_before_fencing(sink_options(each, connection))
     stages = [StageHere(stage, connection, cuts or Cuts(), store) for stage in plan.stages]
     stop = stop or threading.Event()
     while not stop.is_set():

@@ -41,6 +41,7 @@ from semel.spark.notes import TaskIdentity, leave_note, others_read, read_notes,
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.refusing import allow
+from semel.spark.resuming import Resumption, check_before_fencing, resume
 from semel.spark.stream_sink import SemelStreamWriter, TaskMessage, with_one_range_only
 from semel.spark.task_write import write_range
 
@@ -57,8 +58,8 @@ class StagePartition(InputPartition):
 class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The source of a stage."""
 
-    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
-        self.stage, self.connection, self.cuts = stage, connection, cuts
+    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> None:
+        self.stage, self.connection, self.cuts, self.resumed = stage, connection, cuts, resumed
         self._planning: StageRanges | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _ranges(self) -> StageRanges:
         if self._planning is None:
-            self._planning = ranges_of(self.stage, self.connection, self.cuts)
+            self._planning = ranges_of(self.stage, self.connection, self.cuts, self.resumed)
         return self._planning
 
     def initialOffset(self) -> Json:
@@ -101,8 +102,10 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class StageWriter(SemelStreamWriter):
     """The sink of a stage: one micro-batch."""
 
-    def __init__(self, stage: Stage, connection: Connection, store: Path, checkpoint: str) -> None:
-        super().__init__(sink_options(stage, connection), checkpoint)
+    def __init__(
+        self, stage: Stage, connection: Connection, resumed: Resumption, store: Path, checkpoint: str
+    ) -> None:
+        super().__init__(sink_options(stage, connection, resumed.sink_epoch), checkpoint)
         self.stage = stage
         self.store = store
 
@@ -158,7 +161,9 @@ class StageWriter(SemelStreamWriter):
         return attempted
 
 
-def stage_format(stage: Stage, connection: Connection, cuts: Cuts, store: Path) -> type[DataSource]:
+def stage_format(
+    stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption, store: Path
+) -> type[DataSource]:
     """A data source of its own for one run of ``stage``: options are texts, and a stage holds functions."""
     name = f"semel-{stage.flow}-{stage.name}-{uuid.uuid4().hex[:8]}"
 
@@ -171,10 +176,10 @@ def stage_format(stage: Stage, connection: Connection, cuts: Cuts, store: Path) 
             return columns_read(stage)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            return StageReader(stage, connection, cuts)
+            return StageReader(stage, connection, cuts, resumed)
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-            return StageWriter(stage, connection, store, self.options.get("checkpointLocation", ""))
+            return StageWriter(stage, connection, resumed, store, self.options.get("checkpointLocation", ""))
 
     return StageFormat
 
@@ -195,14 +200,14 @@ class FlowOnSpark:
 
     def start(self) -> FlowOnSpark:
         """All stages at once, until :meth:`stop`."""
-        self.plan = made_topics(connect(self._connection), self.plan)
+        self._prepare()
         for stage in self.plan.stages:
             self._start(stage, {"processingTime": "0 seconds"})
         return self
 
     def run_to_the_end(self) -> None:
         """Stage after stage, each to the end of what its inputs have by then."""
-        self.plan = made_topics(connect(self._connection), self.plan)
+        self._prepare()
         try:
             for stage in self.plan.stages:
                 self._start(stage, {"availableNow": True})
@@ -210,8 +215,14 @@ class FlowOnSpark:
         finally:
             self.stop()
 
+    def _prepare(self) -> None:
+        self.plan = made_topics(connect(self._connection), self.plan)
+        for stage in self.plan.stages:
+            check_before_fencing(sink_options(stage, self._connection))
+
     def _start(self, stage: Stage, trigger: dict[str, Any]) -> None:
-        source = stage_format(stage, self._connection, self._cuts, self._store)
+        resumed = resume(self._connection, stage.sink_id)
+        source = stage_format(stage, self._connection, self._cuts, resumed, self._store)
         self._spark.dataSource.register(source)
         frame = self._spark.readStream.format(source.name()).load()
         if stage.kind is StageKind.FRAME:

@@ -17,24 +17,24 @@ def run_flow(
     *,
     spark: Any = None,
     here: bool = False,
-    until_end: bool = False,
+    once: bool = False,
     cuts: Cuts | None = None,
     store: Path | None = None,
 ) -> None:
-    """Run it until it is stopped, or with ``until_end`` to the end of what its topics have now.
+    """Run it until it is stopped, or with ``once`` to the end of what its topics have now.
 
     ``here``: in this process, without Spark. ``spark``: the session to run it in; else the running one, or a new one.
     ``store``: the folder for large state, on each machine that has tasks. Where a flow runs, and how its micro-batches
     are cut, changes nothing of what it writes.
     """
     if here:
-        run_here(plan, bootstrap, store=store or default_folder(), until_idle=until_end, cuts=cuts)
+        run_here(plan, bootstrap, store=store or default_folder(), until_idle=once, cuts=cuts)
         return
     from semel.flow.on_spark import FlowOnSpark
     from semel.spark.session import session
 
     running = FlowOnSpark(plan, bootstrap, spark or session(f"semel-{plan.flow}"), cuts=cuts, store=store)
-    if until_end:
+    if once:
         running.run_to_the_end()
         return
     try:

@@ -17,7 +17,7 @@ from semel.flow.plan import Stage
 from semel.spark.offsets import EARLIEST, Offsets, TopicIds, from_json, to_json
 from semel.spark.options import Connection, Position, SourceOptions
 from semel.spark.planning import RangeTopic, ReadRange, split
-from semel.spark.resuming import resume
+from semel.spark.resuming import Resumption
 from semel.spark.source_offsets import SourceOffsets
 from semel.spark.stream_ranges import StreamRanges
 from semel.types import TopicPartition
@@ -42,7 +42,7 @@ class StageRanges(Protocol):
     """Of one run of one stage. Offsets are Spark's JSON: topic, partition, next offset, topic id."""
 
     def initial(self) -> Json:
-        """Where the stage goes on; fences its sink."""
+        """Where the stage goes on."""
 
     def fix_target(self) -> None:
         """From now on the stage ends at what its inputs have now."""
@@ -65,11 +65,11 @@ class Cuts:
     entries_max: int = 64  # of a stateful one, in each partition
 
 
-def ranges_of(stage: Stage, connection: Connection, cuts: Cuts) -> StageRanges:
-    """The ranges of ``stage``."""
-    return (
-        MergedRanges(stage, connection, cuts) if stage.is_stateful else PlainRanges(stage, connection, cuts)
-    )
+def ranges_of(stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> StageRanges:
+    """The ranges of ``stage`` from ``resumed`` on, whose FENCE no older driver of it decides behind."""
+    if stage.is_stateful:
+        return MergedRanges(stage, connection, cuts, resumed)
+    return PlainRanges(stage, connection, cuts, resumed)
 
 
 def source_options(stage: Stage, connection: Connection) -> SourceOptions:
@@ -85,14 +85,14 @@ def source_options(stage: Stage, connection: Connection) -> SourceOptions:
 class PlainRanges:
     """Of a stateless stage."""
 
-    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
-        self._stage, self._connection, self._cuts = stage, connection, cuts
+    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> None:
+        self._stage, self._connection, self._cuts, self._resumed = stage, connection, cuts, resumed
         self._options = source_options(stage, connection)
         self._stream = StreamRanges(self._options)
         self._latest: Offsets = {}
 
     def initial(self) -> Json:
-        resumed = resume(self._connection, self._stage.sink_id)
+        resumed = self._resumed
         offsets = SourceOffsets(self._options)
         partitions = offsets.partitions()
         known = {tp: resumed.ends[tp] for tp in partitions if tp in resumed.ends}
@@ -115,19 +115,20 @@ class PlainRanges:
 class MergedRanges:
     """Of a stateful stage."""
 
-    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts) -> None:
-        self._stage, self._connection, self._cuts = stage, connection, cuts
+    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> None:
+        self._stage, self._connection, self._cuts, self._resumed = stage, connection, cuts, resumed
         self._log = MergeLog(connection, stage.merge_topic, tuple(source.topic for source in stage.inputs))
         self._is_bounded = False
         self._target: Offsets | None = None
 
     def initial(self) -> Json:
-        resumed = resume(self._connection, self._stage.sink_id)
+        resumed = self._resumed
         topic = self._stage.merge_topic
         ends = {tp.partition: end for tp, end in resumed.ends.items() if tp.topic == topic}
         self._log.take_over(ends, resumed.sink_epoch)
         begun = {
-            TopicPartition(topic, number): ends.get(number, 0) for number in range(self._stage.partition_count)
+            TopicPartition(topic, number): ends.get(number, 0)
+            for number in range(self._stage.partition_count)
         }
         return to_json(begun, {topic: self._log.topic_id} | resumed.topic_ids)
 

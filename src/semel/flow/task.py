@@ -41,15 +41,16 @@ from semel.spark.stream_ranges import tables
 from semel.spark.task_write import write_range
 
 
-def sink_options(stage: Stage, connection: Connection) -> SinkOptions:
+def sink_options(stage: Stage, connection: Connection, resumed_epoch: int | None = None) -> SinkOptions:
     """The sink of a stage: each row names its topic, and rows without one of their own a partition."""
     return SinkOptions(
         connection=connection,
         topic=None,
         sink_id=stage.sink_id,
-        routing=Routing(None, ("key", "partition"), PARTITIONER),
+        routing=Routing(None, ("key",), PARTITIONER),
         plan=stage.plan_text,
         state_plan=stage.state_text,
+        resumed_epoch=resumed_epoch,
     )
 
 
@@ -80,6 +81,7 @@ def run_attempt(
             task_attempt_id=task_attempt_id,
             attempt_number=attempt_number,
             state=attempt.committed if stage.has_state else None,
+            is_own_source=True,
         )
     if attempt.failure is None:
         return attempted

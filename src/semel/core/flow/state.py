@@ -363,9 +363,8 @@ class State:
 
     def drop_entry(self) -> None:
         """Forget what the entry has changed that was not ended: as if it had not begun."""
-        for key, value in self._before.items():
-            self._known[key] = self._base.get(key) if value is _UNREAD else value
-        self._before = {}
+        self._changes = {}
+        self._changes_order = []
 
     def committed(self) -> CommittedState:
         """The state as of the last entry, for the DECISION."""
