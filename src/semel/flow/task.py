@@ -142,15 +142,17 @@ class _Stateful(_Attempt):
             self._state = self.kept.load()
         chain = chain_of(stage).start()
         rows = EntryRows(stage, self.connection, partition, entries)
+        done_to = self.task.source_range.batch_from  # always behind an entry: other records may stand in between
         for placed in entries:
             try:
                 made = list(self._entry(placed, rows, chain, partition))
             except StepFailed as failed:
-                self.failure, self.failed_at = failed, placed.offset
+                self.failure, self.failed_at = failed, done_to
                 if self._state is not None:
                     self._state.drop_entry()
                 return
             yield from made
+            done_to = placed.offset + 1
 
     def _entry(
         self,
