@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Mapping
 
 from semel.client.blocking import Cluster
-from semel.core.flow.merge import Entry, Head, read_record
+from semel.core.flow.merge_records import Entry, Head, read_record
 from semel.errors import ConnectionLost
 from semel.flow.merge_log import MergeLog
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
+from semel.record.compression import Compression
 from semel.spark.options import Connection
 from semel.spark.process import SinkProcess, inside
 from semel.types import LATEST_TIMESTAMP, TopicPartition
@@ -20,6 +21,7 @@ class WatchedCluster(Cluster):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
+        self.bootstrap = bootstrap
         self.asked: list[tuple[str, object]] = []
         self.answers_to_lose = 0
 
@@ -63,13 +65,18 @@ class WatchedCluster(Cluster):
 class Planner:
     """A planner in a process of its own, as far as clients and caches go."""
 
-    def __init__(self, merging: Merging, owner: str = "", inputs: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self,
+        merging: Merging,
+        owner: str = "",
+        inputs: tuple[str, ...] | None = None,
+        tables: tuple[str, ...] = (),
+    ) -> None:
         self.cluster = WatchedCluster(merging.bootstrap)
         self.process = SinkProcess(owner, "", new_cluster=lambda _: self.cluster)
+        chosen = merging.inputs if inputs is None else inputs
         with inside(self.process):
-            self.log = MergeLog(
-                Connection(merging.bootstrap), merging.topic, merging.inputs if inputs is None else inputs
-            )
+            self.log = MergeLog(Connection(merging.bootstrap), merging.topic, chosen, tables=tables)
 
     def take_over(self, epoch: int, decided: Mapping[int, int] | None = None) -> Planner:
         with inside(self.process):
@@ -120,8 +127,10 @@ class Merging:
         self.cluster.create_topics({topic: count}, configs={topic: configs} if configs else None)
         self.cluster.topic(topic, is_known_to_exist=True)
 
-    def planner(self, owner: str = "", inputs: tuple[str, ...] | None = None) -> Planner:
-        self._planners.append(Planner(self, owner, inputs))
+    def planner(
+        self, owner: str = "", inputs: tuple[str, ...] | None = None, tables: tuple[str, ...] = ()
+    ) -> Planner:
+        self._planners.append(Planner(self, owner, inputs, tables))
         return self._planners[-1]
 
     def reader(self) -> Planner:
@@ -131,9 +140,10 @@ class Merging:
     def write(self, topic: str, count: int, partition: int = 0) -> None:
         self.append(TopicPartition(topic, partition), *(b"%d" % row for row in range(count)))
 
-    def append(self, tp: TopicPartition, *values: bytes) -> None:
+    def append(self, tp: TopicPartition, *values: bytes, compression: Compression = Compression.NONE) -> None:
         rows = [Record(0, 1, None, value) for value in values]
-        assert not self.cluster.produce({tp: bytes(encode_batch(rows))})[tp].error_code
+        batch = bytes(encode_batch(rows, compression=compression))
+        assert not self.cluster.produce({tp: batch})[tp].error_code
 
     def tp(self, partition: int = 0) -> TopicPartition:
         return TopicPartition(self.topic, partition)

@@ -13,7 +13,7 @@ import pytest
 from tests.flow.merging import Merging
 
 from semel.client.blocking import Cluster
-from semel.core.flow.merge import Entry
+from semel.core.flow.merge_records import Entry
 from semel.errors import (
     ConnectionLost,
     DataLoss,
@@ -22,6 +22,7 @@ from semel.errors import (
     SinkFenced,
     UnknownTopic,
 )
+from semel.record.compression import Compression
 from semel.types import TopicPartition
 
 
@@ -102,7 +103,9 @@ def test_much_is_cut_into_entries_and_they_are_stored_by_one_request(merging):
     planner.cluster.forget()
     ends = planner.plan(rows_max=6, entries_max=4)
     assert [asked for name, asked in planner.cluster.asked if name == "produce"] == [[of.tp(0), of.tp(1)]]
-    assert "fetch" not in planner.cluster.names
+    assert all(
+        tp.topic in of.inputs for name, asked in planner.cluster.asked if name == "fetch" for tp in asked
+    )
     for partition in (0, 1):
         entries = planner.entries(partition, 0, ends[partition])
         sizes = [sum(each.end_offset - each.from_offset for each in entry.ranges) for entry in entries]
@@ -127,6 +130,46 @@ def test_nothing_new_costs_one_question_and_no_record(merging):
     assert planner.cluster.names == ["list_offsets"] * 3
     assert len(planner.cluster.asked[0][1]) == 2 * 3  # all partitions of all inputs
     assert of.values() == before
+
+
+def test_something_new_costs_four_round_trips_and_the_first_time_a_look_at_the_rows(merging):
+    of = merging(2)
+    planner = of.planner().take_over(1)
+    ends: dict[int, int] = {}
+    for look in (["fetch"], [], []):
+        of.write(of.clicks, 5, 0)
+        of.write(of.clicks, 5, 1)
+        planner.cluster.forget()
+        ends = planner.plan(ends)
+        assert planner.cluster.names == ["list_offsets", "metadata", "list_offsets", *look, "produce"]
+
+
+def test_entries_of_large_rows_are_bounded_in_bytes(of):
+    for _ in range(6):
+        of.append(TopicPartition(of.clicks, 0), *[bytes(1_000_000)] * 20, compression=Compression.ZSTD)
+    of.write(of.users, 3)
+    planner = of.planner().take_over(1)
+    end = planner.plan()[0]
+    assert planner.ranges(end)[:3] == [("c", 0, 14), ("u", 0, 2), ("c", 14, 29)]
+    assert all(to - first <= 16 for _, first, to in planner.ranges(end))
+    assert planner.ranges(end)[-1][2] == 120
+
+
+def test_tables_are_read_before_what_is_joined_with_them(of):
+    of.write(of.clicks, 5)
+    of.write(of.users, 5)
+    planner = of.planner(tables=(of.users,)).take_over(1)
+    first = planner.plan(rows_max=2, entries_max=2)
+    assert planner.ranges(first[0]) == [("u", 0, 2), ("u", 2, 4)]
+    of.write(of.users, 1)
+    second = of.planner(tables=(of.users,)).take_over(2, first)
+    rest = second.plan(first, rows_max=3)
+    assert second.ranges(rest[0], 0, first[0]) == [("u", 4, 6), ("c", 0, 3), ("c", 3, 5)]
+    of.write(of.clicks, 3)
+    of.write(of.users, 3)
+    more = of.planner(tables=(of.users,)).take_over(3, rest).plan(rest)
+    assert second.ranges(rest[0]) + of.reader().ranges(more[0], 0, rest[0]) == of.reader().ranges(more[0])
+    assert of.reader().ranges(more[0], 0, rest[0]) == [("c", 5, 8), ("u", 6, 9)]
 
 
 def test_taking_over_asks_for_all_partitions_at_once(merging):

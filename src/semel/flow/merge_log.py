@@ -2,60 +2,39 @@
 
 Appends go without a producer identity and are repeated blindly: what counts is decided by log order alone
 (:mod:`semel.core.flow.merge`). All partitions are worked on at once. Taking over costs five round trips, planning one
-where nothing is new and four where something is; either reads no more than stands behind the decided ends, from the
-entry right before each.
+where nothing is new, four where something is, and five where much is; either reads no more than stands behind the
+decided ends, from the entry right before each.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
-from uuid import UUID
 
 from semel.client.blocking import Cluster
 from semel.client.model import TopicMetadata
-from semel.core.flow.merge import (
-    ENTRIES_MAX,
-    ENTRY_ROWS_MAX,
-    Entry,
+from semel.core.flow.merge import MergeHistory, begun_behind, entries_between
+from semel.core.flow.merge_plan import ENTRIES_MAX, ENTRY_ROWS_MAX, next_head, plan_entries
+from semel.core.flow.merge_records import Entry, InputTopic, MergeInput, MergeRecord, PlacedEntry, encode
+from semel.core.flow.merge_stops import (
     InputLoss,
-    InputTopic,
     Lost,
-    MergeHistory,
-    MergeInput,
-    MergeRecord,
-    PlacedEntry,
-    begun_behind,
     behind_end,
-    encode,
-    entries_between,
     made_anew,
-    next_head,
     overtaken,
     pairs,
-    plan_entries,
-    read_record,
     trimmed,
     whole,
 )
 from semel.core.sink.refusal import Reason, Refusal
-from semel.errors import (
-    BrokerError,
-    ConfigError,
-    CorruptRecordBatch,
-    DataLoss,
-    ErrorCode,
-    ReplayUnprovable,
-    UnknownTopic,
-)
-from semel.record.batch import Record, decode_records, encode_batch, scan_batches
+from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, UnknownTopic
+from semel.flow.merge_reading import Placed, no_planned_end, order_lost, read_records
+from semel.flow.row_sizes import RowSizes
+from semel.record.batch import Record, encode_batch
 from semel.record.compression import Compression
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
-from semel.spark.reading import Batch, read_range
 from semel.spark.refusing import allow
 from semel.spark.sink_log import create_topic, produce_until_answered
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -70,12 +49,7 @@ MERGE_LOG_CONFIG: Final = {
     "message.timestamp.type": "LogAppendTime",
 }
 _PLAIN_BYTES_MAX: Final = 16 * 1024
-_FETCH_BYTES_MAX: Final = 32 * 2**20
-_PARTITION_FETCH_BYTES_MAX: Final = 8 * 2**20
 _NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_LOG: Final = logging.getLogger("semel.flow")
-
-Placed = tuple[int, MergeRecord]
 
 
 @dataclass(slots=True)
@@ -85,6 +59,9 @@ class _Partition:
     number: int
     history: MergeHistory
     known_from: int  # ``entries`` are those from this offset on
+    ahead: dict[InputTopic, int] | None = (
+        None  # the ends of tables that are read first; None: not asked for yet
+    )
     read_to: int = 0  # the log offset up to which ``history`` has taken records in
     entries: list[PlacedEntry] = field(default_factory=list)
 
@@ -110,9 +87,17 @@ class MergeLog:
     """One stage's merge log. ``inputs`` are read in this order within an entry; who only reads entries needs none."""
 
     def __init__(
-        self, connection: Connection, topic: str, inputs: Sequence[str] = (), *, topic_id: str | None = None
+        self,
+        connection: Connection,
+        topic: str,
+        inputs: Sequence[str] = (),
+        *,
+        tables: Sequence[str] = (),
+        topic_id: str | None = None,
     ) -> None:
-        """``topic_id``: which merge log a task was told to read, or a sink has decided in; another one of that name is
+        """``tables``: those inputs that are read up to their ends before the first row of the others is.
+
+        ``topic_id``: which merge log a task was told to read, or a sink has decided in; another one of that name is
         refused then."""
         self.topic = topic
         self.inputs = tuple(dict.fromkeys(inputs))
@@ -120,8 +105,10 @@ class MergeLog:
         self._topic_id = topic_id
         self._partitions: dict[int, _Partition] = {}
         self._epoch: int | None = None  # once it is taken over
+        self._tables = frozenset(tables)
         self._keys: tuple[InputTopic, ...] = ()
         self._latest: dict[TopicPartition, int] = {}  # of the inputs, as they were asked for last
+        self._sizes = RowSizes()
 
     @property
     def topic_id(self) -> str:
@@ -175,14 +162,16 @@ class MergeLog:
         """Each partition from its decided end to the log's, with the entry before as all that is known."""
         for number, (decided, end) in ranges.items():
             if decided > end:
-                raise self._lost(number, end, decided, "the log ends before them: it has lost its end")
+                raise order_lost(
+                    self._tp(number), end, decided, "the log ends before them: it has lost its end"
+                )
         records = self._records({number: (max(0, first - 1), end) for number, (first, end) in ranges.items()})
         begun = {}
         for number, (decided, end) in ranges.items():
             rest = iter(records[number])
             history = begun_behind(decided, rest) if decided else MergeHistory()
             if history is None:
-                raise self._no_planned_end(number, decided)
+                raise no_planned_end(self._tp(number), decided)
             begun[number] = _Partition(number, history, decided)
             begun[number].take(rest, end)
         return begun
@@ -251,7 +240,7 @@ class MergeLog:
     def _move(self, part: _Partition, position: int) -> None:
         """Have the entries from ``position`` on; it goes back where a micro-batch is planned once more."""
         if position > part.history.planned_end:
-            raise self._no_planned_end(part.number, position)
+            raise no_planned_end(self._tp(part.number), position)
         if position < part.known_from:
             before = self.entries(part.number, position, part.known_from)
             part.entries, part.known_from = before + part.entries, position
@@ -266,28 +255,43 @@ class MergeLog:
         latest = self._listed(self._of_inputs(room, LATEST_TIMESTAMP))
         self._latest |= latest
         new: dict[int, list[Entry]] = {}
+        rows_max = self._rows_max(epoch, room, latest, rows_max)
         for number, entries_left in room.items():
-            history, of_inputs = self._partitions[number].history, self._of_partition(number, latest)
-            allow(overtaken(history, epoch))
-            self._stop_at(behind_end(history, of_inputs), number)
+            part, ends = self._partitions[number], self._of_partition(number, latest)
+            if part.ahead is None:
+                part.ahead = {key: end for key, end in ends.items() if key.topic in self._tables}
             planned = plan_entries(
-                history,
+                part.history,
                 self._keys,
-                of_inputs,
+                ends,
                 epoch,
                 rows_max=rows_max,
                 entries_max=entries_left,
                 tick_ms=tick_ms.get(number),
+                ahead=part.ahead,
             )
             if planned:
                 new[number] = planned
-        if not new:
-            return
-        if any(entry.ranges for entries in new.values() for entry in entries):
-            self._check_still_there(new)
         self._append(new)
         for number in new:
             allow(overtaken(self._partitions[number].history, epoch))
+
+    def _rows_max(
+        self, epoch: int, numbers: Iterable[int], latest: Mapping[TopicPartition, int], rows_max: int
+    ) -> int:
+        """How many rows an entry of these partitions may have; stops where the inputs are not what they were."""
+        waiting: dict[tuple[InputTopic, int], tuple[int, int]] = {}
+        for number in numbers:
+            history, ends = self._partitions[number].history, self._of_partition(number, latest)
+            allow(overtaken(history, epoch))
+            self._stop_at(behind_end(history, ends), number)
+            for key, end in ends.items():
+                if end > history.ends[key]:
+                    waiting[key, number] = history.ends[key], end
+        if not waiting:
+            return rows_max
+        self._check_still_there({number for _, number in waiting})
+        return self._sizes.rows_max(self.cluster, waiting, rows_max)
 
     def _check_still_there(self, numbers: Iterable[int]) -> None:
         """Offsets were asked for by name: with the same id after that, they were of the same topic."""
@@ -309,70 +313,18 @@ class MergeLog:
         records = self._records({partition: (first, end_offset)})[partition]
         found = entries_between(records, from_offset, end_offset)
         if found is None:
-            raise self._no_planned_end(partition, from_offset)
+            raise no_planned_end(self._tp(partition), from_offset)
         return found
 
     def _records(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, list[Placed]]:
-        """The planners' records of each range: by one fetch for all of them, and one by one for what that leaves."""
-        positions = {self._tp(number): first for number, (first, end) in ranges.items() if first < end}
-        records: dict[int, list[Placed]] = {number: [] for number in ranges}
-        if len(positions) > 1:
-            fetched = self.cluster.fetch(
-                positions,
-                max_bytes=_FETCH_BYTES_MAX,
-                partition_max_bytes=_PARTITION_FETCH_BYTES_MAX,
-                topic_ids={self.topic: UUID(self.topic_id)},
-            )
-            for tp, answer in fetched.items():
-                # Whatever is not plain is left to who knows how to go on.
-                if answer.error_code is ErrorCode.NONE and not answer.aborted:
-                    with suppress(CorruptRecordBatch):
-                        batches = list(scan_batches(answer.records, allow_partial_tail=True))
-                        records[tp.partition] += self._decoded(tp, batches, *ranges[tp.partition])
-                        if batches:
-                            positions[tp] = batches[-1][1].last_offset + 1
-        for tp, position in positions.items():
-            end = ranges[tp.partition][1]
-            try:
-                for batches in read_range(self.cluster, tp, position, end, topic_id=self.topic_id):
-                    records[tp.partition] += self._decoded(tp, batches, position, end)
-            except DataLoss as lost:
-                why = "they were trimmed, or the topic was made anew"
-                raise self._lost(tp.partition, lost.lost_from, lost.lost_to_end, why) from lost
-        return records
-
-    def _decoded(self, tp: TopicPartition, batches: Iterable[Batch], first: int, end: int) -> list[Placed]:
-        found: list[Placed] = []
-        foreign: list[int] = []
-        for batch, header in batches:
-            for record in [] if header.is_control else decode_records(batch):
-                if not first <= record.offset < end:
-                    continue
-                try:
-                    read = read_record(record.value)
-                except ValueError as error:
-                    raise ReplayUnprovable(
-                        f"the record at {tp}@{record.offset} cannot be read: {error}. Nothing was recorded behind it. "
-                        f"Where a newer semel has written it, use that one; else put the topic back from a copy"
-                    ) from None
-                if read is None:
-                    foreign.append(record.offset)
-                else:
-                    found.append((record.offset, read))
-        if foreign:
-            _LOG.warning(
-                "%s holds %s of no planner, the first at offset %d: passed over. "
-                "Nobody but the flow should write there",
-                tp,
-                counted(len(foreign), "record"),
-                foreign[0],
-            )
-        return found
+        return read_records(self.cluster, self.topic, self.topic_id, ranges)
 
     # -- appending -------------------------------------------------------------------------------------------
 
     def _append(self, records: Mapping[int, Sequence[MergeRecord]]) -> None:
         """Store them, by one request, and take in all that the log has up to them: what counts is known then."""
+        if not records:
+            return
         batches = {self._tp(number): self._batch(of_partition) for number, of_partition in records.items()}
         between: dict[int, tuple[int, int]] = {}
         for tp, answer in produce_until_answered(self.cluster, batches).items():
@@ -383,7 +335,7 @@ class MergeLog:
             part, base = self._partitions[tp.partition], answer.base_offset
             if base < part.read_to:
                 why = "the log goes on before them: it has lost its end"
-                raise self._lost(tp.partition, base, part.read_to, why)
+                raise order_lost(self._tp(tp.partition), base, part.read_to, why)
             end = base + len(records[tp.partition])
             if base > part.read_to:  # others appended, or this one twice
                 between[tp.partition] = part.read_to, end
@@ -434,7 +386,7 @@ class MergeLog:
         if self._topic_id is None:
             self._topic_id = _id_of(merge_log)
         elif self._topic_id != _id_of(merge_log):
-            raise self._lost(0, 0, 1, "it was deleted and made anew")
+            raise order_lost(self._tp(0), 0, 1, "it was deleted and made anew")
         allow(pairs(self.topic, len(merge_log.partitions), inputs))
         return inputs, len(merge_log.partitions)
 
@@ -448,24 +400,10 @@ class MergeLog:
                     return _data_loss(InputLoss(key.topic, end, end + 1, Lost.DELETED), number)
         return missing
 
-    def _stop_at(self, loss: InputLoss | None, number: int) -> None:
+    @staticmethod
+    def _stop_at(loss: InputLoss | None, number: int) -> None:
         if loss is not None:
             raise _data_loss(loss, number)
-
-    def _lost(self, number: int, lost_from: int, lost_end: int, why: str) -> DataLoss:
-        return DataLoss(
-            self._tp(number),
-            lost_from,
-            max(lost_end, lost_from + 1),
-            f"{why}. They are the recorded order of the stage's inputs, and without it nothing can be read again as it "
-            f"was. Put the topic back from a copy, or run the flow under another name, with topics made anew",
-        )
-
-    def _no_planned_end(self, number: int, offset: int) -> ReplayUnprovable:
-        return ReplayUnprovable(
-            f"no entry ends at offset {offset} of {self._tp(number)}, so that no micro-batch ended there: it is an "
-            f"offset of another merge log, or of another topic"
-        )
 
 
 def _data_loss(loss: InputLoss, number: int) -> DataLoss:
