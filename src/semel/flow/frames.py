@@ -21,7 +21,7 @@ from semel.errors import ConfigError
 from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.plan import Stage
 from semel.flow.rows_in import piece_of, with_output_key
-from semel.flow.rows_out import main_batch, side_batches
+from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.spark.notes import TaskIdentity, laid_aside, lay_aside
 from semel.spark.options import Connection
@@ -129,7 +129,7 @@ def encoded(
         piece = with_output_key(stage, piece, entry)
         if len(piece):
             yield main_batch(stage.output.topic, piece)
-        yield from side_batches(stage, entry, 0)
+        yield from side_batches(stage, entry, 0, BAD_BEHIND_STEPS)
     yield from _recut(laid_aside(task))
 
 

@@ -217,6 +217,10 @@ class MergeLog:
             self._append_new(self._epoch, entries_max, rows_max, tick_ms or {})
         return {number: part.end_of(entries_max) for number, part in self._partitions.items()}
 
+    def planned_ends(self) -> dict[int, int]:
+        """Behind the last entry that counts, by partition."""
+        return {number: part.history.planned_end for number, part in self._partitions.items()}
+
     def latest(self) -> dict[TopicPartition, int]:
         """What the inputs have now."""
         return self._listed(self._of_inputs(self._partitions, LATEST_TIMESTAMP))

@@ -11,7 +11,9 @@ from semel.flow.partitions import PartitionCounts
 from semel.flow.plan import OwnTopic, Stage
 from semel.flow.tree import Node, OutputNode, SourceNode
 
-SIDE_PARTITION_COUNT: Final = 1  # of the topics of bad and late rows: a person reads them
+SIDE_PARTITION_COUNT: Final = (
+    2  # of what is bad, by where a stage of Spark's finds it: the two have an order each
+)
 
 _RENAME: Final = 'Put .named("...") in front of it: what is behind is named after that'
 

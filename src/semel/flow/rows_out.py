@@ -1,21 +1,26 @@
 """From the rows that the steps give to the Arrow batches that the sink writes.
 
 Where a record without a key lies must not depend on how a replay cuts its micro-batches. The sink counts the rows of
-a stage's own output, which come in one order however they are cut. All others lie by a key, or by a number of their
-own: a side row by the entry that it comes from, a message of the changelog in the partition that it names.
+a stage's own output, which come in one order however they are cut. All others name their partition, and a number of
+their own, so that they are not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from semel.core.flow.pieces import BAD, LATE, Entry, Piece
 from semel.flow.plan import Stage
 from semel.spark.output import ROW_NUMBER
+
+BAD_PARTITION: Final = 0
+BAD_BEHIND_STEPS: Final = (
+    1  # of a frame stage: what is found behind its steps comes in another order than what is not
+)
 
 
 def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:
@@ -26,15 +31,19 @@ def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def side_batches(stage: Stage, entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
+def side_batches(
+    stage: Stage, entry: Entry, number: int, bad_partition: int = BAD_PARTITION
+) -> Iterator[pa.RecordBatch]:
     """Rows of the named outputs. ``number``: an offset that the rows come from, whatever was fetched with them."""
-    topics = {BAD: f"{stage.flow}.bad", LATE: f"{stage.flow}.late"}
+    topics = {BAD: (f"{stage.flow}.bad", bad_partition), LATE: (f"{stage.flow}.late", 0)}
     for side in entry.side:
         rows = len(side)
+        topic, partition = topics[side.output]
         yield pa.record_batch(
             {
-                "topic": _constant(topics[side.output], rows),
-                "key": pc.fill_null(side.keys, stage.sink_id.encode()),
+                "topic": _constant(topic, rows),
+                "partition": pa.array(np.full(rows, partition, dtype=np.int32)),
+                "key": side.keys,
                 "value": side.values,
                 "headers": side.headers,
                 ROW_NUMBER: pa.array(np.full(rows, number, dtype=np.int64)),

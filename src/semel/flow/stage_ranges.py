@@ -31,6 +31,7 @@ class StageTask:
 
     planned: ReadRange
     entries: tuple[PlacedEntry, ...] | None = None  # None: of a stateless stage
+    undecided_below: int | None = None  # undecided rows of older runs come from offsets below it
 
     @property
     def source_range(self) -> SourceRange:
@@ -89,12 +90,13 @@ class PlainRanges:
         self._stage, self._connection, self._cuts, self._resumed = stage, connection, cuts, resumed
         self._options = source_options(stage, connection)
         self._stream = StreamRanges(self._options)
-        self._latest: Offsets = {}
+        self._ended: Offsets = {}  # when the sink had been fenced
 
     def initial(self) -> Json:
         resumed = self._resumed
         offsets = SourceOffsets(self._options)
         partitions = offsets.partitions()
+        self._ended = offsets.latest(partitions)
         known = {tp: resumed.ends[tp] for tp in partitions if tp in resumed.ends}
         held: TopicIds = dict(offsets.topic_ids) | resumed.topic_ids
         return to_json(offsets.earliest([tp for tp in partitions if tp not in known]) | known, held)
@@ -106,7 +108,10 @@ class PlainRanges:
         return self._stream.next_end(start, self._cuts.rows_max)
 
     def tasks(self, start: Json, end: Json) -> list[StageTask]:
-        return [StageTask(planned) for planned in self._stream.ranges(start, end)]
+        return [
+            StageTask(planned, undecided_below=self._ended.get(planned.source_range.source))
+            for planned in self._stream.ranges(start, end)
+        ]
 
     def lag(self, start: Json) -> int:
         return _behind(from_json(self._stream.latest() or start), from_json(start))
@@ -117,7 +122,13 @@ class MergedRanges:
 
     def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> None:
         self._stage, self._connection, self._cuts, self._resumed = stage, connection, cuts, resumed
-        self._log = MergeLog(connection, stage.merge_topic, tuple(source.topic for source in stage.inputs))
+        self._log = MergeLog(
+            connection,
+            stage.merge_topic,
+            tuple(read.topic for read in stage.inputs),
+            tables=tuple(read.topic for read in stage.inputs if read.is_table),
+        )
+        self._recorded: dict[int, int] = {}
         self._is_bounded = False
         self._target: Offsets | None = None
 
@@ -126,6 +137,7 @@ class MergedRanges:
         topic = self._stage.merge_topic
         ends = {tp.partition: end for tp, end in resumed.ends.items() if tp.topic == topic}
         self._log.take_over(ends, resumed.sink_epoch)
+        self._recorded = self._log.planned_ends()
         begun = {
             TopicPartition(topic, number): ends.get(number, 0)
             for number in range(self._stage.partition_count)
@@ -151,15 +163,12 @@ class MergedRanges:
     def tasks(self, start: Json, end: Json) -> list[StageTask]:
         topic = RangeTopic(self._log.topic_id, self._log.topic_id)
         planned = split(from_json(start), from_json(end), topics={self._stage.merge_topic: topic})
-        return [
-            StageTask(
-                piece,
-                tuple(
-                    self._log.entries(piece.source_range.source.partition, piece.read_from, piece.read_end)
-                ),
-            )
-            for piece in planned
-        ]
+        tasks = []
+        for piece in planned:
+            partition = piece.source_range.source.partition
+            entries = tuple(self._log.entries(partition, piece.read_from, piece.read_end))
+            tasks.append(StageTask(piece, entries, self._recorded.get(partition)))
+        return tasks
 
     def lag(self, start: Json) -> int:
         return self._log.unrecorded()

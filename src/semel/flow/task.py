@@ -16,10 +16,13 @@ where the range begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from semel.core.flow.chain import Chain, RunningChain
 from semel.core.flow.merge import PlacedEntry
@@ -29,7 +32,7 @@ from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.journal import Routing
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
-from semel.errors import StepFailed
+from semel.errors import NonDeterministicReplay, SemelError, StepFailed
 from semel.flow.plan import Stage
 from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, with_output_key
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
@@ -39,6 +42,8 @@ from semel.spark.options import Connection, SinkOptions
 from semel.spark.output import PARTITIONER
 from semel.spark.stream_ranges import tables
 from semel.spark.task_write import write_range
+
+RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and value; headers are few and short
 
 
 def sink_options(stage: Stage, connection: Connection, resumed_epoch: int | None = None) -> SinkOptions:
@@ -68,21 +73,27 @@ def run_attempt(
     """Write what the task's range gives, once; ``store`` is where a large state lies on this machine."""
     with TaskState(stage, options.connection, ticket, task.source_range, store) as kept:
         attempt: _Attempt = (
-            _Stateless(stage, options.connection, task)
+            _Stateless(stage, options, task)
             if task.entries is None
-            else _Stateful(stage, options.connection, task, kept)
+            else _Stateful(stage, options, task, kept)
         )
-        attempted = write_range(
-            options,
-            ticket,
-            task.source_range,
-            attempt.batches(),
-            query_id=query_id,
-            task_attempt_id=task_attempt_id,
-            attempt_number=attempt_number,
-            state=attempt.committed if stage.has_state else None,
-            is_own_source=True,
-        )
+        try:
+            attempted = write_range(
+                options,
+                ticket,
+                task.source_range,
+                attempt.batches(),
+                query_id=query_id,
+                task_attempt_id=task_attempt_id,
+                attempt_number=attempt_number,
+                state=attempt.committed if stage.has_state else None,
+                is_own_source=True,
+                surplus_below=task.undecided_below,
+            )
+        except NonDeterministicReplay as fewer:
+            if attempt.failure is None:
+                raise
+            raise attempt.failure from fewer  # it had got further before: what is stored there waits
     if attempt.failure is None:
         return attempted
     ended = replace(task.source_range, batch_end=attempt.failed_at)
@@ -92,6 +103,8 @@ def run_attempt(
 class _Attempt:
     """What both kinds have: where a step failed, if one did."""
 
+    stage: Stage
+    record_bytes_max: int
     failure: StepFailed | None = None
     failed_at = -1  # in front of this offset all came through
 
@@ -103,12 +116,21 @@ class _Attempt:
         """The state behind all of it; only of a stage that has one."""
         raise NotImplementedError
 
+    def _written(self, pieces: list[Piece], entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
+        for piece in pieces:
+            keyed = with_output_key(self.stage, piece, entry)
+            if len(keyed):
+                yield refuse_large(main_batch(self.stage.output.topic, keyed), self.record_bytes_max)
+        for batch in side_batches(self.stage, entry, number):
+            yield refuse_large(batch, self.record_bytes_max)
+
 
 class _Stateless(_Attempt):
     """Rows of a plain range."""
 
-    def __init__(self, stage: Stage, connection: Connection, task: StageTask) -> None:
-        self.stage, self.connection, self.task = stage, connection, task
+    def __init__(self, stage: Stage, options: SinkOptions, task: StageTask) -> None:
+        self.stage, self.connection, self.task = stage, options.connection, task
+        self.record_bytes_max = options.batch_bytes_max
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         stage, (read,) = self.stage, self.stage.inputs
@@ -116,10 +138,11 @@ class _Stateless(_Attempt):
         source = self.task.source_range.source
         done_to = self.task.source_range.batch_from
         for table in cut_at_offsets(tables(source_options(stage, self.connection), self.task.planned)):
-            entry = Entry()
+            entry, piece = Entry(), piece_of(read, 0, table, source)
             try:
-                pieces = chain.process([piece_of(read, 0, table, source)], entry)
-                made = list(_written(stage, pieces, entry, done_to))
+                with failing_as_a_step(stage, f"{piece.place(0)} or behind it"):
+                    pieces = chain.process([piece], entry)
+                    made = list(self._written(pieces, entry, done_to))
             except StepFailed as failed:
                 self.failure, self.failed_at = failed, done_to
                 return
@@ -130,8 +153,9 @@ class _Stateless(_Attempt):
 class _Stateful(_Attempt):
     """Rows of entries of the merge log."""
 
-    def __init__(self, stage: Stage, connection: Connection, task: StageTask, kept: TaskState) -> None:
-        self.stage, self.connection, self.task, self.kept = stage, connection, task, kept
+    def __init__(self, stage: Stage, options: SinkOptions, task: StageTask, kept: TaskState) -> None:
+        self.stage, self.connection, self.task, self.kept = stage, options.connection, task, kept
+        self.record_bytes_max = options.batch_bytes_max
         self._state: State | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -142,10 +166,13 @@ class _Stateful(_Attempt):
             self._state = self.kept.load()
         chain = chain_of(stage).start()
         rows = EntryRows(stage, self.connection, partition, entries)
-        done_to = self.task.source_range.batch_from  # always behind an entry: other records may stand in between
+        done_to = (
+            self.task.source_range.batch_from
+        )  # always behind an entry: other records may stand in between
         for placed in entries:
             try:
-                made = list(self._entry(placed, rows, chain, partition))
+                with failing_as_a_step(stage, f"entry {placed.offset} of {stage.merge_topic}-{partition}"):
+                    made = list(self._entry(placed, rows, chain, partition))
             except StepFailed as failed:
                 self.failure, self.failed_at = failed, done_to
                 if self._state is not None:
@@ -163,7 +190,7 @@ class _Stateful(_Attempt):
     ) -> Iterator[pa.RecordBatch]:
         entry = Entry(placed.offset, placed.entry.tick_ms, self._state)
         pieces = chain.process(rows.of(placed, entry), entry)
-        yield from _written(self.stage, pieces, entry, placed.offset)
+        yield from self._written(pieces, entry, placed.offset)
         if self._state is not None:
             for changed in self._state.end_entry(placed.offset):
                 yield changelog_batch(self.stage, partition, changed.keys, changed.values)
@@ -173,14 +200,28 @@ class _Stateful(_Attempt):
         return self.kept.committed(end)
 
 
+@contextmanager
+def failing_as_a_step(stage: Stage, position: str) -> Iterator[None]:
+    """Whatever the steps' rows come to grief at is a step's failure; what the log says goes through."""
+    try:
+        yield
+    except SemelError:
+        raise
+    except Exception as error:
+        raise StepFailed(stage.name, position, error) from error
+
+
+def refuse_large(batch: pa.RecordBatch, record_bytes_max: int) -> pa.RecordBatch:
+    """A record that no batch can hold is found before the first row of its entry is written."""
+    sizes = pc.fill_null(pc.binary_length(batch.column("value")), 0)
+    if "key" in batch.schema.names:
+        sizes = pc.add(sizes, pc.fill_null(pc.binary_length(batch.column("key")), 0))
+    largest = pc.max(sizes).as_py()
+    if largest is not None and largest + RECORD_OVERHEAD_BYTES > record_bytes_max:
+        raise ValueError(f"it makes a record of {largest} bytes, and one has at most {record_bytes_max}")
+    return batch
+
+
 def chain_of(stage: Stage) -> Chain:
     """The stage's steps as they run."""
     return Chain(stage.steps, frozenset(n for n, read in enumerate(stage.inputs) if read.is_table))
-
-
-def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
-    for piece in pieces:
-        keyed = with_output_key(stage, piece, entry)
-        if len(keyed):
-            yield main_batch(stage.output.topic, keyed)
-    yield from side_batches(stage, entry, number)

@@ -29,14 +29,14 @@ def made_topics(cluster: Cluster, plan: Plan) -> Plan:
                 f"{own.partition_count}: a key, and its state, would lie elsewhere. Nothing was made or written. Plan "
                 f"it with partitions={count}, or give the flow another name"
             )
+    _check_kept_whole(cluster, plan, [own.name for own in plan.own_topics if there[own.name] is not None])
     for own in plan.own_topics:
         if there[own.name] is None:
             create_topic(cluster, own.name, own.partition_count, OWN_TOPIC_CONFIGS)
     counts = {stage.output.topic: stage.partition_count or PARTITION_COUNT for stage in plan.stages}
-    outputs = {topic: counts[topic] for topic in plan.output_topics} | {plan.bad_topic: 1, plan.late_topic: 1}
-    for topic, count in outputs.items():
+    for topic in plan.output_topics:
         if topic_partition_count(cluster, topic) is None:
-            create_topic(cluster, topic, count)
+            create_topic(cluster, topic, counts[topic])
     return plan
 
 
@@ -48,3 +48,17 @@ def _count_of_source(cluster: Cluster, plan: Plan, topic: str) -> int:
             f"`semel topic create {topic}`, or mend its name"
         )
     return count
+
+
+def _check_kept_whole(cluster: Cluster, plan: Plan, topics: list[str]) -> None:
+    """What is lost from a topic between two stages, or from a changelog, is lost in silence."""
+    configs = cluster.describe_configs(topics) if topics else {}
+    for topic, found in configs.items():
+        for name, wanted in OWN_TOPIC_CONFIGS.items():
+            value = found[name].value if name in found else wanted
+            if value != wanted:
+                raise ConfigError(
+                    f"topic {topic!r} of flow {plan.flow!r} has {name}={value}, and is to be kept whole. Nothing was "
+                    f"written. If nothing of it is lost yet, set it back with `semel topic alter-config {topic} -c "
+                    f"{name}={wanted}`; else give the flow another name, under which it begins anew"
+                )
