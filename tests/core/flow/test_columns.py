@@ -67,6 +67,12 @@ def test_slices(kind_and_values, before: int, behind: int):
     ]
 
 
+def test_escapes_in_a_slice():
+    column = pa.array(["a", "b", "c", '"'])
+    assert json_texts(Kind.STRING, column[3:]).to_pylist() == [r'"\""']
+    assert json_texts(Kind.STRING, column[2:3]).to_pylist() == ['"c"']
+
+
 @given(st.lists(st.none() | TIME))
 def test_times_of_every_zone(times: list[datetime | None]):
     instants = [time if time is None or time.tzinfo else time.replace(tzinfo=UTC) for time in times]

@@ -193,6 +193,13 @@ def test_half_objects_that_join_to_a_whole_one_stay_bad():
         assert [index for index, _ in result.bad] == [1, 2, 3]
 
 
+def test_an_object_over_two_values_that_both_begin_as_one():
+    """As many of ``{`` as values, one at the beginning of each; only that fewer objects come out tells it."""
+    result = decoded("n int", '{"n":7}', '{"x":', '{"n":1}}')
+    assert [row.n for row in result.rows] == [7]
+    assert [index for index, _ in result.bad] == [1, 2]
+
+
 def judged(schema: Schema, value: bytes | None):
     """The rule, value by value and straight from msgspec: the row, or ``None``."""
     if value is None:

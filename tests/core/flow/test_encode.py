@@ -82,6 +82,7 @@ def test_what_holds_a_plain_value():
 def test_raw_json_in_a_row():
     assert encoded({"a": msgspec.Raw(b"[1,\n2]")}, {"a": 1}) == [b'{"a":[1,\n2]}', b'{"a":1}']
     assert encoded(msgspec.Raw(b"{\n}"), msgspec.Raw(b"{}")) == [b"{\n}", b"{}"]
+    assert encoded(msgspec.Raw(b'{"a":\n{}}')) == [b'{"a":\n{}}']
 
 
 # --- times ------------------------------------------------------------------------------------------------
@@ -125,6 +126,18 @@ def test_a_zone_whose_offset_has_seconds():
     assert time.utcoffset().total_seconds() % 60
     assert encoded({"at": time}) == [
         b'{"at":"%s"}' % time.astimezone(UTC).isoformat().replace("+00:00", "Z").encode()
+    ]
+
+
+def test_times_in_rows_of_several_classes():
+    """What the first row has is not all that there is."""
+    here, elsewhere = (
+        datetime(2024, 1, 1, tzinfo=UTC),
+        datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+    )
+    assert encoded(Frozen(here), Click("a", here, [elsewhere])) == [
+        b'{"at":"2024-01-01T00:00:00Z"}',
+        b'{"user":"a","at":"2024-01-01T00:00:00Z","tags":["2024-01-01T00:00:00Z"]}',
     ]
 
 
