@@ -5,7 +5,9 @@ decided end, and a tag that says which: that end, the digest of the changelog's 
 has too, so that a number alone is never believed), and the offset from which to read on. State and tag change in one
 transaction of LMDB, so a process that is killed in the middle leaves the state as it was. What is found is brought to
 the end that a task was given by its ticket: the right tag is used as it is, an older one is rolled forward, and with
-any other one the state is built anew from the newest decided snapshot.
+any other one the state is built anew from the newest decided snapshot. The digest is of all messages since the state
+left the decision, entry by entry, so it tells apart what has the same numbers: a sink that was reset, other steps, an
+attempt that another one has overtaken.
 
 *Pending*: an attempt that is at its end may leave its changes beside the state, with the digest that it reported.
 They are used where the next ticket's decision has that very digest, and save reading them back from the log.
@@ -322,6 +324,7 @@ class Store:
             used_bytes = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
             if slot.database.stat().st_size < used_bytes:
                 raise lmdb.CorruptedError(f"{slot.database} has lost its end")
+            self._env.reader_check()  # of processes that were killed
             self._states = self._env.open_db(_STATES)
         except BaseException:
             self._close_database()

@@ -19,6 +19,7 @@ from semel.core.flow.state import (
     State,
     inline_bytes_max,
     is_snapshot_due,
+    rules,
     successor,
     trim_offsets,
 )
@@ -182,6 +183,24 @@ def test_a_snapshot_is_of_its_entry_whatever_the_next_one_does_meanwhile() -> No
     rows = joined(messages)
     assert [key.as_py() for key in rows.keys] == [b"", b"a", b""]
     assert rows.values[1].as_py()[9:] == b"1"
+
+
+def test_an_entry_that_failed_was_never_there() -> None:
+    state = fresh(inline_max=0)
+    state.put(b"a", b"1")
+    list(state.end_entry(0))
+    before = state.committed()
+    state.put(b"a", b"2")
+    state.put(b"b", b"2")
+    assert list(state.scan()) == [(b"a", b"2"), (b"b", b"2")]
+    state.drop_entry()
+    assert list(state.scan()) == [(b"a", b"1")]
+    assert state.committed() == before
+    assert not list(state.end_entry(1))
+
+
+def test_the_rules_are_part_of_a_plan() -> None:
+    assert rules(4) != rules(4096)
 
 
 # --- any cut, any decided end -------------------------------------------------------------------------

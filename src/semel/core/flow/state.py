@@ -31,6 +31,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from semel.core.flow.changelog import (
+    FORMAT_VERSION,
     ROW_OVERHEAD_BYTES,
     ChangelogRows,
     Instruction,
@@ -53,7 +54,9 @@ KEY_BYTES_MAX: Final = 64 * 1024
 VALUE_BYTES_MAX: Final = (
     768 * 1024
 )  # with the longest key still below the 1,000,000 bytes of one record batch
-INLINE_BYTES_OF_PARTITION: Final = 64 * 1024
+# A DECISION may take sixteen times as much of a partition. But it is kept for ever, and whoever starts reads all of
+# them: with 64 KiB for each of four partitions and one micro-batch a second that would be 22 GB a day.
+INLINE_BYTES_OF_PARTITION: Final = 4 * 1024
 INLINE_BYTES_OF_DECISION: Final = 4 * 2**20
 SNAPSHOT_CHANGES_MIN: Final = 10_000
 PIECE_ROWS_MAX: Final = 32_768  # of a scan
@@ -74,12 +77,21 @@ def is_snapshot_due(written: int, key_count: int, changes_min: int = SNAPSHOT_CH
     return written > 2 * key_count + changes_min
 
 
+def rules(partition_count: int) -> str:
+    """What the messages of a state depend on beside the steps: undecided ones are met again under the same only."""
+    return (
+        f"state in the decision up to {inline_bytes_max(partition_count)} bytes, snapshot behind 2 * keys + "
+        f"{SNAPSHOT_CHANGES_MIN} changes, changelog of format {FORMAT_VERSION}"
+    )
+
+
 def trim_offsets(states: Mapping[int, CommittedState], decided_ends: Mapping[int, int]) -> dict[int, int]:
     """Below which offset each changelog partition may be deleted, by its number.
 
-    ``states`` are the newest DECISION's and ``decided_ends`` its ends of the changelog. What lies in front of the
-    newest decided snapshot is never read again: not by a restore, and not by the sink, which looks for undecided rows
-    behind a decided end.
+    ``states`` are the newest DECISION's and ``decided_ends`` its ends of the changelog; of one that was read back and
+    counts, for a driver that was fenced may have named a snapshot that nobody decided. What lies in front of the newest
+    decided snapshot is never read again: not by a restore, and not by the sink, which looks for undecided rows behind
+    a decided end.
     """
     return {
         partition: min(state.changelog_from, decided_ends[partition])
