@@ -22,7 +22,7 @@ import numpy as np
 from semel.core.flow.functions import (
     Capture,
     Conform,
-    given_rows,
+    holds_rows,
     name_of,
     shown,
     state_type_of,
@@ -87,7 +87,7 @@ class _Fold:
     def __init__(self, spec: Fold) -> None:
         self._spec = spec
         self._conform = Conform(spec.name, spec.schema)
-        self._capture = Capture()
+        self._capture = Capture(spec.schema)
         self._states = StateForm(spec.name, spec.state_type, spec.init)
         self._stored: dict[bytes, bytes | None] = {}  # as of the last entry's end; None: the key has no state
         self._decoded: dict[bytes, Any] = {}  # of those, which cannot change under our hands
@@ -101,7 +101,7 @@ class _Fold:
 
     def _fold(self, piece: Piece, live: dict[bytes, Any], state: StateView) -> Piece:
         assert piece.keys is not None
-        f, capture = self._spec.f, self._capture
+        f, capture, is_flat = self._spec.f, self._capture, self._spec.schema is not None
         rows, keys = piece.as_rows(), piece.keys.to_pylist()
         self._load(keys, live, state)
         made: list[Any] = []
@@ -116,13 +116,15 @@ class _Fold:
                 live[key], given = returned
                 if given is None:
                     continue
-                kind = type(given)
-                if kind is dict:
-                    keep(capture(given))
+                if type(given) is dict and is_flat:  # most folds
+                    keep(given.copy())
                     keep_of(number)
-                    continue
-                for one in given_rows(given):
-                    keep(capture(one))
+                elif holds_rows(type(given)):
+                    for one in given:
+                        keep(capture(one))
+                        keep_of(number)
+                else:
+                    keep(capture(given))
                     keep_of(number)
         except Exception as error:
             raise StepFailed(self._spec.name, piece.place(number), error) from error

@@ -85,25 +85,32 @@ def given_rows(returned: Any) -> Iterable[Any]:
     """The rows that a flat_map or a fold returned: several, one, or none."""
     if returned is None:
         return ()
-    kind = type(returned)
-    if kind is list or (kind is tuple):
-        return returned  # type: ignore[no-any-return]
-    if isinstance(returned, Iterator):
-        return returned
-    if isinstance(returned, list) or (isinstance(returned, tuple) and not hasattr(returned, "_fields")):
-        return returned
-    return (returned,)
+    return returned if holds_rows(type(returned)) else (returned,)  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(maxsize=1024)
+def holds_rows(kind: type) -> bool:
+    """Whether such an object is several rows: a list, a tuple without names, an iterator."""
+    if issubclass(kind, tuple):
+        return not hasattr(kind, "_fields")
+    return issubclass(kind, (list, Iterator))
 
 
 class Capture:
-    """Keeps a returned row as it is now. Rows that cannot change are kept themselves."""
+    """Keeps a returned row as it is now. Rows that cannot change are kept themselves.
 
-    def __init__(self) -> None:
+    A row of a schema holds numbers, texts and times only, or is refused: then a shallow copy is one for ever.
+    """
+
+    def __init__(self, schema: Schema | None) -> None:
+        self._is_flat = schema is not None
         self._is_frozen: dict[type, bool] = {}
 
     def __call__(self, row: Any) -> Any:
         kind = type(row)
         if kind is dict:
+            if self._is_flat:
+                return row.copy()
             for value in row.values():
                 if type(value) not in SCALARS:
                     return copy.deepcopy(row)

@@ -59,7 +59,7 @@ class Map:
 class _Map:
     def __init__(self, spec: Map) -> None:
         self._spec = spec
-        self._capture, self._conform = Capture(), Conform(spec.name, spec.schema)
+        self._capture, self._conform = Capture(spec.schema), Conform(spec.name, spec.schema)
 
     def process(self, pieces: list[Piece], entry: Entry) -> list[Piece]:
         return [self._columns(piece) if self._spec.is_columnar else self._rows(piece) for piece in pieces]
@@ -209,7 +209,7 @@ class FlatMap:
 class _FlatMap:
     def __init__(self, spec: FlatMap) -> None:
         self._spec = spec
-        self._capture, self._conform = Capture(), Conform(spec.name, spec.schema)
+        self._capture, self._conform = Capture(spec.schema), Conform(spec.name, spec.schema)
 
     def process(self, pieces: list[Piece], entry: Entry) -> list[Piece]:
         return [self._columns(piece) if self._spec.is_columnar else self._rows(piece) for piece in pieces]
