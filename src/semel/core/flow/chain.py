@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from semel.core.flow.codec import decode_rows, decode_table
 from semel.core.flow.pieces import BAD, Entry, Indices, Piece, Step, StepSpec
+from semel.errors import StepFailed
 
 DECODE: str = "read"  # the step that errors and headers name where a value cannot be read
 
@@ -54,13 +55,13 @@ class RunningChain:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._steps: list[tuple[Step, bytes | None]] = []
+        self._steps: list[tuple[str, Step, bytes | None]] = []
         number = 0
         for spec in chain.steps:
             prefix = None
             if spec.is_stateful:
                 prefix, number = number.to_bytes(2, "big"), number + 1
-            self._steps.append((spec.start(), prefix))
+            self._steps.append((spec.name, spec.start(), prefix))
         self._wants_columns = bool(chain.steps) and bool(getattr(chain.steps[0], "wants_columns", False))
 
     def process(self, pieces: Iterable[Piece], entry: Entry) -> list[Piece]:
@@ -69,13 +70,16 @@ class RunningChain:
         passed: list[Piece] = []
         for piece in pieces:
             passed += read(piece, entry, as_columns=self._wants_columns, is_table=piece.input in tables)
-        for step, prefix in self._steps:
+        for name, step, prefix in self._steps:
             if prefix is None:
                 passed = self._pass_tombstones(step, passed, entry)
                 continue
             assert entry.state is not None, "a stateful step runs in a stage with state"
             entry.state_of_step = entry.state.of(prefix)
-            passed = step.process(passed, entry)
+            try:
+                passed = step.process(passed, entry)
+            except ValueError as error:  # a state beyond its bounds, a sum beyond its column
+                raise StepFailed(name, f"entry {entry.offset} of the merge log", error) from error
         return [piece for piece in passed if len(piece)]
 
     def _pass_tombstones(self, step: Step, pieces: list[Piece], entry: Entry) -> list[Piece]:
