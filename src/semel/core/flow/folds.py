@@ -101,6 +101,7 @@ class _Fold:
 
     def _fold(self, piece: Piece, live: dict[bytes, Any], state: StateView) -> Piece:
         assert piece.keys is not None
+        init = self._states.init
         f, capture, is_flat = self._spec.f, self._capture, self._spec.schema is not None
         rows, keys = piece.as_rows(), piece.keys.to_pylist()
         self._load(keys, live, state)
@@ -110,7 +111,8 @@ class _Fold:
         number = 0
         try:
             for number, (key, row) in enumerate(zip(keys, rows, strict=True)):
-                returned = f(live[key], row)
+                held = live[key]
+                returned = f(init() if held is None else held, row)
                 if type(returned) is not tuple or len(returned) != 2:
                     raise TypeError(f"it returned {shown(returned)}, and a fold returns (state, rows)")
                 live[key], given = returned
@@ -141,7 +143,7 @@ class _Fold:
                 live[key] = self._decoded[key]
                 continue
             stored = self._stored[key]
-            live[key] = self._states.init() if stored is None else self._states.read(key, stored)
+            live[key] = None if stored is None else self._states.read(key, stored)
 
     def _keep(self, live: dict[bytes, Any], state: StateView) -> None:
         stored, decoded = self._stored, self._decoded

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -73,6 +74,34 @@ class Grouped:
             return None
         tables = [piece.as_table().select(list(names)) for piece in self.pieces]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def rows(self) -> list[Any]:
+        """All the rows."""
+        return [row for piece in self.pieces for row in piece.as_rows()]
+
+    def place(self, row: int) -> str:
+        """Which row of the input this one is, as an error names it."""
+        for piece in self.pieces:
+            if row < len(piece):
+                return piece.place(row)
+            row -= len(piece)
+        raise IndexError(row)
+
+    def parted(self, is_out: npt.NDArray[np.bool_]) -> tuple[Grouped | None, list[tuple[Piece, Indices]]]:
+        """The rows without those that are out, and these, by piece. Keys keep their numbers."""
+        if not is_out.any():
+            return self, []
+        left, out, begin = [], [], 0
+        for piece in self.pieces:
+            mask = is_out[begin : begin + len(piece)]
+            begin += len(piece)
+            if mask.any():
+                out.append((piece, np.flatnonzero(mask)))
+            if not mask.all():
+                left.append(piece.take(np.flatnonzero(~mask)))
+        if not left:
+            return None, out
+        return Grouped(left, self.codes[~is_out], self.keys, self.key_columns), out
 
 
 def group(pieces: list[Piece], entry: Entry, step: str, key: KeyColumns) -> Grouped | None:
