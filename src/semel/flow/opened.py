@@ -46,7 +46,8 @@ class Open:
     tables: tuple[Branch, ...] = ()
     steps: tuple[Any, ...] = ()  # behind the merge log; only of a stateful stage
     name: str = ""  # of the stateful stage; "": stateless
-    last: Node | None = None  # the last step with state
+    first: Node | None = None  # the first step with state, which names the stage
+    last: Node | None = None  # the last one
     rekey: KeyByNode | None = None  # the key that the end of the stage gives
     renamed: str = ""  # what is behind that key is named so
 
@@ -139,12 +140,32 @@ def without_tables(step: Any, streams: tuple[int, ...]) -> Any:
     )
 
 
+def steps_in_front(opened: Open) -> tuple[Any, ...]:
+    """The steps of the single inputs, for the stage that reads them all; what all streams end with is done for all."""
+    streams, count = opened.branches, len(opened.branches) + len(opened.tables)
+    if count == 1:
+        return streams[0].steps
+    shared = 0
+    while all(len(stream.steps) > shared for stream in streams) and all(
+        stream.steps[-1 - shared] == streams[0].steps[-1 - shared] for stream in streams
+    ):
+        shared += 1
+    alone = tuple(
+        OnInputs(step, (number,))
+        for number, part in enumerate((*streams, *opened.tables))
+        for step in part.steps[: len(part.steps) - (shared if number < len(streams) else 0)]
+    )
+    together = streams[0].steps[len(streams[0].steps) - shared :]
+    if not opened.tables:
+        return alone + together
+    return alone + tuple(OnInputs(step, tuple(range(len(streams)))) for step in together)
+
+
 def refuse_doubled(opened: Open, node: Node) -> None:
     """A merge log has each topic once: a row is promised once."""
     met: dict[str, Branch] = {}
     for branch in (*opened.branches, *opened.tables):
-        other = met.setdefault(branch.read.topic, branch)
-        if other is not branch:
+        if (other := met.get(branch.read.topic)) is not None:
             raise FlowError(
                 node.text,
                 str(node.site),
@@ -152,3 +173,4 @@ def refuse_doubled(opened: Open, node: Node) -> None:
                 f"{branch.node.text}",
                 'Give one of them a topic of its own: .named("...") in front of its key_by, or a key_by',
             )
+        met[branch.read.topic] = branch

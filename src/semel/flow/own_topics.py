@@ -19,13 +19,13 @@ _RENAME: Final = 'Put .named("...") in front of it: what is behind is named afte
 
 
 def own_topics(
-    flow: str, stages: Sequence[Stage], counts: PartitionCounts, ends: Mapping[str, Node]
+    flow: str, stages: Sequence[Stage], counts: PartitionCounts, named_by: Mapping[str, Node]
 ) -> tuple[OwnTopic, ...]:
-    """All of them; refused where two have one name, or a topic of others has it. ``ends``: each stage's last step."""
+    """All of them; refused where two have one name, or a topic of others has it. ``named_by``: what names each stage."""
     own: dict[str, OwnTopic] = {topic.name: topic for topic in _side_topics(flow)}
     made_by: dict[str, Node] = {}
     for stage in stages:
-        node = ends[stage.name]
+        node = named_by[stage.name]
         for topic in _topics_of(stage, counts):
             why = topic_name_error(topic.name)
             if why is not None:
@@ -43,7 +43,7 @@ def own_topics(
                 )
             own[topic.name], made_by[topic.name] = topic, node
     for stage in stages:
-        node = ends[stage.name]
+        node = named_by[stage.name]
         of_others = [read.topic for read in stage.inputs if not read.is_internal]
         of_others += [] if stage.output.is_internal else [stage.output.topic]
         for name in of_others:

@@ -30,14 +30,14 @@ class PartitionCounts:
 
 
 def partition_groups(
-    stages: Sequence[Stage], asked: Mapping[str, int], ends: Mapping[str, Node]
+    stages: Sequence[Stage], asked: Mapping[str, int], named_by: Mapping[str, Node]
 ) -> tuple[tuple[Together, ...], PartitionCounts]:
     """The groups of topics that meet, and what follows for each topic. ``asked`` are counts of own topics."""
     external = {read.topic for stage in stages for read in stage.inputs if not read.is_internal}
     groups: list[Together] = []
     by_topic: dict[str, tuple[int, str | None]] = {topic: (count, None) for topic, count in asked.items()}
     for topics, stage in _meeting(stages):
-        node = ends[stage.name]
+        node = named_by[stage.name]
         counts = {topic: asked[topic] for topic in topics if topic in asked}
         if len(set(counts.values())) > 1:
             told = ", ".join(f"{topic}: {count}" for topic, count in counts.items())

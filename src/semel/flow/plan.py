@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -82,9 +82,9 @@ class Stage:
         int  # of the merge log and the changelog; 0: that of `partitions_like`, known when the flow runs
     )
     partitions_like: str | None  # a topic of others whose partition count is the stage's
-    pattern: str
-    reason: str
-    site: str  # where its last step was written
+    pattern: str = field(compare=False)
+    reason: str = field(compare=False)
+    site: str = field(compare=False)  # where its last step was written
 
     @property
     def sink_id(self) -> str:
@@ -153,8 +153,8 @@ class Together:
     external: tuple[str, ...]  # made by others
     internal: tuple[str, ...]
     partition_count: int | None  # asked for with key_by(..., partitions=n)
-    step: str  # the step that brings them together, for the error
-    site: str
+    step: str = field(compare=False)  # the step that brings them together, for the error
+    site: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def _columns(schema: Schema | None) -> list[list[str]] | None:
 
 
 def _fields(fields: tuple[Field, ...]) -> list[list[str]]:
-    return [[field.name, field.kind] for field in fields]
+    return [[each.name, each.kind.value] for each in fields]
 
 
 def _canonical(value: Any) -> str:

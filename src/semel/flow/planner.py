@@ -29,7 +29,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from semel.core.flow.schema import Field
-from semel.core.flow.steps import OnInputs
 from semel.flow import reasons
 from semel.flow.frame_steps import is_frame_step
 from semel.flow.opened import (
@@ -38,6 +37,7 @@ from semel.flow.opened import (
     behind,
     reading,
     refuse_doubled,
+    steps_in_front,
     unpromised,
     widened,
     without_promise,
@@ -89,7 +89,7 @@ class _Planner:
         )
         self._open: dict[int, Open] = {}
         self._stages: dict[str, Stage] = {}
-        self._ends: dict[str, Node] = {}  # the last step of each stage
+        self._named_by: dict[str, Node] = {}  # the step that gave each stage its name
         self._asked: dict[str, KeyByNode] = {}  # what gives the rows of own topics their key
 
     # --- nodes --------------------------------------------------------------------------------------------
@@ -190,6 +190,7 @@ class _Planner:
             node=node,
             steps=(*opened.steps, spec),
             name=opened.name or label,
+            first=opened.first or node,
             last=node,
         )
 
@@ -313,11 +314,7 @@ class _Planner:
         parts = (*opened.branches, *opened.tables)
         needs_key = any(step.is_stateful for step in opened.steps) or opened.shape.key is not None
         inputs = tuple(part.read if needs_key else without_promise(part.read) for part in parts)
-        before = tuple(
-            OnInputs(step, (number,)) if len(inputs) > 1 else step
-            for number, part in enumerate(parts)
-            for step in part.steps
-        )
+        before = steps_in_front(opened)
         reason = reasons.stateful(inputs, opened.steps, why)
         self._add(
             name,
@@ -328,6 +325,7 @@ class _Planner:
             opened.node,
             reason,
             is_stateful=True,
+            named_by=opened.first,
         )
 
     def _end(self, node: OutputNode, opened: Open) -> None:
@@ -363,6 +361,7 @@ class _Planner:
         reason: reasons.Reason,
         *,
         is_stateful: bool = False,
+        named_by: Node | None = None,
     ) -> None:
         stage = Stage(
             flow=self._flow,
@@ -380,8 +379,8 @@ class _Planner:
         )
         other = self._stages.setdefault(name, stage)
         if other is not stage and (other.inputs, other.steps, other.output) != (inputs, steps, output):
-            raise clash(name, self._ends[name], node)
-        self._ends.setdefault(name, node)
+            raise clash(name, self._named_by[name], named_by or node)
+        self._named_by.setdefault(name, named_by or node)
 
     # --- the whole ----------------------------------------------------------------------------------------
 
@@ -392,13 +391,13 @@ class _Planner:
             for topic, node in self._asked.items()
             if node.partition_count is not None
         }
-        groups, counts = partition_groups(tuple(self._stages.values()), asked, self._ends)
+        groups, counts = partition_groups(tuple(self._stages.values()), asked, self._named_by)
         stages = tuple(
             replace(stage, partition_count=count, partitions_like=like)
             for stage in self._stages.values()
             for count, like in [counts.of_stage(stage)]
         )
-        own = own_topics(self._flow, stages, counts, self._ends)
+        own = own_topics(self._flow, stages, counts, self._named_by)
         return Plan(self._flow, stages, own, groups)
 
 
