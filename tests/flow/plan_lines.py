@@ -19,7 +19,9 @@ def _line(stage: Stage, flow: str) -> str:
         kind = "state" if stage.has_state else "order"
     inputs = " + ".join(_input(read, flow) for read in stage.inputs)
     steps = ", ".join(_step(step) for step in stage.steps)
-    key = "nokey" if stage.output.key is None else ",".join(field.name for field in stage.output.key) or "same"
+    key = (
+        "nokey" if stage.output.key is None else ",".join(field.name for field in stage.output.key) or "same"
+    )
     middle = f" > {steps}" if steps else ""
     return f"{stage.name}: {kind}  {inputs}{middle} > {_short(stage.output.topic, flow)}[{key}]"
 

@@ -102,8 +102,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "'strng' is no type; did you mean 'string'?",
         "name type",
     ),
-    "a schema of a class without annotations": (lambda: source("t", json=int), "no annotations", "annotations"),
-    "map with a wrong schema": (lambda: clicks.map(same, schema="user"), "column 'user' has no type", "name type"),
+    "a schema of a class without annotations": (
+        lambda: source("t", json=int),
+        "no annotations",
+        "annotations",
+    ),
+    "map with a wrong schema": (
+        lambda: clicks.map(same, schema="user"),
+        "column 'user' has no type",
+        "name type",
+    ),
     # functions
     "filter with text": (lambda: clicks.filter("n > 1"), "'n > 1' is text", "where()"),
     "map with no function": (lambda: clicks.map(3), "3 cannot be called", "a function of a row"),
@@ -140,7 +148,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "the key 'user' is int in the stream and string in the table",
         "one type",
     ),
-    "join in another way": (lambda: keyed.join(users, how="outer"), "how='outer' is not known", "'inner', 'left'"),
+    "join in another way": (
+        lambda: keyed.join(users, how="outer"),
+        "how='outer' is not known",
+        "'inner', 'left'",
+    ),
     "as_table without a key": (lambda: clicks.as_table(), "no column is named", "Name one"),
     "a step behind as_table": (
         lambda: users.where("n > 1"),
@@ -162,7 +174,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "schema=",
     ),
     "branch of nothing": (lambda: clicks.branch(), "there is no condition", "the rest"),
-    "branch with a misspelled column": (lambda: clicks.branch("usr = 'ann'"), "did you mean 'user'?", "rows have"),
+    "branch with a misspelled column": (
+        lambda: clicks.branch("usr = 'ann'"),
+        "did you mean 'user'?",
+        "rows have",
+    ),
     "branch with a number": (lambda: clicks.branch(3), "3 cannot be called", "a row"),
     # names and topics
     "an empty topic": (lambda: source(""), "cannot be empty", "as the server has it"),
@@ -171,11 +187,19 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a reserved topic": (lambda: clicks.to("__semel_sinks"), "__semel_sinks is reserved", "another topic"),
     "a source that is reserved": (lambda: source("__consumer_offsets"), "is reserved", "another topic"),
     "a stream with an odd name": (lambda: clicks.named("a.b"), "'a.b' cannot be part of", "ASCII letters"),
-    "a flow with an odd name": (lambda: clicks.to("t").named("a/b"), "'a/b' cannot be part of", "ASCII letters"),
+    "a flow with an odd name": (
+        lambda: clicks.to("t").named("a/b"),
+        "'a/b' cannot be part of",
+        "ASCII letters",
+    ),
     "a flow without outputs": (lambda: flow("x"), "it has no output", '.to("topic")'),
     "a flow of a stream": (lambda: flow("x", clicks), "a Stream is no output", '.to("topic")'),
     "a key without columns": (lambda: source("t", key="user"), "a key needs columns", "json="),
-    "a key that is no column": (lambda: source("t", json=CLICKS, key="usr"), "did you mean 'user'?", "rows have"),
+    "a key that is no column": (
+        lambda: source("t", json=CLICKS, key="usr"),
+        "did you mean 'user'?",
+        "rows have",
+    ),
     "another way to dedupe": (
         lambda: source("t", json=CLICKS, dedupe="linage"),
         "dedupe='linage' is not known (did you mean 'lineage'?)",
@@ -287,7 +311,9 @@ def test_a_step_is_shown_as_it_was_written_and_short() -> None:
         return caught.value.step
 
     assert name_of(lambda: clicks.fold(lambda s, r: None)) == "fold(lambda)"
-    assert name_of(lambda: clicks.fold(fold_rows, init=0, schema=CLICKS)).startswith("fold(fold_rows, init=0, schema=")
+    assert name_of(lambda: clicks.fold(fold_rows, init=0, schema=CLICKS)).startswith(
+        "fold(fold_rows, init=0, schema="
+    )
     assert len(name_of(lambda: clicks.where("x" * 500 + " usr"))) <= 80
     assert name_of(lambda: clicks.merge(users)) == "merge(table)"
 
@@ -343,7 +369,10 @@ def tables(rows: pa.Table) -> pa.Table:
         (clicks.map(tables), clicks.schema.ddl),
         (clicks.filter(same), clicks.schema.ddl),
         (clicks.select("url AS page", "n"), "page string, n int"),
-        (clicks.select("length(url) AS size", "user", schema="size int, user string"), "size int, user string"),
+        (
+            clicks.select("length(url) AS size", "user", schema="size int, user string"),
+            "size int, user string",
+        ),
         (clicks.apply(same), clicks.schema.ddl),
         (clicks.apply(same, schema=Word), "word string"),
         (keyed.count(), "user string, count bigint"),
@@ -353,7 +382,10 @@ def tables(rows: pa.Table) -> pa.Table:
         (keyed.max("url", "page"), "user string, page string"),
         (keyed.last(), "user string, url string, at timestamp, n int"),
         (clicks.key_by("n", "user").count(), "n int, user string, count bigint"),
-        (clicks.merge(source("t", json="user string, extra date")), "user string, url string, at timestamp, n int, extra date"),
+        (
+            clicks.merge(source("t", json="user string, extra date")),
+            "user string, url string, at timestamp, n int, extra date",
+        ),
         (raw.merge(source("t")), None),
         (source("t", json=Word), "word string"),
         (users, "user string, country string"),

@@ -13,6 +13,8 @@ import time
 import pytest
 from tests.flow.flowing import put, records, rows, run
 
+import semel
+from semel.core.flow.state import State
 from semel.errors import ConfigError, SinkFenced, StepFailed
 from semel.flow import source
 from semel.flow.here import StageHere, run_here
@@ -179,3 +181,19 @@ def test_killed_at_random_moments_it_counts_each_word_once(semel_server, tmp_pat
     of_a = [row["count"] for row in rows(bootstrap, "counts") if row["word"] == "a"]
     assert of_a == sorted(set(of_a))
     assert json.dumps(found)
+
+
+def test_a_changelog_is_made_short_behind_its_newest_decided_snapshot(semel_server, tmp_path, monkeypatch):
+    monkeypatch.setitem(State.__init__.__kwdefaults__, "snapshot_changes_min", 100)
+    bootstrap = semel_server.bootstrap
+    people = source("people", json="name string").key_by("name").count().to("counts")
+    names = [f"{n:03} {'x' * 60}" for n in range(300)]
+    for turn in range(9):
+        put(bootstrap, "people", *({"name": name} for name in names))
+        run(people, bootstrap, tmp_path / f"store-{turn}")
+    assert {row["name"]: row["count"] for row in rows(bootstrap, "counts")} == dict.fromkeys(names, 9)
+    changelog = "counts.people-by-name-count.changelog"
+    with semel.Admin(bootstrap) as admin:
+        partitions = [semel.TopicPartition(changelog, n) for n in range(4)]
+        starts = admin.list_offsets(dict.fromkeys(partitions, -2))
+    assert all(start.offset > 0 for start in starts.values())

@@ -398,7 +398,9 @@ def test_what_cannot_be_in_a_name_is_left_out_of_it() -> None:
 
 
 def _partitions(flow: Flow) -> dict[str, tuple[int, str | None]]:
-    return {own.name.partition(".")[2]: (own.partition_count, own.like) for own in flow.plan().own_topics[:-2]}
+    return {
+        own.name.partition(".")[2]: (own.partition_count, own.like) for own in flow.plan().own_topics[:-2]
+    }
 
 
 def test_own_topics_have_four_partitions_or_as_many_as_are_asked_for() -> None:
@@ -407,7 +409,9 @@ def test_own_topics_have_four_partitions_or_as_many_as_are_asked_for() -> None:
         "clicks-by-user-count.merge": (4, None),
         "clicks-by-user-count.changelog": (4, None),
     }
-    asked = _partitions(clicks.key_by("user", partitions=7).where("n > 1").merge(more.key_by("user")).count().to("t"))
+    asked = _partitions(
+        clicks.key_by("user", partitions=7).where("n > 1").merge(more.key_by("user")).count().to("t")
+    )
     assert asked["clicks-by-user"] == (7, None)  # read by a stage that does not care
     assert asked["clicks-by-user-rows"] == asked["more-by-user"] == (4, None)
     asked = _partitions(clicks.key_by("user", partitions=7).merge(more.key_by("user")).count().to("t"))

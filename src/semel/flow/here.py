@@ -17,6 +17,7 @@ from typing import Final
 from semel.errors import ConfigError
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.stage_ranges import Cuts, Json, StageRanges, ranges_of
+from semel.flow.stage_state import trim_changelog
 from semel.flow.task import run_attempt, sink_options
 from semel.flow.topics import made_topics
 from semel.spark.commit import decide_batch
@@ -73,6 +74,8 @@ class StageHere:
             return None
         tasks = self._ranges.tasks(self._at, end)
         ticket = plan_batch(self._options, self._query_id)
+        if self.stage.has_state:
+            trim_changelog(self.stage, self._connection, ticket)
         attempted = [
             run_attempt(
                 self.stage,

@@ -34,6 +34,7 @@ from semel.flow.frames import columns_read, encoded, frame_of, rows_read
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.slots import default_folder
 from semel.flow.stage_ranges import Cuts, Json, StageRanges, StageTask, ranges_of
+from semel.flow.stage_state import trim_changelog
 from semel.flow.stopping import why_stopped
 from semel.flow.task import run_attempt, sink_options
 from semel.flow.topics import made_topics
@@ -108,6 +109,13 @@ class StageWriter(SemelStreamWriter):
         super().__init__(sink_options(stage, connection, resumed.sink_epoch), checkpoint)
         self.stage = stage
         self.store = store
+
+    def __getstate__(self) -> dict[str, Any]:
+        is_new = self.ticket is None
+        state = super().__getstate__()
+        if is_new and self.ticket is not None and self.stage.has_state:
+            trim_changelog(self.stage, self.options.connection, self.ticket)
+        return state
 
     def _attempt(self, task: TaskIdentity, iterator: Iterator[pa.RecordBatch]) -> Attempted | None:
         assert self.ticket is not None

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from semel.core.flow.state import State, inline_bytes_max
+from semel.core.flow.state import State, inline_bytes_max, trim_offsets
 from semel.core.sink.committed_state import CommittedState, state_of
-from semel.core.sink.ranges import SourceRange
+from semel.core.sink.ranges import SourceRange, writers_of
 from semel.core.sink.run import Ticket
+from semel.errors import SemelError
 from semel.flow.plan import Stage
 from semel.flow.store import Store
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.stored_rows import stored_rows
 from semel.types import TopicPartition
+
+_LOG: Final = logging.getLogger("semel.flow")
+_TRIMMED: Final[dict[tuple[Connection, TopicPartition], int]] = {}  # by this process, so that it asks once
+
+
+def trim_changelog(stage: Stage, connection: Connection, ticket: Ticket) -> None:
+    """Delete what lies in front of the newest decided snapshots: nothing reads it any more.
+
+    ``ticket`` has what was decided and counts. A changelog that cannot be made shorter costs room and nothing else.
+    """
+    states, ends = {}, {}
+    for number in range(stage.partition_count):
+        prefix, changelog = writers_of(TopicPartition(stage.merge_topic, number)), changelog_of(stage, number)
+        for writer, state in ticket.states.items():
+            if writer.startswith(prefix):
+                states[number], ends[number] = state, ticket.scan_from(writer, changelog)
+    trimmed = {changelog_of(stage, number): offset for number, offset in trim_offsets(states, ends).items()}
+    new = {
+        tp: offset for tp, offset in trimmed.items() if offset and _TRIMMED.get((connection, tp)) != offset
+    }
+    if not new:
+        return
+    _TRIMMED.update({(connection, tp): offset for tp, offset in new.items()})
+    try:
+        connect(connection).delete_records(new)
+    except SemelError as failed:
+        _LOG.warning("the changelog of %s was not made shorter: %s", stage.sink_id, failed)
+
+
+def changelog_of(stage: Stage, number: int) -> TopicPartition:
+    """The partition of the changelog that belongs to a partition of the stage."""
+    return TopicPartition(stage.changelog_topic, number)
 
 
 class TaskState:
@@ -27,7 +61,7 @@ class TaskState:
     ) -> None:
         self._stage, self._connection, self._ticket, self._range = stage, connection, ticket, source_range
         source = source_range.source
-        self._changelog = TopicPartition(stage.changelog_topic, source.partition)
+        self._changelog = changelog_of(stage, source.partition)
         self._store = Store.open(folder, stage.sink_id, str(source_range.topic_id), source.partition)
         self._state: State | None = None
 

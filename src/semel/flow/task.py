@@ -25,16 +25,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semel.core.flow.chain import Chain, RunningChain
+from semel.core.flow.codec import CODEC_VERSION
 from semel.core.flow.merge import PlacedEntry
 from semel.core.flow.pieces import Entry, Piece
-from semel.core.flow.state import State
+from semel.core.flow.state import State, rules
 from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.journal import Routing
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import NonDeterministicReplay, SemelError, StepFailed
 from semel.flow.plan import Stage
-from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, with_output_key
+from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_of, with_output_key
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.flow.stage_state import TaskState
@@ -53,7 +54,7 @@ def sink_options(stage: Stage, connection: Connection, resumed_epoch: int | None
         topic=None,
         sink_id=stage.sink_id,
         routing=Routing(None, ("key",), PARTITIONER),
-        plan=stage.plan_text,
+        plan=f"{stage.plan_text} {written_by(stage)}",
         state_plan=stage.state_text,
         resumed_epoch=resumed_epoch,
     )
@@ -220,6 +221,12 @@ def refuse_large(batch: pa.RecordBatch, record_bytes_max: int) -> pa.RecordBatch
     if largest is not None and largest + RECORD_OVERHEAD_BYTES > record_bytes_max:
         raise ValueError(f"it makes a record of {largest} bytes, and one has at most {record_bytes_max}")
     return batch
+
+
+def written_by(stage: Stage) -> str:
+    """What the bytes of a replay depend on beside the plan: the rules of the semel that wrote them."""
+    codec = f"codec {CODEC_VERSION}, pieces of {PIECE_OFFSETS} offsets"
+    return f"{codec}; {rules(stage.partition_count)}" if stage.has_state else codec
 
 
 def chain_of(stage: Stage) -> Chain:
