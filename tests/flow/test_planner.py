@@ -38,7 +38,7 @@ def _branches(*conditions: Any) -> tuple[Stream, ...]:
 
 
 def _shared(stream: Stream) -> Flow:
-    return flow("two", stream.to("a"), stream.count().to("b"))
+    return flow("two", stream.to("a"), stream.count("people").to("b"))
 
 
 def _several(*outputs: Flow) -> Flow:
@@ -127,7 +127,7 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
         ],
     ),
     "another key behind state": (
-        lambda: clicks.key_by("user").count().key_by("count").count().to("t"),
+        lambda: clicks.key_by("user").count().key_by("count").count("people").to("t"),
         [
             "clicks-by-user: python  clicks > .clicks-by-user[user]",
             "clicks-by-user-count: state  .clicks-by-user > count > .clicks-by-user-count-by-count[count]",
@@ -337,6 +337,110 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
         [
             "raw-by-word: python  raw > flat_map f > .raw-by-word[word]",
             "raw-by-word-count: state  .raw-by-word > count > t[same]",
+        ],
+    ),
+    "a join": (
+        lambda: clicks.where("n > 1").key_by("user").join(users.as_table("user")).fold(fold).to("t"),
+        [
+            "clicks-by-user: spark  clicks > where n > 1 > .clicks-by-user[user]",
+            "users-by-user: python  users > .users-by-user[user]",
+            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ > join, fold fold > t[same]",
+        ],
+    ),
+    "a join of rows that are not keyed by the table's key": (
+        lambda: clicks.key_by("url").join(users.as_table("user")).to("t"),
+        [
+            "clicks-by-user: python  clicks > .clicks-by-user[user]",
+            "users-by-user: python  users > .users-by-user[user]",
+            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ > join > t[same]",
+        ],
+    ),
+    "a join of rows that are not keyed": (
+        lambda: clicks.map(f, schema=COLUMNS).join(users.filter(g).as_table("user")).to("t"),
+        [
+            "clicks-by-user: python  clicks > map f > .clicks-by-user[user]",
+            "users-by-user: python  users > filter g > .users-by-user[user]",
+            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ > join > t[same]",
+        ],
+    ),
+    "a join behind and in front of state": (
+        lambda: (
+            clicks.key_by("user")
+            .filter(f)
+            .count()
+            .join(users.as_table("user"))
+            .filter(g)
+            .sum("count")
+            .to("t")
+        ),
+        [
+            "clicks-by-user: python  clicks > .clicks-by-user[user]",
+            "clicks-by-user-count: state  .clicks-by-user > filter f, count > .clicks-by-user-count[same]",
+            "users-by-user: python  users > .users-by-user[user]",
+            "clicks-by-user-count-with-users: state  .clicks-by-user-count + .users-by-user^ > join, filter g, sum > t[same]",
+        ],
+    ),
+    "two joins": (
+        lambda: (
+            clicks.key_by("user")
+            .join(users.as_table("user"))
+            .filter(f)
+            .join(source("ages", json="user string, age int", key="user").filter(g).as_table("user"))
+            .to("t")
+        ),
+        [
+            "clicks-by-user: python  clicks > .clicks-by-user[user]",
+            "users-by-user: python  users > .users-by-user[user]",
+            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ + ages*^ > filter g@2, join, filter f@0, join > t[same]",
+        ],
+    ),
+    "a join with what is merged, and of what is merged": (
+        lambda: (
+            clicks.merge(more)
+            .filter(f)
+            .join(users.merge(source("others", json="user string, country string")).as_table("user"))
+            .to("t")
+        ),
+        [
+            "clicks-by-user: python  clicks > filter f > .clicks-by-user[user]",
+            "more-by-user: python  more > filter f > .more-by-user[user]",
+            "users-by-user: python  users > .users-by-user[user]",
+            "others-by-user: python  others > .others-by-user[user]",
+            "users-and-others-by-user: order  .users-by-user + .others-by-user > .users-and-others-by-user-rows[same]",
+            "clicks-and-more-by-user-with-users-and-others: state  .clicks-by-user + .more-by-user + .users-and-others-by-user-rows^ > join > t[same]",
+        ],
+    ),
+    "a join with a table of state": (
+        lambda: clicks.join(more.key_by("user").sum("n").as_table("user")).to("t"),
+        [
+            "more-by-user: python  more > .more-by-user[user]",
+            "clicks-by-user: python  clicks > .clicks-by-user[user]",
+            "more-by-user-sum-n: state  .more-by-user > sum > .more-by-user-sum-n[same]",
+            "clicks-by-user-with-more-by-user-sum-n: state  .clicks-by-user + .more-by-user-sum-n^ > join > t[same]",
+        ],
+    ),
+    "one table for two joins": (
+        lambda: (lambda table: _several(clicks.join(table).to("a"), more.key_by("user").join(table).to("b")))(
+            users.where("country IS NOT NULL").as_table("user")
+        ),
+        [
+            "clicks-by-user: python  clicks > .clicks-by-user[user]",
+            "users-by-user: spark  users > where country IS NOT NULL > .users-by-user[user]",
+            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ > join > a[same]",
+            "more-by-user: python  more > .more-by-user[user]",
+            "more-by-user-with-users: state  .more-by-user + .users-by-user^ > join > b[same]",
+        ],
+    ),
+    "one table for two joins of one stage": (
+        lambda: (
+            keyed.join(users.as_table("user"))
+            .join(users.named("again").select("user", "country AS land").as_table("user"))
+            .to("t")
+        ),
+        [
+            "users-by-user: python  users > .users-by-user[user]",
+            "again-by-user: spark  users > select user, country AS land > .again-by-user[user]",
+            "keyed-with-users: state  keyed* + .users-by-user^ + .again-by-user^ > join, join > t[same]",
         ],
     ),
     "the last row": (

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from semel.core.flow.folds import Fold
+from semel.core.flow.join import joined_schema
 from semel.core.flow.ready import Count, Last, Max, Min, Sum
-from semel.core.flow.schema import Schema
+from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import Filter, FlatMap, Map
 from semel.errors import ConfigError
 from semel.flow import checks
 from semel.flow.branching import branch_steps
-from semel.flow.calls import Call
+from semel.flow.calls import UNTYPED_ADVICE, Call
 from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.functions import folded_rows_schema, returned_rows_schema, returned_schema, version_of
 from semel.flow.tree import (
     Form,
+    JoinNode,
     KeyByNode,
     MergeNode,
     NamedNode,
@@ -34,8 +37,10 @@ from semel.flow.tree import (
     TableNode,
 )
 from semel.flow.value import Flow
+from semel.flow.window_shape import WindowShape
 
 Columns = str | Schema | type  # "user string, at timestamp", or a class with annotations
+Duration = str | timedelta  # "10 minutes"
 
 S = TypeVar("S", bound="Stream")
 
@@ -275,6 +280,29 @@ class Stream:
         call.schema_of(self.node.shape, "a last row")
         return self._total(call, Last(key), "last")
 
+    # --- windows ------------------------------------------------------------------------------------------
+
+    def tumbling(self, length: Duration, *, on: str, lateness: Duration = "0 s") -> Windowed:
+        """Windows of ``length`` (``"10 minutes"``), one behind another, over the timestamp ``on``: ``.count()``, …
+
+        A window is told once, when the rows' own time has come to its end and ``lateness`` behind that. A row that
+        comes later goes to the flow's topic for late rows.
+        """
+        call = Call.here("tumbling", length, on=on, lateness=lateness)
+        length_ms = checks.duration_ms(call, length, "the length")
+        return _windowed(
+            self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), length_ms=length_ms)
+        )
+
+    def sessions(self, *, gap: Duration, on: str, lateness: Duration = "0 s") -> Windowed:
+        """Windows that last as long as rows of their key come, by the timestamp ``on``, and end ``gap`` after the last.
+
+        Otherwise as :meth:`tumbling`.
+        """
+        call = Call.here("sessions", gap=gap, on=on, lateness=lateness)
+        gap_ms = checks.duration_ms(call, gap, "the gap")
+        return _windowed(self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), gap_ms=gap_ms))
+
     def _total(self, call: Call, spec: Any, label: str) -> Keyed:
         try:
             schema = spec.output_schema(self.node.shape.schema)
@@ -287,6 +315,97 @@ class Stream:
 @dataclass(frozen=True, eq=False)
 class Keyed(Stream):
     """Rows of which all with one key are in one partition: what steps with state ask for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed:
+    """Rows in windows. What is gathered in each comes next: one row for each window of each key, when it closes.
+
+    It has the key's columns, ``window_start``, ``window_end`` (exclusive), and what was gathered.
+    """
+
+    node: Node
+    call: Call
+    shape: WindowShape
+
+    def count(self, column: str = "count") -> Keyed:
+        """How many rows are in the window."""
+        call = self._then("count", *([column] if column != "count" else []))
+        return self._gathered(call, Count(self._key, column=column), "count")
+
+    def sum(self, of: str, column: str = "") -> Keyed:
+        """The sum of a column of numbers, named ``sum_<of>`` where ``column`` does not say it."""
+        call = self._then("sum", of, *([column] if column else []))
+        checks.number_column(call, self._schema(call), of)
+        return self._gathered(call, Sum(self._key, of=of, column=column), f"sum-{of}")
+
+    def min(self, of: str, column: str = "") -> Keyed:
+        """The least value of a column, named ``min_<of>`` where ``column`` does not say it."""
+        call = self._then("min", of, *([column] if column else []))
+        call.field_of(self._schema(call), of)
+        return self._gathered(call, Min(self._key, of=of, column=column), f"min-{of}")
+
+    def max(self, of: str, column: str = "") -> Keyed:
+        """The greatest value of a column, named ``max_<of>`` where ``column`` does not say it."""
+        call = self._then("max", of, *([column] if column else []))
+        call.field_of(self._schema(call), of)
+        return self._gathered(call, Max(self._key, of=of, column=column), f"max-{of}")
+
+    def last(self) -> Keyed:
+        """The last row of the window, in the recorded order."""
+        return self._gathered(self._then("last"), Last(self._key), "last")
+
+    def fold(
+        self,
+        function: Callable[[Any, Any], Any],
+        init: Any = None,
+        *,
+        schema: Columns | None = None,
+        merge: Callable[[Any, Any], Any] | None = None,
+    ) -> Keyed:
+        """A fold of Python's over the window's rows: what it returned for the last of them is told.
+
+        ``merge(state, state)`` makes one state of those of two sessions that a row between them joins. Sessions need it.
+        """
+        call = self._then("fold", function, init=init, schema=schema, merge=merge)
+        call.function(function, "a state and a row", 2)
+        if merge is not None:
+            call.function(merge, "two states", 2)
+        if self.shape.is_session and merge is None:
+            raise call.refuse(
+                "two sessions become one when a row falls between them, and nothing says what their states make",
+                "Say merge=f, where f(state, state) gives one state",
+            )
+        if not self.shape.is_session and merge is not None:
+            raise call.refuse("windows of one length are never merged", "Leave merge= out")
+        declared = _declared(call, schema) or folded_rows_schema(function)
+        if declared is None:
+            raise call.refuse("what a window tells has columns, and they are not declared", UNTYPED_ADVICE)
+        spec = Fold.of(function, init, declared, version=version_of(function))
+        return self._gathered(call, spec, "fold", merge)
+
+    @property
+    def _key(self) -> tuple[Field, ...]:
+        assert self.node.shape.key is not None
+        return self.node.shape.key
+
+    def _then(self, verb: str, *arguments: Any, **options: Any) -> Call:
+        return Call.here(verb, *arguments, **options).behind(self.call)
+
+    def _schema(self, call: Call) -> Schema:
+        return call.schema_of(self.node.shape, "a window")
+
+    def _gathered(
+        self, call: Call, gathers: Any, label: str, merge: Callable[[Any, Any], Any] | None = None
+    ) -> Keyed:
+        version = "" if merge is None else version_of(merge)
+        try:
+            spec = self.shape.spec(gathers, self._schema(call), self._key, merge, version)
+            schema = spec.output_schema()
+        except (ConfigError, ValueError) as error:
+            raise call.refuse(str(error), "Name the columns otherwise") from None
+        shape = replace(self.node.shape, form=Form.COLUMNS, schema=schema, is_key_in_columns=True)
+        return Keyed(_stateful(self.node, call, spec, f"{self.shape.label}-{label}", shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,14 +512,19 @@ def _key_by(parent: Node, call: Call, columns: tuple[str, ...], partitions: int 
     return KeyByNode(text=call.text, site=call.site, shape=shape, parent=parent, partition_count=partitions)
 
 
-def _join(left: Node, call: Call, table: TableNode, how: str, repair: bool) -> Node:
-    from semel.core.flow.join import Join
+def _windowed(parent: Node, call: Call, shape: WindowShape) -> Windowed:
+    checks.refuse_unkeyed(call, parent.shape)
+    checks.time_column(call, call.schema_of(parent.shape, "a window"), shape.on)
+    return Windowed(parent, call, shape)
 
-    table_key = table.shape.key
+
+def _join(left: Node, call: Call, table: TableNode, how: str, repair: bool) -> Node:
+    table_key, table_schema = table.shape.key, table.shape.schema
     assert table_key is not None
+    assert table_schema is not None
+    known = call.schema_of(left.shape, "a join")
+    names = tuple(field.name for field in table_key)
     if left.shape.key != table_key:
-        known = call.schema_of(left.shape, "a join")
-        names = tuple(field.name for field in table_key)
         for field in table_key:
             found = call.field_of(known, field.name)
             if found.kind is not field.kind:
@@ -409,7 +533,16 @@ def _join(left: Node, call: Call, table: TableNode, how: str, repair: bool) -> N
                     "Give it one type in both",
                 )
         left = _key_by(left, call, names, None)
-    raise NotImplementedError(Join, how, repair)
+    try:
+        schema = joined_schema(known, table_schema, names)
+    except ConfigError as error:
+        raise call.refuse(
+            str(error), "Leave it out, or name it otherwise, on one side (select, map)"
+        ) from None
+    shape = replace(left.shape, schema=schema)
+    return JoinNode(
+        text=call.text, site=call.site, shape=shape, left=left, table=table, how=how, is_repairing=repair
+    )
 
 
 def _refuse_no(call: Call, wanted: type, given: object, advice: str) -> None:

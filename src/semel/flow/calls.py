@@ -42,6 +42,10 @@ class Call:
         text = f"{verb}({', '.join(shown)})"
         return cls(_shortened(text, _TEXT_CHARS_MAX), call_site())
 
+    def behind(self, other: Call) -> Call:
+        """The second half of a step that was begun by ``other``."""
+        return Call(_shortened(f"{other.text}.{self.text}", _TEXT_CHARS_MAX), self.site)
+
     def refuse(self, why: str, advice: str) -> FlowError:
         """The error for this step."""
         return FlowError(self.text, str(self.site), why, advice)

@@ -188,15 +188,24 @@ def time_column(call: Call, schema: Schema, name: str) -> Field:
     return field
 
 
-def duration_ms(call: Call, given: str | timedelta, what: str, *, is_zero_fine: bool = False) -> int:
-    """A length of time, in milliseconds."""
-    try:
-        found = parse_duration_ms(given)
-    except ValueError as error:
-        raise call.refuse(f"{what}: {error}", 'For example "10 minutes"') from None
-    if found == 0 and not is_zero_fine:
+def duration_ms(call: Call, given: str | timedelta, what: str) -> int:
+    """A length of time in milliseconds, more than nothing."""
+    found = _duration_ms(call, given, what)
+    if found == 0:
         raise call.refuse(f"{what} is nothing", "Make it a millisecond or more")
     return found
+
+
+def lateness_ms(call: Call, given: str | timedelta) -> int:
+    """How long a window waits behind its end, in milliseconds."""
+    return _duration_ms(call, given, "the lateness")
+
+
+def _duration_ms(call: Call, given: str | timedelta, what: str) -> int:
+    try:
+        return parse_duration_ms(given)
+    except ValueError as error:
+        raise call.refuse(f"{what}: {error}", 'For example "10 minutes"') from None
 
 
 def choice(call: Call, name: str, given: object, choices: Sequence[str]) -> str:

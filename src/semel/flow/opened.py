@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from semel.core.flow.join import Join
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import KeyBy, Map, OnInputs
 from semel.errors import FlowError
@@ -131,13 +132,14 @@ class Widened:
         return self.schema.row_type(*(getattr(row, name, None) for name in self.schema.names))
 
 
+def keeps_no_input(steps: tuple[Any, ...]) -> bool:
+    """Whether rows behind these are no longer those of the one input or the other, as behind a fold."""
+    return any(step.is_stateful and not isinstance(step, Join) for step in steps)
+
+
 def without_tables(step: Any, streams: tuple[int, ...]) -> Any:
-    """A step that stands in front of a join: the rows of the join's table pass it by."""
-    if isinstance(step, OnInputs):
-        return step
-    return OnInputs(
-        step, streams if (table := getattr(step, "table_input", None)) is None else (*streams, table)
-    )
+    """A step that stands in front of a join: the rows of the join's table pass it by, as they pass other joins."""
+    return step if isinstance(step, OnInputs | Join) else OnInputs(step, streams)
 
 
 def steps_in_front(opened: Open) -> tuple[Any, ...]:

@@ -28,13 +28,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from semel.core.flow.join import Join
 from semel.core.flow.schema import Field
+from semel.core.flow.windows import Window
 from semel.flow import reasons
 from semel.flow.frame_steps import is_frame_step
 from semel.flow.opened import (
     Branch,
     Open,
     behind,
+    keeps_no_input,
     reading,
     refuse_doubled,
     steps_in_front,
@@ -117,8 +120,7 @@ class _Planner:
             case KeyByNode():
                 return self._key_by(node, self._of(node.parent))
             case StatefulNode():
-                opened = self._settled(self._of(node.parent), node)
-                return self._with_step(opened, node, node.spec, f"{opened.label}-{_label(node.label)}")
+                return self._stateful_step(node, self._of(node.parent))
             case MergeNode():
                 return self._merge(node)
             case TableNode():
@@ -178,9 +180,18 @@ class _Planner:
         shape = opened.shape
         if node.partition_count is None and shape.key == node.shape.key and shape.is_key_in_columns:
             return replace(opened, node=node)
-        if opened.rekey is not None:  # another key, or another number of partitions
-            opened = self._closed(opened)
-        return replace(opened, rekey=node, shape=node.shape, node=node)
+        if opened.renamed:
+            opened = opened.renamed_to(opened.renamed)
+        return replace(opened, rekey=node, shape=node.shape, node=node)  # nothing has needed a key before it
+
+    def _stateful_step(self, node: StatefulNode, opened: Open) -> Open:
+        spec = node.spec
+        if isinstance(spec, Window) and len(opened.branches) > 1 and keeps_no_input(opened.steps):
+            opened = self._closed(opened, reasons.TIMED)
+        opened = self._settled(opened, node)
+        if isinstance(spec, Window):
+            spec = replace(spec, inputs=tuple(range(len(opened.branches))))
+        return self._with_step(opened, node, spec, f"{opened.label}-{_label(node.label)}")
 
     def _with_step(self, opened: Open, node: Node, spec: Any, label: str) -> Open:
         return replace(
@@ -206,7 +217,10 @@ class _Planner:
         return Open("-and-".join(part.label for part in parts), node.shape, node, branches)
 
     def _join(self, node: JoinNode) -> Open:
-        left = self._settled(self._of(node.left), node)
+        left = self._of(node.left)
+        if keeps_no_input(left.steps):
+            left = self._closed(left, reasons.joined(node))
+        left = self._settled(left, node)
         right = self._settled(self._of(node.table), node)
         if right.is_stateful or len(right.branches) > 1:
             right = self._closed(right, reasons.MERGED)
@@ -221,9 +235,11 @@ class _Planner:
             steps=tuple(without_tables(step, streams) for step in left.steps),
         )
         refuse_doubled(left, node)
-        left_schema, table_schema = left.shape.schema, table.shape.schema
+        stream_schema, table_schema, key = left.shape.schema, table.shape.schema, table.shape.key
+        assert stream_schema is not None
         assert table_schema is not None
-        spec = node.spec(number, left_schema, table_schema)
+        assert key is not None
+        spec = Join(number, stream_schema, table_schema, key, node.how, node.is_repairing, streams)
         return self._with_step(left, node, spec, f"{left.label}-with-{named_after}")
 
     def _named(self, node: NamedNode, opened: Open) -> Open:
@@ -239,7 +255,7 @@ class _Planner:
             closed = self._keyed(opened, opened.rekey, why)
             return closed.renamed_to(opened.renamed) if opened.renamed else closed
         if opened.is_stateful:
-            label = opened.label if opened.steps[-1].is_stateful else f"{opened.label}-rows"
+            label = opened.label if opened.steps[-1].is_stateful else f"{opened.label}-out"
             output = self._own_output(label, opened.shape, None)
             return self._closed_stateful(opened, output, opened.label, why)
         if len(opened.branches) > 1:

@@ -78,6 +78,14 @@ def cut_behind(node: Node, behind: Node) -> str:
     )
 
 
+TIMED: Final = "Windows go by the time of each of their inputs, so what they read is a topic."
+
+
+def joined(node: Node) -> str:
+    """A step with state in front of a join."""
+    return f"{node.text} takes its rows in one order with those of a table, which is recorded where both are topics."
+
+
 def cut_before(node: Node, step: Node) -> str:
     """A step of Spark's in front of a step that reads a merge log."""
     return (
