@@ -18,8 +18,7 @@ def made_topics(cluster: Cluster, plan: Plan) -> Plan:
     :class:`~semel.errors.ConfigError` for a source that is not there, or an own topic of another size;
     :class:`~semel.errors.FlowError` for inputs that do not fit each other. Nothing is made then.
     """
-    found = {topic: _count_of_source(cluster, plan, topic) for topic in plan.source_topics}
-    plan = plan.with_partition_counts(found)
+    plan = found_topics(cluster, plan)
     there = {own.name: topic_partition_count(cluster, own.name) for own in plan.own_topics}
     for own in plan.own_topics:
         count = there[own.name]
@@ -38,6 +37,13 @@ def made_topics(cluster: Cluster, plan: Plan) -> Plan:
         if topic_partition_count(cluster, topic) is None:
             create_topic(cluster, topic, counts[topic])
     return plan
+
+
+def found_topics(cluster: Cluster, plan: Plan) -> Plan:
+    """The plan with its partition counts as they are; makes nothing, and raises as :func:`made_topics` does."""
+    return plan.with_partition_counts(
+        {topic: _count_of_source(cluster, plan, topic) for topic in plan.source_topics}
+    )
 
 
 def _count_of_source(cluster: Cluster, plan: Plan, topic: str) -> int:

@@ -1,0 +1,311 @@
+"""What a flow has done, held against a replay of what it has recorded. Nothing is fenced or written.
+
+A stage is right if it equals a replay of its recorded inputs: of the topics' offsets up to the decided ends, and for a
+stage with a merge log, of the entries in it. So each stage is run once more from the beginning, in one piece, by the
+very steps that it has, without a store, a checkpoint or micro-batches; and what it gives is compared with what stands
+in the log, per writer and output partition, in key, value and headers, in order. However often the flow was killed,
+moved, or cut otherwise, it is the same, or it is told where it is not. Beside that:
+
+* each offset of a merged input is in exactly one entry that counts, and every decided end is behind an entry;
+* the decided state, from the DECISION or the changelog, is the one that the replay comes to, key by key;
+* no decision takes a decided end back, and none counts other rows than the replay gives;
+* nobody but the flow's own writers has written to its own topics.
+
+Rows that stand behind a decided end are visible and not decided; they are counted, not compared. What cannot be
+compared, because it was trimmed or wants Spark, is said to be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from semel.core.flow.changelog import ChangelogRows
+from semel.core.flow.coverage import uncovered
+from semel.core.flow.merge import InputTopic, PlacedEntry
+from semel.core.flow.state import MemoryBase, State
+from semel.core.sink.committed_state import CommittedState
+from semel.core.sink.ranges import SourceRange
+from semel.core.sink.refusal import Refusal
+from semel.errors import DataLoss, ReplayUnprovable, StepFailed
+from semel.flow.compared import DIFFERENCES_MAX, Difference, WriterCompared
+from semel.flow.merge_log import MergeLog
+from semel.flow.plan import Plan, Stage, StageKind
+from semel.flow.recorded import StageRecord, recorded
+from semel.flow.replayed import Stateful, stateless
+from semel.flow.topics import found_topics
+from semel.spark.options import Connection
+from semel.spark.process import connect
+from semel.spark.reading import read_range
+from semel.spark.stored_rows import stored_rows
+from semel.spark.takeover import listed
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.wording import counted
+
+_KEYS_SHOWN_MAX = 3
+
+
+@dataclass(slots=True)
+class StageReplay:
+    """What was compared of one stage, and what is not the same."""
+
+    stage: str
+    decisions: int = 0
+    entries: int = 0  # of the merge log, that are decided
+    rows_read: int = 0  # offsets of its inputs
+    rows: int = 0  # written to all of its topics, that are the same
+    keys: int = 0  # of its state, that are the same
+    undecided: int = 0  # rows behind the decided ends
+    lag: int = 0  # offsets of its inputs behind the decided ends
+    differences: list[Difference] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """What was compared is the same."""
+        return not self.differences
+
+    def text(self) -> str:
+        """One line, and one for each thing that is to be said beside it."""
+        read = counted(self.rows_read, "offset")
+        if self.entries:
+            read += f" in {counted(self.entries, 'entry', 'entries')}"
+        parts = [f"read {read}", f"{counted(self.rows, 'row')} the same"]
+        if self.keys:
+            parts.append(f"{counted(self.keys, 'key')} of state the same")
+        if self.undecided:
+            parts.append(f"{counted(self.undecided, 'row')} not decided yet")
+        if self.lag:
+            parts.append(f"{counted(self.lag, 'offset')} to come")
+        lines = [f"{self.stage}: {', '.join(parts)} ({counted(self.decisions, 'decision')})"]
+        lines += [f"  DIFFERS  {each}" for each in self.differences[:DIFFERENCES_MAX]]
+        more = len(self.differences) - DIFFERENCES_MAX
+        if more > 0:
+            lines.append(f"  DIFFERS  in {counted(more, 'place')} more")
+        return "\n".join(lines + [f"  left out {each}" for each in self.left_out])
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A flow beside its replay."""
+
+    flow: str
+    stages: tuple[StageReplay, ...]
+
+    @property
+    def holds(self) -> bool:
+        """All that was compared is the same."""
+        return all(stage.holds for stage in self.stages)
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing was left out."""
+        return not any(stage.left_out for stage in self.stages)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing is undecided, and nothing is to come."""
+        return not any(stage.undecided or stage.lag for stage in self.stages)
+
+    def text(self) -> str:
+        """For people."""
+        verdict = "each stage equals a replay of its recorded inputs" if self.holds else "NOT a replay of its inputs"
+        if self.holds and not self.is_complete:
+            verdict = "what could be compared equals a replay of its recorded inputs"
+        return "\n".join([*(stage.text() for stage in self.stages), f"{self.flow}: {verdict}"])
+
+
+def replay(plan: Plan, bootstrap: str, *, spark: Any = None) -> Replay:
+    """Compare what the flow has decided with a replay of it.
+
+    Stages with steps of Spark's are run in the session ``spark``, and left out without one. The flow may run meanwhile:
+    what it decides after this has begun is not looked at.
+    """
+    connection = Connection(bootstrap, f"semel-replay-{plan.flow}")
+    plan = found_topics(connect(connection), plan)
+    records = {stage.name: recorded(connection, stage.sink_id) for stage in plan.stages}
+    stages = [_Replayed(stage, connection, records[stage.name], spark).run() for stage in plan.stages]
+    _strangers(plan, connection, records, {each.stage: each for each in stages})
+    return Replay(plan.flow, tuple(stages))
+
+
+class _Replayed:
+    """One stage."""
+
+    def __init__(self, stage: Stage, connection: Connection, record: StageRecord, spark: Any) -> None:
+        self.stage, self.connection, self.record, self.spark = stage, connection, record, spark
+        self.cluster = connect(connection)
+        self.result = StageReplay(stage.name, decisions=record.decision_count)
+
+    def run(self) -> StageReplay:
+        """All of it."""
+        result, record = self.result, self.record
+        result.differences += [Difference(self.stage.sink_id, each) for each in record.wrong]
+        if record.is_reset:
+            result.left_out.append("the sink was reset: nothing says what its rows were made of before")
+            return result
+        sources = self._sources()
+        expected = set()
+        for source in sources:
+            if source in record.ends:
+                expected.add(self._source(source))
+        unknown = sorted(set(record.history.writers) - expected)
+        if record.decision is None:
+            result.left_out.append("nothing is decided yet")
+        elif unknown:
+            # Of partitions that have nothing decided there may be rows of an unfinished first micro-batch.
+            result.left_out += [f"{name} has claimed to write, and nothing of it is decided" for name in unknown]
+        result.lag += self._lag(sources)
+        return result
+
+    # -- where it reads ------------------------------------------------------------------------------------
+
+    def _sources(self) -> list[TopicPartition]:
+        topic = self.stage.merge_topic if self.stage.is_stateful else self.stage.inputs[0].topic
+        return [TopicPartition(topic, number) for number in sorted(self.cluster.topic(topic).partitions)]
+
+    def _lag(self, sources: list[TopicPartition]) -> int:
+        if self.stage.is_stateful:
+            return 0  # counted with the entries
+        ends = {tp: each.offset for tp, each in self.cluster.list_offsets(dict.fromkeys(sources, LATEST_TIMESTAMP)).items()}
+        return sum(max(0, ends[tp] - self.record.ends.get(tp, 0)) for tp in sources)
+
+    def _source(self, source: TopicPartition) -> str:
+        """One source partition; returns its writer's name."""
+        log_start = listed(self.cluster, [source], EARLIEST_TIMESTAMP)[source]
+        begin = 0 if self.stage.is_stateful else self.record.begins.get(source, log_start)
+        source_range = self.record.source_range(source, begin)
+        if log_start > begin:
+            self.result.left_out.append(f"offsets {begin} to {log_start - 1} of {source} are gone: it was read from there")
+            return source_range.writer
+        try:
+            if self.stage.is_stateful:
+                self._merged(source_range)
+            else:
+                self._plain(source_range)
+        except (DataLoss, ReplayUnprovable) as gone:
+            self.result.left_out.append(f"{source}: {gone}")
+        except StepFailed as failed:
+            self._differs(source_range.writer, f"the replay fails where the flow went on: {failed}")
+        return source_range.writer
+
+    def _plain(self, source_range: SourceRange) -> None:
+        self.result.rows_read += source_range.batch_end - source_range.batch_from
+        if self.stage.kind is StageKind.FRAME:
+            if self.spark is None:
+                self.result.left_out.append(f"{source_range.source}: its steps are Spark's, and no session was given")
+                return
+            from semel.flow.frame_replay import framed
+
+            self._compare(source_range, framed(self.stage, self.connection, source_range, self.spark))
+            return
+        self._compare(source_range, stateless(self.stage, self.connection, source_range))
+
+    def _compare(self, source_range: SourceRange, batches: Iterator[pa.RecordBatch]) -> None:
+        compared = WriterCompared(self.cluster, self.record, source_range.writer)
+        compared.over(batches)
+        compared.finish()
+        self.result.rows += compared.row_count
+        self.result.undecided += compared.undecided
+        self.result.differences += compared.differences
+        self.result.left_out += sorted(compared.left_out)
+        if compared.trimmed:
+            self.result.left_out.append(
+                f"{counted(compared.trimmed, 'row')} of {source_range.writer} were trimmed from where they stood"
+            )
+
+    def _differs(self, place: str, what: str) -> None:
+        self.result.differences.append(Difference(place, what))
+
+    # -- a merge log, and the state ------------------------------------------------------------------------
+
+    def _merged(self, source_range: SourceRange) -> None:
+        partition, decided_end = source_range.source.partition, source_range.batch_end
+        log = MergeLog(self.connection, self.stage.merge_topic, topic_id=source_range.topic_id)
+        entries = log.entries(partition, 0, decided_end)
+        self.result.entries += len(entries)
+        self.result.rows_read += sum(
+            each.end_offset - each.from_offset for placed in entries for each in placed.entry.ranges
+        )
+        self._cover(source_range.source, entries)
+        if decided_end != (entries[-1].offset + 1 if entries else 0):
+            self._differs(str(source_range.source), f"decided up to {decided_end}, which is not the end of an entry")
+        again = Stateful(self.stage, self.connection, partition, entries)
+        self._compare(source_range, again.batches())
+        if again.state is not None:
+            self._state(source_range, again.state)
+
+    def _cover(self, source: TopicPartition, entries: list[PlacedEntry]) -> None:
+        topics = [read.topic for read in self.stage.inputs]
+        partitions = [TopicPartition(topic, source.partition) for topic in topics]
+        starts = listed(self.cluster, partitions, EARLIEST_TIMESTAMP)
+        latest = {
+            tp: each.offset
+            for tp, each in self.cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP)).items()
+        }
+        keys = {tp: InputTopic(tp.topic, str(self.cluster.topic(tp.topic).topic_id)) for tp in partitions}
+        for wrong in uncovered(entries, {keys[tp]: start for tp, start in starts.items()}):
+            self._differs(str(source), wrong)
+        ends = entries[-1].entry.ends if entries else {}
+        self.result.lag += sum(max(0, latest[tp] - ends.get(keys[tp], starts[tp])) for tp in partitions)
+
+    def _state(self, source_range: SourceRange, state: State) -> None:
+        place = f"the state of partition {source_range.source.partition}"
+        committed = self.record.state(source_range)
+        if committed is None:
+            self._differs(place, "no state is decided")
+            return
+        decided = self._decided_state(source_range, committed)
+        if isinstance(decided, Refusal):
+            self._differs(place, decided.evidence)
+            return
+        if decided.meta != state.meta:
+            self._differs(place, f"it is told as {decided.meta}, and the replay's is {state.meta}")
+        stored, made = dict(decided.scan(b"", None)), dict(state.scan())
+        wrong = sorted(key for key in stored.keys() | made.keys() if stored.get(key) != made.get(key))
+        self.result.keys += len(stored.keys() | made.keys()) - len(wrong)
+        for key in wrong[:_KEYS_SHOWN_MAX]:
+            self._differs(place, f"key {key!r} has {stored.get(key)!r}, and in the replay {made.get(key)!r}")
+        if len(wrong) > _KEYS_SHOWN_MAX:
+            self._differs(place, f"{counted(len(wrong), 'key')} differ in all")
+
+    def _decided_state(self, source_range: SourceRange, committed: CommittedState) -> MemoryBase | Refusal:
+        if committed.inline is not None:
+            return MemoryBase.decoded(committed.inline)
+        changelog = TopicPartition(self.stage.changelog_topic, source_range.source.partition)
+        ids = self.record.history.writers.get(source_range.writer, {}).values()
+        end = self.record.decided_below(source_range.writer, changelog)
+        found = stored_rows(
+            self.cluster, self.stage.sink_id, changelog, dict.fromkeys(ids, committed.changelog_from), end
+        )
+        messages = (ChangelogRows(rows.keys, rows.values) for _, rows, _ in found)
+        return MemoryBase.restored(messages, source_range.batch_end, committed)
+
+
+def _strangers(
+    plan: Plan, connection: Connection, records: dict[str, StageRecord], results: dict[str, StageReplay]
+) -> None:
+    """Rows in topics that are the flow's alone, by nobody of it."""
+    cluster = connect(connection)
+    for stage in plan.stages:
+        own = [stage.output.topic] if stage.output.is_internal else []
+        own += [stage.changelog_topic] if stage.has_state else []
+        writers = records[stage.name].history.writers.values()
+        ids = {each for of_writer in writers for each in of_writer.values()}
+        for topic in own:
+            for number in sorted(cluster.topic(topic).partitions):
+                tp = TopicPartition(topic, number)
+                start, end = (listed(cluster, [tp], which)[tp] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+                for batches in read_range(cluster, tp, start, end, isolation="read_uncommitted"):
+                    for _, header in batches:
+                        if not header.is_control and header.producer_id not in ids:
+                            results[stage.name].differences.append(
+                                Difference(
+                                    f"{tp}@{header.base_offset}",
+                                    f"{counted(header.record_count, 'row')} by producer {header.producer_id}, "
+                                    f"which is no writer of the stage",
+                                )
+                            )
