@@ -193,6 +193,7 @@ class SideRows:
     keys: pa.Array
     values: pa.Array
     headers: pa.Array
+    offsets: Indices | None = None  # of the input's rows that they are, or came of, where they are known
 
     def __len__(self) -> int:
         return len(self.values)
@@ -208,11 +209,18 @@ class Entry:
     side: list[SideRows] = field(default_factory=list)  # in the order in which they were emitted
     state_of_step: StateView | None = None
 
-    def emit(self, output: str, keys: pa.Array | None, values: pa.Array, headers: pa.Array) -> None:
+    def emit(
+        self,
+        output: str,
+        keys: pa.Array | None,
+        values: pa.Array,
+        headers: pa.Array,
+        offsets: Indices | None = None,
+    ) -> None:
         """Rows for a named output."""
         if len(values):
             keys = pa.nulls(len(values), pa.binary()) if keys is None else keys
-            self.side.append(SideRows(output, keys, values, headers))
+            self.side.append(SideRows(output, keys, values, headers, offsets))
 
     def emit_rows(
         self, output: str, step: str, piece: Piece, rows: Indices, why: str | Sequence[str]
@@ -230,7 +238,8 @@ class Entry:
             ]
             for row, text in enumerate(whys)
         ]
-        self.emit(output, left.keys, left.values(), pa.array(headers, type=HEADERS_TYPE))
+        offsets = None if left.origin is None else left.origin.offsets
+        self.emit(output, left.keys, left.values(), pa.array(headers, type=HEADERS_TYPE), offsets)
 
     def own_state(self) -> StateView:
         """Of the step that is running; only stateful ones ask."""
