@@ -7,20 +7,18 @@ attempts. What comes out is what the sink would be handed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
 
 import pyarrow as pa
 
-from semel.core.flow.chain import read
 from semel.core.flow.merge import PlacedEntry
-from semel.core.flow.pieces import Entry
+from semel.core.flow.pieces import Entry, Piece
 from semel.core.flow.state import MemoryBase, State, inline_bytes_max
 from semel.core.sink.ranges import SourceRange
 from semel.flow.plan import Stage
-from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of
-from semel.flow.rows_out import changelog_batch
+from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, with_output_key
+from semel.flow.rows_out import changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import source_options
-from semel.flow.task import chain_of, written
+from semel.flow.task import chain_of
 from semel.spark.options import Connection
 from semel.spark.planning import ReadRange
 from semel.spark.stream_ranges import tables
@@ -34,7 +32,7 @@ def stateless(stage: Stage, connection: Connection, source_range: SourceRange) -
     for table in cut_at_offsets(_tables(stage, connection, source_range)):
         entry = Entry()
         pieces = chain.process([piece_of(given, 0, table, source_range.source)], entry)
-        yield from list(written(stage, pieces, entry, number))
+        yield from list(_written(stage, pieces, entry, number))
         number = int(table.column("offset")[-1].as_py()) + 1
 
 
@@ -55,10 +53,18 @@ class Stateful:
         rows = EntryRows(stage, self.connection, self.partition, self.entries)
         for placed in self.entries:
             entry = Entry(placed.offset, placed.entry.tick_ms, state)
-            yield from list(written(stage, chain.process(rows.of(placed, entry), entry), entry, placed.offset))
+            yield from list(_written(stage, chain.process(rows.of(placed, entry), entry), entry, placed.offset))
             if state is not None:
                 for changed in state.end_entry(placed.offset):
                     yield changelog_batch(stage, self.partition, changed.keys, changed.values)
+
+
+def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        keyed = with_output_key(stage, piece, entry)
+        if len(keyed):
+            yield main_batch(stage.output.topic, keyed)
+    yield from side_batches(stage, entry, number)
 
 
 def _tables(stage: Stage, connection: Connection, source_range: SourceRange) -> Iterator[pa.Table]:
