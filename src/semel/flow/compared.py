@@ -91,10 +91,14 @@ class WriterCompared:
             return count
         if counts:
             grew = " to ".join(map(str, sorted(counts)))
-            self.left_out.add(f"topic {topic!r} grew from {grew} partitions: its rows lie by one number and another")
+            self.left_out.add(
+                f"topic {topic!r} grew from {grew} partitions: its rows lie by one number and another"
+            )
         else:
             self.differences.append(
-                Difference(f"topic {topic!r}", f"{self.writer} never wrote there, and the replay gives rows for it")
+                Difference(
+                    f"topic {topic!r}", f"{self.writer} never wrote there, and the replay gives rows for it"
+                )
             )
         return None
 
@@ -159,7 +163,9 @@ class _OutputCompared:
         left = self._stored.take(1)
         if left is not None and not self._differs:
             row = _shown(left[0], 0)
-            self._tell(int(left[1][0].as_py()), f"the replay has no row {self._number} there, and {row} is stored")
+            self._tell(
+                int(left[1][0].as_py()), f"the replay has no row {self._number} there, and {row} is stored"
+            )
         self._of.undecided += self._stored.undecided()
 
     def _compare(self, rows: Rows) -> None:
@@ -264,5 +270,3 @@ def _short(value: bytes | None) -> str:
         return "null"
     text = value.decode("utf-8", "backslashreplace")
     return text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}…"
-
-

@@ -83,7 +83,9 @@ class StageRecord:
                 if cuts:
                     self.begins[source] = min(cuts)
             elif end < before[source]:
-                self.wrong.append(f"decision {self.decision_count} takes {source} from {before[source]} back to {end}")
+                self.wrong.append(
+                    f"decision {self.decision_count} takes {source} from {before[source]} back to {end}"
+                )
 
 
 def recorded(connection: Connection, sink_id: str) -> StageRecord:

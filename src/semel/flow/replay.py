@@ -112,7 +112,11 @@ class Replay:
 
     def text(self) -> str:
         """For people."""
-        verdict = "each stage equals a replay of its recorded inputs" if self.holds else "NOT a replay of its inputs"
+        verdict = (
+            "each stage equals a replay of its recorded inputs"
+            if self.holds
+            else "NOT a replay of its inputs"
+        )
         if self.holds and not self.is_complete:
             verdict = "what could be compared equals a replay of its recorded inputs"
         return "\n".join([*(stage.text() for stage in self.stages), f"{self.flow}: {verdict}"])
@@ -157,7 +161,9 @@ class _Replayed:
             result.left_out.append("nothing is decided yet")
         elif unknown:
             # Of partitions that have nothing decided there may be rows of an unfinished first micro-batch.
-            result.left_out += [f"{name} has claimed to write, and nothing of it is decided" for name in unknown]
+            result.left_out += [
+                f"{name} has claimed to write, and nothing of it is decided" for name in unknown
+            ]
         result.lag += self._lag(sources)
         return result
 
@@ -170,7 +176,10 @@ class _Replayed:
     def _lag(self, sources: list[TopicPartition]) -> int:
         if self.stage.is_stateful:
             return 0  # counted with the entries
-        ends = {tp: each.offset for tp, each in self.cluster.list_offsets(dict.fromkeys(sources, LATEST_TIMESTAMP)).items()}
+        ends = {
+            tp: each.offset
+            for tp, each in self.cluster.list_offsets(dict.fromkeys(sources, LATEST_TIMESTAMP)).items()
+        }
         return sum(max(0, ends[tp] - self.record.ends.get(tp, 0)) for tp in sources)
 
     def _source(self, source: TopicPartition) -> str:
@@ -179,7 +188,9 @@ class _Replayed:
         begin = 0 if self.stage.is_stateful else self.record.begins.get(source, log_start)
         source_range = self.record.source_range(source, begin)
         if log_start > begin:
-            self.result.left_out.append(f"offsets {begin} to {log_start - 1} of {source} are gone: it was read from there")
+            self.result.left_out.append(
+                f"offsets {begin} to {log_start - 1} of {source} are gone: it was read from there"
+            )
             return source_range.writer
         try:
             if self.stage.is_stateful:
@@ -196,7 +207,9 @@ class _Replayed:
         self.result.rows_read += source_range.batch_end - source_range.batch_from
         if self.stage.kind is StageKind.FRAME:
             if self.spark is None:
-                self.result.left_out.append(f"{source_range.source}: its steps are Spark's, and no session was given")
+                self.result.left_out.append(
+                    f"{source_range.source}: its steps are Spark's, and no session was given"
+                )
                 return
             from semel.flow.frame_replay import framed
 
@@ -232,7 +245,9 @@ class _Replayed:
         )
         self._cover(source_range.source, entries)
         if decided_end != (entries[-1].offset + 1 if entries else 0):
-            self._differs(str(source_range.source), f"decided up to {decided_end}, which is not the end of an entry")
+            self._differs(
+                str(source_range.source), f"decided up to {decided_end}, which is not the end of an entry"
+            )
         again = Stateful(self.stage, self.connection, partition, entries)
         self._compare(source_range, again.batches())
         if again.state is not None:
@@ -298,7 +313,9 @@ def _strangers(
         for topic in own:
             for number in sorted(cluster.topic(topic).partitions):
                 tp = TopicPartition(topic, number)
-                start, end = (listed(cluster, [tp], which)[tp] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+                start, end = (
+                    listed(cluster, [tp], which)[tp] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+                )
                 for batches in read_range(cluster, tp, start, end, isolation="read_uncommitted"):
                     for _, header in batches:
                         if not header.is_control and header.producer_id not in ids:

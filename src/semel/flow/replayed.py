@@ -53,7 +53,9 @@ class Stateful:
         rows = EntryRows(stage, self.connection, self.partition, self.entries)
         for placed in self.entries:
             entry = Entry(placed.offset, placed.entry.tick_ms, state)
-            yield from list(_written(stage, chain.process(rows.of(placed, entry), entry), entry, placed.offset))
+            yield from list(
+                _written(stage, chain.process(rows.of(placed, entry), entry), entry, placed.offset)
+            )
             if state is not None:
                 for changed in state.end_entry(placed.offset):
                     yield changelog_batch(stage, self.partition, changed.keys, changed.values)

@@ -16,12 +16,11 @@ from semel.errors import SemelError
 from semel.flow.plan import Stage
 from semel.flow.store import Store
 from semel.spark.options import Connection
-from semel.spark.process import connect
+from semel.spark.process import connect, this_process
 from semel.spark.stored_rows import stored_rows
 from semel.types import TopicPartition
 
 _LOG: Final = logging.getLogger("semel.flow")
-_TRIMMED: Final[dict[tuple[Connection, TopicPartition], int]] = {}  # by this process, so that it asks once
 
 
 def trim_changelog(stage: Stage, connection: Connection, ticket: Ticket) -> None:
@@ -36,12 +35,11 @@ def trim_changelog(stage: Stage, connection: Connection, ticket: Ticket) -> None
             if writer.startswith(prefix):
                 states[number], ends[number] = state, ticket.scan_from(writer, changelog)
     trimmed = {changelog_of(stage, number): offset for number, offset in trim_offsets(states, ends).items()}
-    new = {
-        tp: offset for tp, offset in trimmed.items() if offset and _TRIMMED.get((connection, tp)) != offset
-    }
+    known = this_process().trimmed
+    new = {tp: offset for tp, offset in trimmed.items() if offset and known.get((connection, tp)) != offset}
     if not new:
         return
-    _TRIMMED.update({(connection, tp): offset for tp, offset in new.items()})
+    known.update({(connection, tp): offset for tp, offset in new.items()})
     try:
         connect(connection).delete_records(new)
     except SemelError as failed:

@@ -69,6 +69,9 @@ class SinkProcess:
     clusters: dict[Connection, Cluster] = field(default_factory=dict)
     histories: dict[tuple[Connection, str], SinkHistory] = field(default_factory=dict)  # by log and sink
     homes: dict[tuple[Connection, str], TopicPartition] = field(default_factory=dict)  # of sinks in their log
+    trimmed: dict[tuple[Connection, TopicPartition], int] = field(
+        default_factory=dict
+    )  # what it asked to delete
     runs: dict[tuple[Connection, str, str], Planned] = field(default_factory=dict)  # by log, sink, checkpoint
 
     def cluster(self, connection: Connection) -> Cluster:

@@ -22,7 +22,9 @@ def uncovered(entries: Iterable[PlacedEntry], log_starts: Mapping[InputTopic, in
     wrong: list[str] = []
     for placed in entries:
         for each in placed.entry.ranges:
-            place = f"the entry at offset {placed.offset} has offsets {each.from_offset} to {each.end_offset} of "
+            place = (
+                f"the entry at offset {placed.offset} has offsets {each.from_offset} to {each.end_offset} of "
+            )
             place += f"topic {each.topic!r}"
             if each.end_offset <= each.from_offset:
                 wrong.append(f"{place}: they are none")
