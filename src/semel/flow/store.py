@@ -237,8 +237,7 @@ class Store:
                 if isinstance(meta, Meta):
                     self.origin = "rolled"
                     return meta
-        clear(txn, self._states)
-        fold = Restore(decided_end)
+        fold = Restore(decided_end)  # forgets what is there where the snapshot begins
         rows = read_changelog(committed.changelog_from, changelog_end)
         meta = self._followed(txn, fold, committed, rows)
         if isinstance(meta, Refusal):

@@ -20,7 +20,13 @@ KEYS = st.one_of(
     st.binary(max_size=40),
 )
 VALUES = st.one_of(st.none(), st.just(b""), st.binary(max_size=4), st.binary(max_size=60))
-ENTRIES = st.lists(st.lists(st.tuples(KEYS, VALUES), max_size=6).map(tuple), max_size=12)
+FEW_KEYS = st.sampled_from(
+    [b"", b"a", b"\xff"]
+)  # so that changes outgrow them, and further snapshots are due
+ENTRIES = st.one_of(
+    st.lists(st.lists(st.tuples(keys, VALUES), max_size=6).map(tuple), max_size=14)
+    for keys in (KEYS, FEW_KEYS)
+)
 
 
 def cuts_of(count: int) -> st.SearchStrategy[list[int]]:
