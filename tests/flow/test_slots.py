@@ -13,6 +13,7 @@ import pytest
 from semel.flow import slots
 from semel.flow.slots import SLOTS_MAX, Slot, is_held, root_of, take_slots
 
+BOOTS = ("b97aff44-5b12-4d7e-b509-6e4fb0230b2d", "0dcb2f11-8d6c-4a55-9a3c-2b1f0e9d8c7b")
 HOLDER = """
 import sys
 from pathlib import Path
@@ -101,21 +102,23 @@ def test_a_fork_does_not_hold_what_its_parent_holds(tmp_path: Path, holder) -> N
 
 
 def test_what_is_of_another_boot_or_format_is_deleted(tmp_path: Path) -> None:
-    older = root_of(tmp_path, 0, "boot-b")
-    before = root_of(tmp_path, 1, "boot-a")
+    older = root_of(tmp_path, 0, BOOTS[1])
+    before = root_of(tmp_path, 1, BOOTS[0])
     assert not older.exists()
     (before / "store" / "0").mkdir(parents=True)
-    (tmp_path / "somebody's").mkdir()
-    now = root_of(tmp_path, 1, "boot-b")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([now.name, "somebody's"])
-    assert root_of(tmp_path, 1, "boot-b") == now
+    others = ["semel-state-1000", f"semel-state-1-{BOOTS[0]}.copy", "somebody's"]
+    for name in others:
+        (tmp_path / name / "store").mkdir(parents=True)
+    now = root_of(tmp_path, 1, BOOTS[1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([now.name, *others])
+    assert root_of(tmp_path, 1, BOOTS[1]) == now
 
 
 def test_what_somebody_uses_is_not_deleted(tmp_path: Path, holder) -> None:
-    other = root_of(tmp_path, 0, "boot")
+    other = root_of(tmp_path, 0, BOOTS[0])
     holder(other / "store")
     assert is_held(other / "store" / "0.lock")
-    root_of(tmp_path, 1, "boot")
+    root_of(tmp_path, 1, BOOTS[0])
     assert other.exists()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from typing import Final
 
 SLOTS_MAX: Final = 4
 _PREFIX: Final = "semel-state-"
+_ROOT: Final = re.compile(rf"{_PREFIX}[0-9]+-([0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|synced)")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _HELD: Final[set[tuple[int, Path]]] = set()  # by process id: such a lock does not keep its own process out
 _HELD_LOCK: Final = threading.Lock()
@@ -48,7 +50,9 @@ def root_of(folder: Path, format_version: int, boot: str | None) -> Path:
     root = folder / f"{_PREFIX}{format_version}-{boot or 'synced'}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for other in folder.glob(f"{_PREFIX}*"):
-        if other != root and not any(is_held(lock) for lock in other.glob("*/*.lock")):
+        if other == root or not _ROOT.fullmatch(other.name):
+            continue
+        if not any(is_held(lock) for lock in other.glob("*/*.lock")):
             shutil.rmtree(other, ignore_errors=True)
     return root
 
