@@ -13,11 +13,11 @@ from semel.core.sink.committed_state import CommittedState, state_of
 from semel.core.sink.ranges import SourceRange, writers_of
 from semel.core.sink.run import Ticket
 from semel.errors import SemelError
+from semel.flow.changelog import read_changelog
 from semel.flow.plan import Stage
 from semel.flow.store import Store
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
-from semel.spark.stored_rows import stored_rows
 from semel.types import TopicPartition
 
 _LOG: Final = logging.getLogger("semel.flow")
@@ -84,11 +84,15 @@ class TaskState:
 
     def _read_changelog(self, first: int, end: int) -> Iterator[tuple[Any, Any]]:
         ids = self._ticket.writers.get(self._range.writer, {}).values()
-        found = stored_rows(
-            connect(self._connection), self._stage.sink_id, self._changelog, dict.fromkeys(ids, first), end
+        output = self._ticket.outputs.get(self._changelog.topic)
+        return read_changelog(
+            connect(self._connection),
+            self._changelog,
+            frozenset(ids),
+            first,
+            end,
+            topic_id=None if output is None else output.topic_id,
         )
-        for _, rows, _ in found:
-            yield rows.keys, rows.values
 
     def __enter__(self) -> Self:
         return self
