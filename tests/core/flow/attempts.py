@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from semel.core.flow.chain import Chain, RunningChain
 from semel.core.flow.codec import encode_rows
-from semel.core.flow.pieces import Entry, Origin, Piece
+from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece
 from semel.core.flow.schema import Schema, parse_schema
 
 
@@ -97,6 +97,7 @@ def raw_piece(
     input: int = 0,
     first_offset: int = 0,
     topic: str = "t",
+    headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
 ) -> Piece:
     """As a stage reads it. Rows are dictionaries, or values as bytes; the key is a column's text, or given."""
     of = parse_schema(schema) if isinstance(schema, str) else schema
@@ -107,7 +108,11 @@ def raw_piece(
     if keys is not None:
         found = pa.array([key.encode() if isinstance(key, str) else key for key in keys], pa.binary())
     offsets = np.arange(first_offset, first_offset + len(rows), dtype=np.int64)
-    return Piece(found, of, raw=pa.array(values, pa.binary()), input=input, origin=Origin(topic, 0, offsets))
+    piece = Piece(found, of, raw=pa.array(values, pa.binary()), input=input, origin=Origin(topic, 0, offsets))
+    if headers is not None:
+        pairs = [[{"key": name, "value": value} for name, value in row] for row in headers]
+        piece.headers = pa.array(pairs, HEADERS_TYPE)
+    return piece
 
 
 def cut(items: Sequence[Any], ends: Sequence[int]) -> list[Sequence[Any]]:

@@ -176,6 +176,51 @@ def test_a_row_without_a_key_is_bad_and_as_it_came():
     assert fold.side == [("bad", None, value, "it has no key: a column of the key is null")]
 
 
+def test_a_state_that_was_deleted_begins_anew_also_within_an_entry():
+    def f(state: list, row):
+        return (None, {"total": -1}) if row.n == 0 else ([*state, row.n], {"total": len(state)})
+
+    fold = task(f, [])
+    assert [row["total"] for row in fold.entry(rows(("a", 5), ("a", 0), ("a", 5), ("a", 6)))] == [0, -1, 0, 1]
+
+
+def test_a_state_s_order_is_that_of_its_bytes_whatever_the_attempts():
+    """What a function sees of a mapping or a set it made itself is in another order than what is read back."""
+
+    def f(state: dict | None, row):
+        state = state or {}
+        state[str(row.n)] = 1
+        return state, {"user": ",".join(state), "total": 0}
+
+    whole, parts = task(f), task(f)
+    for n in (9, 7, 8, 1):
+        whole.entry(rows(("a", n)))
+        parts.new_attempt()
+        parts.entry(rows(("a", n)))
+    assert whole.rows == parts.rows
+
+
+def test_a_state_that_is_too_large_is_the_step_s_fault():
+    fold = task(lambda state, row: ("x" * 10, None))
+
+    def put(key, value):
+        raise ValueError("a value of the state has 10 bytes, and may have 3")
+
+    fold.state.of = lambda prefix: fold.state
+    fold.state.put = put
+    with pytest.raises(StepFailed, match=r"step 'fold <lambda>' failed at entry 0.*may have 3"):
+        fold.entry(rows(("a", 1)))
+
+
+def test_the_state_of_a_renamed_or_mended_fold_is_still_its_state():
+    first = Chain((Fold.of(running_total, None, OUT, name="a", version="1"),))
+    assert (
+        first.state_text() == Chain((Fold.of(running_total, None, None, name="b", version="2"),)).state_text()
+    )
+    assert first.state_text() != Chain((Fold.of(lambda state, row: None, "", OUT),)).state_text()
+    assert first.plan_text() != Chain((Fold.of(running_total, None, OUT, name="a", version="2"),)).plan_text()
+
+
 USERS = st.sampled_from("abc")
 ENTRIES = st.lists(st.lists(st.tuples(USERS, st.integers(-5, 5)), max_size=6), max_size=6)
 

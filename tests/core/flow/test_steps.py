@@ -92,10 +92,26 @@ def test_rows_without_a_schema_are_bytes():
     assert [row["word"] for row in split.rows] == ["a", "b", "c"]
 
 
-def test_key_by_sets_the_key_and_a_null_column_none():
+def test_key_by_sets_the_key_and_a_row_with_a_null_in_it_is_bad():
     keyed = task(KeyBy(("n",)), Filter.of(lambda row: True))
     keyed.entry(rows(("a", 1), ("b", None)))
-    assert keyed.keys == [b"1", None]
+    assert keyed.keys == [b"1"]
+    assert [side[:3] for side in keyed.side] == [("bad", None, b'{"n":null,"user":"b"}')]
+    as_columns = task(Filter(lambda table: [True], "f", "", True), KeyBy(("user", "n")))
+    as_columns.entry(rows(("a", 1)))
+    assert as_columns.keys == [b'["a",1]']
+
+
+def test_a_row_that_cannot_be_written_stops_the_flow_at_the_row():
+    schema = parse_schema("x double")
+    with pytest.raises(StepFailed, match=r"'write' failed at topic 't', partition 0, offset 1.*NaN"):
+        task(Map.of(lambda row: {"x": float("nan") if row.n else 1.0}, schema)).entry(
+            rows(("a", 0), ("b", 1))
+        )
+    with pytest.raises(StepFailed, match=r"'write' failed at .*offset 1"):
+        task(Map.of(lambda value: {"x": object()} if value == b"b" else value)).entry(
+            raw_piece(None, [b"a", b"b"])
+        )
 
 
 def test_a_value_that_cannot_be_read_is_bad_and_the_others_go_on():

@@ -80,7 +80,7 @@ class Fold:
         return {**parts, "init": init_text(self.init), "state": type_text(self.state_type)}
 
     def state_parts(self) -> Mapping[str, Any]:
-        return {"step": "fold", "name": self.name, "state": type_text(self.state_type)}
+        return {"step": "fold", "state": type_text(self.state_type)}
 
 
 class _Fold:
@@ -118,10 +118,11 @@ class _Fold:
                 live[key], given = returned
                 if given is None:
                     continue
-                if type(given) is dict and is_flat:  # most folds
+                kind: type = type(given)
+                if kind is dict and is_flat:  # most folds
                     keep(given.copy())
                     keep_of(number)
-                elif holds_rows(type(given)):
+                elif holds_rows(kind):
                     for one in given:
                         keep(capture(one))
                         keep_of(number)

@@ -85,7 +85,8 @@ def given_rows(returned: Any) -> Iterable[Any]:
     """The rows that a flat_map or a fold returned: several, one, or none."""
     if returned is None:
         return ()
-    return returned if holds_rows(type(returned)) else (returned,)  # type: ignore[no-any-return]
+    kind: type = type(returned)
+    return returned if holds_rows(kind) else (returned,)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -22,12 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from semel.core.flow.codec import encode_rows, encode_table, rows_of_table, table_of
+from semel.core.flow.codec import NotOfSchema, encode_rows, encode_table, rows_of_table, table_of
 from semel.core.flow.schema import Schema
+from semel.errors import StepFailed
 
 Indices = npt.NDArray[np.int64]
 
 BAD: Final = "bad"  # the output of rows that a step cannot take
+WRITE: Final = "write"  # the step that errors name where a row cannot be written
 LATE: Final = "late"  # the output of rows that came after their window was closed
 
 WHY_HEADER: Final = "semel-why"  # in words
@@ -119,15 +121,33 @@ class Piece:
         return self.table
 
     def values(self) -> pa.Array:
-        """As they are written: what came in to the byte where no step has made anything of it."""
+        """As they are written: what came in to the byte where no step has made anything of it.
+
+        :class:`~semel.errors.StepFailed` names the first row that cannot be written.
+        """
         if self.raw is not None:
             return self.raw
-        if self.rows is None and self.table is not None:
-            return encode_table(self.table)
-        rows = self.as_rows()
-        if self.schema is None and any(isinstance(row, (bytes, str, type(None))) for row in rows):
-            return pa.array([value_bytes(row) for row in rows], type=pa.binary())
-        return encode_rows(rows)
+        try:
+            if self.rows is None and self.table is not None:
+                return encode_table(self.table)
+            rows = self.as_rows()
+            if self.schema is None and any(isinstance(row, (bytes, str, type(None))) for row in rows):
+                return self._values_of_any(rows)
+            return encode_rows(rows)
+        except NotOfSchema as error:
+            place = rows_text(self) if error.index is None else self.place(error.index)
+            raise StepFailed(WRITE, place, error.why) from error
+
+    @staticmethod
+    def _values_of_any(rows: list[Any]) -> pa.Array:
+        """Bytes and text as they are, other things as JSON."""
+        values: list[bytes | None] = []
+        for index, row in enumerate(rows):
+            try:
+                values.append(value_bytes(row))
+            except NotOfSchema as error:
+                raise NotOfSchema(error.why, index=index) from error
+        return pa.array(values, type=pa.binary())
 
     def take(self, rows: Indices) -> Piece:
         """The rows at these places."""
@@ -173,6 +193,13 @@ class Piece:
         return (
             self.origin.text(row) if self.origin is not None else f"row {row + 1} of {len(self)} of a piece"
         )
+
+
+def rows_text(piece: Piece) -> str:
+    """Where a function of a whole piece failed."""
+    if len(piece) < 2:
+        return piece.place(0) if len(piece) else "a piece without rows"
+    return f"one of {len(piece)} rows from {piece.place(0)} to {piece.place(len(piece) - 1)}"
 
 
 def value_bytes(row: Any) -> bytes | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.functions import Capture, Conform, given_rows, name_of, shown, takes_tables
-from semel.core.flow.pieces import Entry, Indices, Piece, Step, StepSpec
+from semel.core.flow.pieces import Entry, Indices, Piece, Step, StepSpec, keyed, rows_text
 from semel.core.flow.schema import Schema
 from semel.errors import StepFailed
 
@@ -261,7 +261,7 @@ class _FlatMap:
 
 @dataclass(frozen=True)
 class KeyBy:
-    """Sets the record key to that of these columns; a null in one of them gives no key."""
+    """Sets the record key to that of these columns. A row with a null in one of them has no key, and is bad."""
 
     columns: tuple[str, ...]
     name: str = "key_by"
@@ -284,10 +284,10 @@ class KeyBy:
 
 class _KeyBy:
     def __init__(self, spec: KeyBy) -> None:
-        self._columns = spec.columns
+        self._columns, self._name = spec.columns, spec.name
 
     def process(self, pieces: list[Piece], entry: Entry) -> list[Piece]:
-        return [replace(piece, keys=self._keys(piece)) for piece in pieces]
+        return [keyed(replace(piece, keys=self._keys(piece)), entry, self._name) for piece in pieces]
 
     def _keys(self, piece: Piece) -> pa.Array:
         assert piece.schema is not None, "rows without columns have no key columns"
@@ -380,10 +380,3 @@ def table_of_schema(made: Any, schema: Schema, piece: Piece | None, step: str) -
         raise StepFailed(
             step, where, f"what it returned does not fit its schema ({schema.ddl}): {error}"
         ) from error
-
-
-def rows_text(piece: Piece) -> str:
-    """Where a function of a whole table failed."""
-    if len(piece) < 2:
-        return piece.place(0) if len(piece) else "a piece without rows"
-    return f"one of {len(piece)} rows from {piece.place(0)} to {piece.place(len(piece) - 1)}"
