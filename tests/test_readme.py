@@ -5,6 +5,7 @@ But for those that set up a machine: `make demo`, `make test` and `pip install`.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -146,3 +147,19 @@ def load(bootstrap):
     )
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_flow_counts_each_users_visits(semel_server: semel.LocalLog) -> None:
+    names: dict[str, object] = {}
+    exec(compile(python_block("def visit_of"), "README.md", "exec"), names)
+    with semel.Producer(semel_server.bootstrap) as producer:
+        producer.send("users", value=b'{"user": "ann", "country": "AT"}')
+        for url in ('"/"', "null", '"/shop"'):
+            producer.send("clicks", value=b'{"user": "ann", "url": %s}' % url.encode())
+    names["visits"].run(semel_server.bootstrap, once=True)  # type: ignore[attr-defined]
+    with semel.Consumer(semel_server.bootstrap) as consumer:
+        consumer.assign([semel.TopicPartition("visits", number) for number in range(4)])
+        visits = [json.loads(record.value or b"") for record in consumer.poll(10)]
+    assert visits == [{"user": "ann", "country": "AT", "visit": number} for number in (1, 2)]
