@@ -5,8 +5,9 @@ what the sink is handed is a stream of Arrow batches whose rows, in their order 
 the source's offsets, or on the recorded entries, alone, and never on how fetches or micro-batches were cut.
 
 No row of an entry is handed on before all steps have come through with the whole of it. A step that fails at an entry
-ends the attempt in front of that entry: what came before is decided, and then the flow stops. So nothing is undecided
-when somebody has to mend the step, and the mended one begins at the entry that failed.
+ends the attempt in front of that entry, and one that fails in a stateless stage, in front of the row: what came before
+is decided, and then the flow stops. So nothing is undecided when somebody has to mend the step, and the mended one
+begins where it failed.
 
 A stateful stage works entry by entry. Its state is the decided one, which the ticket has, under what the entries so
 far have changed; it is loaded only once it is known that the range is to be written, for then the decided end is
@@ -134,21 +135,42 @@ class _Stateless(_Attempt):
         self.record_bytes_max = options.batch_bytes_max
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        stage, (read,) = self.stage, self.stage.inputs
+        stage = self.stage
         chain = chain_of(stage).start()
-        source = self.task.source_range.source
         done_to = self.task.source_range.batch_from
         for table in cut_at_offsets(tables(source_options(stage, self.connection), self.task.planned)):
-            entry, piece = Entry(), piece_of(read, 0, table, source)
             try:
-                with failing_as_a_step(stage, f"{piece.place(0)} or behind it"):
-                    pieces = chain.process([piece], entry)
-                    made = list(self._written(pieces, entry, done_to))
+                made = self._made(chain, table, done_to)
             except StepFailed as failed:
-                self.failure, self.failed_at = failed, done_to
+                made, self.failed_at, self.failure = self._in_front_of(failed, table, done_to)
+                yield from made
                 return
             yield from made
             done_to = int(table.column("offset")[-1].as_py()) + 1
+
+    def _made(self, chain: RunningChain, table: pa.Table, number: int) -> list[pa.RecordBatch]:
+        entry, piece = Entry(), piece_of(self.stage.inputs[0], 0, table, self.task.source_range.source)
+        with failing_as_a_step(self.stage, f"{piece.place(0)} or behind it"):
+            return list(self._written(chain.process([piece], entry), entry, number))
+
+    def _in_front_of(
+        self, failed: StepFailed, table: pa.Table, number: int
+    ) -> tuple[list[pa.RecordBatch], int, StepFailed]:
+        """What the rows give that stand in front of the one that fails, its offset, and its failure.
+
+        Rows of a piece may be stored and undecided, where an earlier attempt ended before the failing row had come.
+        Those have to be met again, or the mended step could never take its place.
+        """
+        made: list[pa.RecordBatch] = []
+        through, failing = 0, table.num_rows  # the first so many rows come through; the first so many do not
+        while failing - through > 1:
+            middle = (through + failing) // 2
+            try:
+                made = self._made(chain_of(self.stage).start(), table.slice(0, middle), number)
+                through = middle
+            except StepFailed as nearer:
+                failing, failed = middle, nearer
+        return made, int(table.column("offset")[through].as_py()), failed
 
 
 class _Stateful(_Attempt):

@@ -1,0 +1,44 @@
+"""What an attempt leaves behind where a step fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.flow.flowing import put, rows, run
+
+from semel.errors import StepFailed
+from semel.flow import here, source
+from semel.flow.stage_ranges import Cuts
+from semel.local import LocalLog
+
+
+class Killed(BaseException):
+    """As kill -9 would have it: nothing is told, and nothing is tidied up."""
+
+
+def _flow(*, mended: bool) -> Any:
+    def tenth(row: Any) -> dict[str, Any]:
+        return {"n": 10 // (row.n or 1) if mended else 10 // row.n}
+
+    return source("given", json="n long").map(tenth, schema="n long").to("made")
+
+
+@pytest.mark.parametrize("cuts", [Cuts(), Cuts(rows_max=2)])
+def test_a_mended_step_goes_on_though_rows_in_front_of_the_failing_one_were_undecided(
+    semel_server: LocalLog, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, cuts: Cuts
+) -> None:
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "given", *({"n": n} for n in (1, 2, 3)))
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(here, "decide_batch", killed)
+        run(_flow(mended=False), bootstrap, tmp_path)
+    put(bootstrap, "given", *({"n": n} for n in (4, 0, 5)))
+    with pytest.raises(StepFailed, match="offset 4: ZeroDivisionError"):
+        run(_flow(mended=False), bootstrap, tmp_path, cuts)
+    run(_flow(mended=True), bootstrap, tmp_path, cuts)
+    assert sorted(row["n"] for row in rows(bootstrap, "made")) == [2, 2, 3, 5, 10, 10]
