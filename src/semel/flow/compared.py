@@ -80,7 +80,7 @@ class WriterCompared:
             self.differences.append(
                 Difference(
                     f"writer {self.writer}",
-                    f"{state.rows_total} rows are decided, by the decision's own count, and the replay gives {numbered}",
+                    f"the decision counts {state.rows_total} rows of it, and the replay gives {numbered}",
                 )
             )
 
@@ -181,10 +181,8 @@ class _OutputCompared:
             part = rows.drop(done).first(len(stored))
             at = _first_difference(part, stored)
             if at is not None:
-                self._tell(
-                    int(offsets[at].as_py()),
-                    f"row {self._number + at} is stored as {_shown(stored, at)}, and the replay gives {_shown(part, at)}",
-                )
+                what = f"row {self._number + at} is stored as {_shown(stored, at)}"
+                self._tell(int(offsets[at].as_py()), f"{what}, and the replay gives {_shown(part, at)}")
                 return
             done += len(stored)
             self._number += len(stored)

@@ -27,6 +27,7 @@ from semel.spark.notes import TaskIdentity, laid_aside, lay_aside
 from semel.spark.options import Connection
 from semel.spark.stream_ranges import tables
 from semel.spark.worker_heap import freeze_heap
+from semel.types import TopicPartition
 
 KEY_COLUMN: Final = "__semel_key"
 ASIDE_ROWS: Final = 4096
@@ -42,17 +43,22 @@ def columns_read(stage: Stage) -> str:
 
 def rows_read(stage: Stage, connection: Connection, task: StageTask) -> Iterator[pa.RecordBatch]:
     """In the task of the source: the rows of its range, decoded."""
-    given = stage.inputs[0]
     for table in tables(source_options(stage, connection), task.planned):
         entry = Entry()
-        piece = piece_of(given, 0, table, task.source_range.source)
-        if given.schema is None:
-            yield pa.record_batch({KEY_COLUMN: piece.keys, VALUE_COLUMN: piece.raw})
-        else:
-            for each in read(piece, entry, as_columns=True):
-                yield from _with_key(each).to_batches()
+        yield from decoded(stage, task.source_range.source, table, entry)
         _lay_aside(stage, task.source_range, entry)
     freeze_heap()
+
+
+def decoded(stage: Stage, source: TopicPartition, table: pa.Table, entry: Entry) -> Iterator[pa.RecordBatch]:
+    """Records as Spark sees them; what cannot be decoded is in ``entry``."""
+    given = stage.inputs[0]
+    piece = piece_of(given, 0, table, source)
+    if given.schema is None:
+        yield pa.record_batch({KEY_COLUMN: piece.keys, VALUE_COLUMN: piece.raw})
+        return
+    for each in read(piece, entry, as_columns=True):
+        yield from _with_key(each).to_batches()
 
 
 def _with_key(piece: Piece) -> pa.Table:
@@ -117,20 +123,24 @@ def encoded(
     stage: Stage, source_range: SourceRange, batches: Iterator[pa.RecordBatch], task: TaskIdentity
 ) -> Iterator[pa.RecordBatch]:
     """In the task of the sink: Spark's rows as records, and behind them what was laid aside."""
-    schema = stage.output.schema
     for batch in batches:
-        table = pa.Table.from_batches([batch])
-        keys = table.column(KEY_COLUMN).combine_chunks() if KEY_COLUMN in table.column_names else None
-        if schema is None:
-            piece = Piece(keys, None, raw=table.column(VALUE_COLUMN).combine_chunks())
-        else:
-            piece = Piece(keys, schema, table=table.select(schema.names).cast(schema.arrow))
-        entry = Entry()
-        piece = with_output_key(stage, piece, entry)
-        if len(piece):
-            yield main_batch(stage.output.topic, piece)
-        yield from side_batches(stage, entry, 0, BAD_BEHIND_STEPS)
+        yield from records_of(stage, pa.Table.from_batches([batch]))
     yield from _recut(laid_aside(task))
+
+
+def records_of(stage: Stage, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """What the sink is handed of Spark's rows."""
+    schema = stage.output.schema
+    keys = table.column(KEY_COLUMN).combine_chunks() if KEY_COLUMN in table.column_names else None
+    if schema is None:
+        piece = Piece(keys, None, raw=table.column(VALUE_COLUMN).combine_chunks())
+    else:
+        piece = Piece(keys, schema, table=table.select(schema.names).cast(schema.arrow))
+    entry = Entry()
+    piece = with_output_key(stage, piece, entry)
+    if len(piece):
+        yield main_batch(stage.output.topic, piece)
+    yield from side_batches(stage, entry, 0, BAD_BEHIND_STEPS)
 
 
 def _recut(laid: Iterator[bytes]) -> Iterator[pa.RecordBatch]:

@@ -40,6 +40,7 @@ from semel.flow.topics import found_topics
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.reading import read_range
+from semel.spark.sink_log import topic_partition_count
 from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -143,6 +144,7 @@ class _Replayed:
         self.stage, self.connection, self.record, self.spark = stage, connection, record, spark
         self.cluster = connect(connection)
         self.result = StageReplay(stage.name, decisions=record.decision_count)
+        self._merged_ends: dict[int, dict[InputTopic, int]] = {}  # by partition, as its entries have them
 
     def run(self) -> StageReplay:
         """All of it."""
@@ -151,36 +153,36 @@ class _Replayed:
         if record.is_reset:
             result.left_out.append("the sink was reset: nothing says what its rows were made of before")
             return result
-        sources = self._sources()
-        expected = set()
-        for source in sources:
-            if source in record.ends:
-                expected.add(self._source(source))
-        unknown = sorted(set(record.history.writers) - expected)
         if record.decision is None:
             result.left_out.append("nothing is decided yet")
-        elif unknown:
-            # Of partitions that have nothing decided there may be rows of an unfinished first micro-batch.
-            result.left_out += [
-                f"{name} has claimed to write, and nothing of it is decided" for name in unknown
-            ]
-        result.lag += self._lag(sources)
+        expected = {self._source(source) for source in sorted(record.ends)}
+        # Of partitions of which nothing is decided there may be rows of an unfinished first micro-batch.
+        result.left_out += [
+            f"{name} may have written, and nothing of it is decided"
+            for name in sorted(set(record.history.writers) - expected)
+        ]
+        result.lag = self._lag()
         return result
 
     # -- where it reads ------------------------------------------------------------------------------------
 
-    def _sources(self) -> list[TopicPartition]:
-        topic = self.stage.merge_topic if self.stage.is_stateful else self.stage.inputs[0].topic
-        return [TopicPartition(topic, number) for number in sorted(self.cluster.topic(topic).partitions)]
-
-    def _lag(self, sources: list[TopicPartition]) -> int:
-        if self.stage.is_stateful:
-            return 0  # counted with the entries
-        ends = {
-            tp: each.offset
-            for tp, each in self.cluster.list_offsets(dict.fromkeys(sources, LATEST_TIMESTAMP)).items()
-        }
-        return sum(max(0, ends[tp] - self.record.ends.get(tp, 0)) for tp in sources)
+    def _lag(self) -> int:
+        behind = 0
+        for read in self.stage.inputs:
+            found = self.cluster.metadata([read.topic]).topics.get(read.topic)
+            if found is None or found.error_code:
+                continue  # one of the flow's own, of a stage that has not begun
+            partitions = [TopicPartition(read.topic, number) for number in found.partitions]
+            latest = self.cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
+            starts = listed(self.cluster, partitions, EARLIEST_TIMESTAMP)
+            for tp in partitions:
+                if self.stage.is_stateful:
+                    ends = self._merged_ends.get(tp.partition, {})
+                    end = ends.get(InputTopic(tp.topic, str(found.topic_id)))
+                else:
+                    end = self.record.ends.get(tp)
+                behind += max(0, latest[tp].offset - (starts[tp] if end is None else end))
+        return behind
 
     def _source(self, source: TopicPartition) -> str:
         """One source partition; returns its writer's name."""
@@ -188,9 +190,7 @@ class _Replayed:
         begin = 0 if self.stage.is_stateful else self.record.begins.get(source, log_start)
         source_range = self.record.source_range(source, begin)
         if log_start > begin:
-            self.result.left_out.append(
-                f"offsets {begin} to {log_start - 1} of {source} are gone: it was read from there"
-            )
+            self.result.left_out.append(f"offsets {begin} to {log_start - 1} of {source} are gone")
             return source_range.writer
         try:
             if self.stage.is_stateful:
@@ -248,6 +248,8 @@ class _Replayed:
             self._differs(
                 str(source_range.source), f"decided up to {decided_end}, which is not the end of an entry"
             )
+        if not entries:
+            return
         again = Stateful(self.stage, self.connection, partition, entries)
         self._compare(source_range, again.batches())
         if again.state is not None:
@@ -257,15 +259,11 @@ class _Replayed:
         topics = [read.topic for read in self.stage.inputs]
         partitions = [TopicPartition(topic, source.partition) for topic in topics]
         starts = listed(self.cluster, partitions, EARLIEST_TIMESTAMP)
-        latest = {
-            tp: each.offset
-            for tp, each in self.cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP)).items()
-        }
         keys = {tp: InputTopic(tp.topic, str(self.cluster.topic(tp.topic).topic_id)) for tp in partitions}
         for wrong in uncovered(entries, {keys[tp]: start for tp, start in starts.items()}):
             self._differs(str(source), wrong)
-        ends = entries[-1].entry.ends if entries else {}
-        self.result.lag += sum(max(0, latest[tp] - ends.get(keys[tp], starts[tp])) for tp in partitions)
+        if entries:
+            self._merged_ends[source.partition] = dict(entries[-1].entry.ends)
 
     def _state(self, source_range: SourceRange, state: State) -> None:
         place = f"the state of partition {source_range.source.partition}"
@@ -311,7 +309,7 @@ def _strangers(
         writers = records[stage.name].history.writers.values()
         ids = {each for of_writer in writers for each in of_writer.values()}
         for topic in own:
-            for number in sorted(cluster.topic(topic).partitions):
+            for number in range(topic_partition_count(cluster, topic) or 0):
                 tp = TopicPartition(topic, number)
                 start, end = (
                     listed(cluster, [tp], which)[tp] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)

@@ -29,7 +29,7 @@ def stateless(stage: Stage, connection: Connection, source_range: SourceRange) -
     (given,) = stage.inputs
     chain = chain_of(stage).start()
     number = source_range.batch_from
-    for table in cut_at_offsets(_tables(stage, connection, source_range)):
+    for table in recorded_rows(stage, connection, source_range):
         entry = Entry()
         pieces = chain.process([piece_of(given, 0, table, source_range.source)], entry)
         yield from list(_written(stage, pieces, entry, number))
@@ -69,6 +69,7 @@ def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> It
     yield from side_batches(stage, entry, number)
 
 
-def _tables(stage: Stage, connection: Connection, source_range: SourceRange) -> Iterator[pa.Table]:
+def recorded_rows(stage: Stage, connection: Connection, source_range: SourceRange) -> Iterator[pa.Table]:
+    """The rows of a plain range, in pieces as the stage's tasks have them."""
     planned = ReadRange(source_range, source_range.batch_from, source_range.batch_end)
-    return tables(source_options(stage, connection), planned)
+    return cut_at_offsets(tables(source_options(stage, connection), planned))
