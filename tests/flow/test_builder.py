@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from semel.errors import FlowError, SemelError
-from semel.flow import Flow, Keyed, Stream, Table, flow, source
+from semel.flow import Keyed, Stream, Table, flow, source
 
 CLICKS = "user string, url string, at timestamp, n int"
 clicks = source("clicks", json=CLICKS)
@@ -251,10 +251,72 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "topic x.clicks-by-user is one that the flow x makes for itself",
         "another topic",
     ),
-    "a topic that would take bad rows": (
-        lambda: _twice(keyed.count().named("bad")),
-        "its topic would be x.bad, where the flow puts rows that no step could take",
-        '.named("...")',
+    "a name that the flow's own topics have": (
+        lambda: keyed.count().named("bad"),
+        "'bad' is what a flow calls topics that it makes for itself",
+        "ASCII letters",
+    ),
+    # windows
+    "a window without a key": (
+        lambda: clicks.tumbling("1 h", on="at"),
+        "no key that the flow knows",
+        "key_by",
+    ),
+    "a window over text": (
+        lambda: keyed.tumbling("1 h", on="url"),
+        "column 'url' is string, and windows go by a timestamp",
+        "Columns with a timestamp: at",
+    ),
+    "a window where there is no time": (
+        lambda: source("t", json="a string").key_by("a").sessions(gap="1 h", on="a"),
+        "windows go by a timestamp",
+        "none; declare one as timestamp",
+    ),
+    "a window over a column that is not there": (
+        lambda: keyed.sessions(gap="1 h", on="att"),
+        "there is no column 'att' (did you mean 'at'?)",
+        "The rows have",
+    ),
+    "a window of no length": (lambda: keyed.tumbling("0 s", on="at"), "the length is nothing", "millisecond"),
+    "a window of another unit": (
+        lambda: keyed.tumbling("3 miles", on="at"),
+        "the length: 'miles' in '3 miles' is no unit of time",
+        '"10 minutes"',
+    ),
+    "a gap without a unit": (
+        lambda: keyed.sessions(gap=30, on="at"),
+        "the gap: 30 has no unit",
+        '"10 minutes"',
+    ),
+    "a lateness that is none": (
+        lambda: keyed.tumbling("1 h", on="at", lateness="soon"),
+        "the lateness: 'soon' is no length of time",
+        '"10 minutes"',
+    ),
+    "a sum of text in a window": (
+        lambda: keyed.tumbling("1 h", on="at").sum("url"),
+        "column 'url' is string, and no number",
+        "numbers",
+    ),
+    "a count that is called as the window is": (
+        lambda: keyed.tumbling("1 h", on="at").count("window_end"),
+        "two columns 'window_end'",
+        "otherwise",
+    ),
+    "a fold in a window whose rows are not declared": (
+        lambda: keyed.tumbling("1 h", on="at").fold(fold_rows),
+        "what a window tells has columns, and they are not declared",
+        "schema=",
+    ),
+    "a fold of sessions that cannot be merged": (
+        lambda: keyed.sessions(gap="1 h", on="at").fold(fold_rows, schema="n int"),
+        "nothing says what their states make",
+        "merge=f",
+    ),
+    "a merge of windows of one length": (
+        lambda: keyed.tumbling("1 h", on="at").fold(fold_rows, schema="n int", merge=fold_rows),
+        "windows of one length are never merged",
+        "Leave merge= out",
     ),
     "one topic twice in one stage": (
         lambda: _both(source("k", json=CLICKS, key="user")).to("t"),
@@ -267,10 +329,6 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         '.named("...")',
     ),
 }
-
-
-def _twice(stream: Stream) -> Flow:
-    return flow("x", stream.to("a"), stream.filter(same).to("b"))
 
 
 def _both(stream: Stream) -> Stream:
@@ -319,6 +377,9 @@ def test_a_step_is_shown_as_it_was_written_and_short() -> None:
 
 
 # --- what is known of rows -------------------------------------------------------------------------------
+
+
+WINDOW = "user string, window_start timestamp, window_end timestamp"
 
 
 def one(row: Any) -> Word:
@@ -380,6 +441,13 @@ def tables(rows: pa.Table) -> pa.Table:
         (keyed.sum("n"), "user string, sum_n bigint"),
         (keyed.min("at"), "user string, min_at timestamp"),
         (keyed.max("url", "page"), "user string, page string"),
+        (keyed.tumbling("1 h", on="at").count(), f"{WINDOW}, count bigint"),
+        (keyed.sessions(gap="1 h", on="at").sum("n", "ns"), f"{WINDOW}, ns bigint"),
+        (keyed.sessions(gap="1 h", on="at").max("n"), f"{WINDOW}, max_n int"),
+        (keyed.tumbling("1 h", on="at").min("url"), f"{WINDOW}, min_url string"),
+        (keyed.tumbling("1 h", on="at").last(), f"{WINDOW}, url string, at timestamp, n int"),
+        (keyed.tumbling("1 h", on="at").fold(folded), f"{WINDOW}, word string"),
+        (keyed.sessions(gap="1 h", on="at").fold(folded, merge=max), f"{WINDOW}, word string"),
         (keyed.last(), "user string, url string, at timestamp, n int"),
         (clicks.key_by("n", "user").count(), "n int, user string, count bigint"),
         (

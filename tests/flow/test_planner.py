@@ -18,6 +18,8 @@ more = source("more", json=COLUMNS)
 wide = source("wide", json=f"{COLUMNS}, extra string")
 keyed = source("keyed", json=COLUMNS, key="user")
 raw = source("raw")
+TIMED = f"{COLUMNS}, at timestamp"
+timed = source("timed", json=TIMED)
 users = source("users", json="user string, country string")
 
 
@@ -220,7 +222,8 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
     "merged and keyed in front of an output": (
         lambda: clicks.where("n > 1").merge(wide).key_by("user").to("t"),
         [
-            "clicks-rows: spark  clicks > where n > 1, select `user`, `url`, `n`, CAST(NULL AS string) AS `extra` > .clicks-rows[same]",
+            "clicks-rows: spark  clicks > where n > "
+            "1, select `user`, `url`, `n`, CAST(NULL AS string) AS `extra` > .clicks-rows[same]",
             "t: order  .clicks-rows + wide > t[user]",
         ],
     ),
@@ -277,8 +280,10 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
         lambda: (lambda a, b: a.merge(b).key_by("user").count().to("t"))(*_branches("n > 1")),
         [
             "clicks-1-by-user: spark  clicks > where n > 1, map f > .clicks-1-by-user[user]",
-            "clicks-2-by-user: spark  clicks > where NOT coalesce(n > 1, false), map f > .clicks-2-by-user[user]",
-            "clicks-1-and-clicks-2-by-user-count: state  .clicks-1-by-user + .clicks-2-by-user > count > t[same]",
+            "clicks-2-by-user: spark  clicks > where NOT coalesce(n > 1, false), map f > "
+            ".clicks-2-by-user[user]",
+            "clicks-1-and-clicks-2-by-user-count: state  .clicks-1-by-user + .clicks-2-by-user > count > "
+            "t[same]",
         ],
     ),
     "state that two outputs take is made once": (
@@ -339,6 +344,70 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
             "raw-by-word-count: state  .raw-by-word > count > t[same]",
         ],
     ),
+    "windows": (
+        lambda: (
+            timed.key_by("user")
+            .tumbling("10 minutes", on="at", lateness="1 min")
+            .count()
+            .sessions(gap="1 h", on="window_end")
+            .count("windows")
+            .to("t")
+        ),
+        [
+            "timed-by-user: python  timed > .timed-by-user[user]",
+            "timed-by-user-tumbling-10m-count: state  .timed-by-user > tumbling count, sessions count > "
+            "t[same]",
+        ],
+    ),
+    "windows over what is merged": (
+        lambda: (
+            timed.key_by("user")
+            .merge(source("others", json=TIMED).key_by("user"))
+            .sessions(gap="30 minutes", on="at")
+            .count()
+            .to("t")
+        ),
+        [
+            "timed-by-user: python  timed > .timed-by-user[user]",
+            "others-by-user: python  others > .others-by-user[user]",
+            "timed-by-user-and-others-by-user-sessions-30m-count: state  .timed-by-user + .others-by-user > "
+            "sessions count > t[same]",
+        ],
+    ),
+    "windows behind a fold over what is merged": (
+        lambda: (
+            timed.key_by("user")
+            .merge(source("others", json=TIMED).key_by("user"))
+            .last()
+            .sessions(gap="30 minutes", on="at")
+            .count()
+            .to("t")
+        ),
+        [
+            "timed-by-user: python  timed > .timed-by-user[user]",
+            "others-by-user: python  others > .others-by-user[user]",
+            "timed-by-user-and-others-by-user-last: state  .timed-by-user + .others-by-user > last > "
+            ".timed-by-user-and-others-by-user-last[same]",
+            "timed-by-user-and-others-by-user-last-sessions-30m-count: state  "
+            ".timed-by-user-and-others-by-user-last > sessions count > t[same]",
+        ],
+    ),
+    "windows behind a join": (
+        lambda: (
+            timed.merge(source("others", json=TIMED))
+            .join(users.as_table("user"))
+            .tumbling("1 day", on="at")
+            .sum("n")
+            .to("t")
+        ),
+        [
+            "timed-by-user: python  timed > .timed-by-user[user]",
+            "others-by-user: python  others > .others-by-user[user]",
+            "users-by-user: python  users > .users-by-user[user]",
+            "timed-and-others-by-user-with-users: state  .timed-by-user + .others-by-user + "
+            ".users-by-user^ > join, tumbling sum > t[same]",
+        ],
+    ),
     "a join": (
         lambda: clicks.where("n > 1").key_by("user").join(users.as_table("user")).fold(fold).to("t"),
         [
@@ -377,7 +446,8 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
             "clicks-by-user: python  clicks > .clicks-by-user[user]",
             "clicks-by-user-count: state  .clicks-by-user > filter f, count > .clicks-by-user-count[same]",
             "users-by-user: python  users > .users-by-user[user]",
-            "clicks-by-user-count-with-users: state  .clicks-by-user-count + .users-by-user^ > join, filter g, sum > t[same]",
+            "clicks-by-user-count-with-users: state  .clicks-by-user-count + .users-by-user^ > "
+            "join, filter g, sum > t[same]",
         ],
     ),
     "two joins": (
@@ -391,7 +461,8 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
         [
             "clicks-by-user: python  clicks > .clicks-by-user[user]",
             "users-by-user: python  users > .users-by-user[user]",
-            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ + ages*^ > filter g@2, join, filter f@0, join > t[same]",
+            "clicks-by-user-with-users: state  .clicks-by-user + .users-by-user^ + ages*^ > "
+            "filter g@2, join, filter f@0, join > t[same]",
         ],
     ),
     "a join with what is merged, and of what is merged": (
@@ -406,8 +477,10 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
             "more-by-user: python  more > filter f > .more-by-user[user]",
             "users-by-user: python  users > .users-by-user[user]",
             "others-by-user: python  others > .others-by-user[user]",
-            "users-and-others-by-user: order  .users-by-user + .others-by-user > .users-and-others-by-user-rows[same]",
-            "clicks-and-more-by-user-with-users-and-others: state  .clicks-by-user + .more-by-user + .users-and-others-by-user-rows^ > join > t[same]",
+            "users-and-others-by-user: order  .users-by-user + .others-by-user > "
+            ".users-and-others-by-user-rows[same]",
+            "clicks-and-more-by-user-with-users-and-others: state  .clicks-by-user + .more-by-user + "
+            ".users-and-others-by-user-rows^ > join > t[same]",
         ],
     ),
     "a join with a table of state": (
@@ -416,7 +489,8 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
             "more-by-user: python  more > .more-by-user[user]",
             "clicks-by-user: python  clicks > .clicks-by-user[user]",
             "more-by-user-sum-n: state  .more-by-user > sum > .more-by-user-sum-n[same]",
-            "clicks-by-user-with-more-by-user-sum-n: state  .clicks-by-user + .more-by-user-sum-n^ > join > t[same]",
+            "clicks-by-user-with-more-by-user-sum-n: state  .clicks-by-user + .more-by-user-sum-n^ > join > "
+            "t[same]",
         ],
     ),
     "one table for two joins": (
@@ -457,6 +531,15 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
 def test_a_flow_is_cut_where_it_has_to_be_and_nowhere_else(shape: str) -> None:
     make, lines = SHAPES[shape]
     assert plan_lines(make()) == lines
+
+
+def test_windows_go_by_the_time_of_each_stream_and_of_no_table() -> None:
+    make, _ = SHAPES["windows behind a join"]
+    stage = make().plan().stages[-1]
+    assert [read.is_table for read in stage.inputs] == [False, False, True]
+    join, window = stage.steps
+    assert (join.stream_inputs, join.table_input) == ((0, 1), 2)
+    assert window.inputs == (0, 1)
 
 
 # --- names ------------------------------------------------------------------------------------------------

@@ -119,6 +119,9 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Stop when everything that is there now has been worked on.")
     ] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="In this process, without Spark: for flows of Python's steps.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
     """Run a flow until it is stopped, and show a line for each stage while it works.
@@ -133,7 +136,7 @@ def run(
 
     plan = load_flows(file).flow(name).plan()
     greet(bootstrap)
-    run_flow(plan, bootstrap, once=once)
+    run_flow(plan, bootstrap, here=here, once=once)
 
 
 def _make_topics(bootstrap: str, topics: tuple[str, ...]) -> None:

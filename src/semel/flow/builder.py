@@ -288,7 +288,7 @@ class Stream:
         A window is told once, when the rows' own time has come to its end and ``lateness`` behind that. A row that
         comes later goes to the flow's topic for late rows.
         """
-        call = Call.here("tumbling", length, on=on, lateness=lateness)
+        call = Call.here("tumbling", length, on=on, lateness=None if lateness == "0 s" else lateness)
         length_ms = checks.duration_ms(call, length, "the length")
         return _windowed(
             self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), length_ms=length_ms)
@@ -299,7 +299,7 @@ class Stream:
 
         Otherwise as :meth:`tumbling`.
         """
-        call = Call.here("sessions", gap=gap, on=on, lateness=lateness)
+        call = Call.here("sessions", gap=gap, on=on, lateness=None if lateness == "0 s" else lateness)
         gap_ms = checks.duration_ms(call, gap, "the gap")
         return _windowed(self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), gap_ms=gap_ms))
 
@@ -365,7 +365,7 @@ class Windowed:
     ) -> Keyed:
         """A fold of Python's over the window's rows: what it returned for the last of them is told.
 
-        ``merge(state, state)`` makes one state of those of two sessions that a row between them joins. Sessions need it.
+        ``merge(state, state)`` makes one state of those of two sessions that a row between them joins: for sessions.
         """
         call = self._then("fold", function, init=init, schema=schema, merge=merge)
         call.function(function, "a state and a row", 2)

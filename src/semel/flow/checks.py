@@ -21,7 +21,8 @@ NAME_CHARS_MAX: Final = (
     100  # a stage's topic is "<flow>.<stage>.changelog", and a topic's name has 249 at most
 )
 NAME_ADVICE: Final = f"Take up to {NAME_CHARS_MAX} ASCII letters, digits, underscores and dashes"
-SIDE_NAMES: Final = ("bad", "late")  # the flow's topics of those names are for rows that no step took
+# The flow's topics and the ends of their names, which no stage's name may be.
+TAKEN_NAMES: Final = frozenset({"bad", "late", "merge", "changelog"})
 
 _NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{NAME_CHARS_MAX - 1}}}", re.ASCII)
 _NUMBERS: Final = frozenset({Kind.LONG, Kind.INT, Kind.DOUBLE, Kind.FLOAT})
@@ -36,6 +37,8 @@ def name_error(name: object) -> str | None:
         return f"{name!r} is no text"
     if _NAME.fullmatch(name) is None:
         return f"{name!r} cannot be part of the names of sinks and topics"
+    if name in TAKEN_NAMES:
+        return f"{name!r} is what a flow calls topics that it makes for itself"
     return None
 
 

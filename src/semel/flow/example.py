@@ -31,7 +31,7 @@ def words_of(row) -> list[Word]:  # what a function returns says its columns
     return [Word(word) for word in (row.line or "").lower().split()]
 
 
-# JSON objects with a column "line". A value that is none goes to the topic "$output.bad", with the reason.
+# JSON objects with a column "line"; a value that is none goes to the topic "$output.bad".
 lines = source("$source", json="line string")
 
 counts = (

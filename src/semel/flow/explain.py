@@ -41,15 +41,16 @@ def explain_text(plan: Plan) -> str:
     """For people: a table of the stages, each stage by itself, and the topics that the flow makes."""
     summary = (
         f"flow {plan.flow}: {counted(len(plan.stages), 'stage')}, each a query of its own; "
-        f"{'runs on Spark' if plan.needs_spark else 'runs with or without Spark'}"
+        f"{'runs on Spark' if plan.needs_spark else 'runs with or without Spark'}.\n"
+        f"A topic with a dot in front is its own: .x is {plan.flow}.x"
     )
     rows = [
         (
             stage.name,
             _RUNS[stage.kind],
-            " + ".join(read.topic for read in stage.inputs),
+            " + ".join(_short(read.topic, plan) for read in stage.inputs),
             stage.pattern,
-            stage.output.topic,
+            _short(stage.output.topic, plan),
         )
         for stage in plan.stages
     ]
@@ -61,6 +62,10 @@ def explain_text(plan: Plan) -> str:
         "topics of the flow's own, kept for ever\n" + _table(("TOPIC", "PARTITIONS", "PURPOSE"), own),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def _short(topic: str, plan: Plan) -> str:
+    return topic.removeprefix(plan.flow) if topic in {own.name for own in plan.own_topics} else topic
 
 
 # --- one stage --------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def keeps_no_input(steps: tuple[Any, ...]) -> bool:
 
 def without_tables(step: Any, streams: tuple[int, ...]) -> Any:
     """A step that stands in front of a join: the rows of the join's table pass it by, as they pass other joins."""
-    return step if isinstance(step, OnInputs | Join) else OnInputs(step, streams)
+    return step if isinstance(step, OnInputs) or step.is_stateful else OnInputs(step, streams)
 
 
 def steps_in_front(opened: Open) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ _RENAME: Final = 'Put .named("...") in front of it: what is behind is named afte
 def own_topics(
     flow: str, stages: Sequence[Stage], counts: PartitionCounts, named_by: Mapping[str, Node]
 ) -> tuple[OwnTopic, ...]:
-    """All of them; refused where two have one name, or a topic of others has it. ``named_by``: what names each stage."""
+    """All of them; refused where two have one name, or a topic of others has it. ``named_by``: the steps."""
     own: dict[str, OwnTopic] = {topic.name: topic for topic in _side_topics(flow)}
     made_by: dict[str, Node] = {}
     for stage in stages:
@@ -34,13 +34,6 @@ def own_topics(
                 )
             if topic.name in made_by:
                 raise clash(topic.name, made_by[topic.name], node)
-            if topic.name in own:
-                raise FlowError(
-                    node.text,
-                    str(node.site),
-                    f"its topic would be {topic.name}, where the flow puts {own[topic.name].purpose}",
-                    _RENAME,
-                )
             own[topic.name], made_by[topic.name] = topic, node
     for stage in stages:
         node = named_by[stage.name]

@@ -21,6 +21,7 @@ from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import OnInputs
 from semel.errors import FlowError
 
+PLAN_FORMAT: Final = 1  # raised where a new semel would write other bytes for the same plan and the same rows
 PARTITION_COUNT: Final = 4  # of a flow's own topics, where nothing says another
 MERGE_SUFFIX: Final = ".merge"
 CHANGELOG_SUFFIX: Final = ".changelog"
@@ -113,6 +114,7 @@ class Stage:
         """Everything a replay has to find the same, as canonical JSON: inputs, steps with their code, output."""
         return _canonical(
             {
+                "format": PLAN_FORMAT,
                 "inputs": [_input_parts(read) for read in self.inputs],
                 "steps": [dict(step.plan_parts()) for step in self.steps],
                 "output": {

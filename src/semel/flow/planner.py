@@ -294,7 +294,7 @@ class _Planner:
             name, shape = branch.label + by, replace(rekey.shape, schema=branch.shape.schema)
             output = self._own_output(name, shape, fields)
             self._ask(output.topic, rekey)
-            reason = reasons.keyed(rekey, branch.because)
+            reason = reasons.keyed(rekey, branch.read, branch.steps, branch.because)
             self._add(name, branch.kind, (without_promise(branch.read),), branch.steps, output, rekey, reason)
             branches.append(Branch(reading(output, shape), name, shape, rekey))
         return Open(label, rekey.shape, rekey, tuple(branches))

@@ -34,10 +34,17 @@ _STATELESS: Final = (
 )
 
 
-def keyed(rekey: KeyByNode, because: str) -> Reason:
+def keyed(rekey: KeyByNode, read: Input, steps: Sequence[Any], because: str) -> Reason:
     """A stage that ends in a key."""
-    text = f"{rekey.text} brings the rows of a key together through a topic; no shuffle, and no order to record. "
-    return Reason(REPARTITION, _said(text + _STATELESS, because))
+    text = (
+        f"{rekey.text} brings the rows of a key together through a topic; no shuffle, and no order to record."
+    )
+    spared = ""
+    if not read.is_internal and not steps and rekey.partition_count is None:
+        names = ", ".join(f'"{field.name}"' for field in rekey.shape.key or ())
+        key = names if len(rekey.shape.key or ()) == 1 else f"({names})"
+        spared = f"Where the records of {read.topic} have that key already, source(..., key={key}) spares the topic."
+    return Reason(REPARTITION, _said(text, _STATELESS, because, spared))
 
 
 def cut(because: str, why: str) -> Reason:
