@@ -35,6 +35,14 @@ def fold_rows(state: Any, row: Any) -> Any:
     return state, row
 
 
+def tables(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def folded_tables(state: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    return state, rows
+
+
 async def later(row: Any) -> Any:
     return row
 
@@ -131,6 +139,41 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "count without key_by": (lambda: clicks.count(), "no key that the flow knows", "key_by"),
     "last of bytes": (lambda: raw.last(), "no key that the flow knows", 'key_by("...")'),
     "count behind apply": (lambda: keyed.apply(same).count(), "no key that the flow knows", "key_by"),
+    "fold of tables without columns": (
+        lambda: keyed.fold(folded_tables, state="total int"),
+        "the columns of its rows are not declared",
+        'state="name type, ..."',
+    ),
+    "fold of tables without its state": (
+        lambda: keyed.fold(folded_tables, schema="n int"),
+        "the columns of its state are not declared",
+        'schema="name type, ..."',
+    ),
+    "fold of tables with a beginning": (
+        lambda: keyed.fold(folded_tables, 0, schema="n int", state="total int"),
+        "begins as a table without rows",
+        "Leave init out",
+    ),
+    "fold of tables with a column of the key's name": (
+        lambda: keyed.fold(folded_tables, schema="_key int", state="total int"),
+        "column '_key' is the key's own",
+        "otherwise",
+    ),
+    "fold of rows with a state that is declared": (
+        lambda: keyed.fold(fold_rows, state="total int"),
+        "whatever its function returns",
+        "Leave state= out",
+    ),
+    "fold of tables in a window": (
+        lambda: keyed.tumbling("1 h", on="at").fold(folded_tables, schema="n int"),
+        "a window gathers row by row",
+        "for one row",
+    ),
+    "a branch with a function of tables": (
+        lambda: clicks.branch(tables),
+        "a branch asks each row by itself",
+        "one row",
+    ),
     # several streams
     "join of no table": (
         lambda: keyed.join(clicks),
@@ -204,6 +247,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: source("t", json=CLICKS, dedupe="linage"),
         "dedupe='linage' is not known (did you mean 'lineage'?)",
         "'lineage'",
+    ),
+    "dedupe of a compacted topic": (
+        lambda: source("t", json=CLICKS, dedupe="lineage", copied=True),
+        "rows that compaction has taken away",
+        "not compacted",
     ),
     # the whole
     "two outputs to one topic": (
@@ -410,10 +458,6 @@ def odd(row: Any) -> dict[str, int]:
     return {}
 
 
-def tables(rows: pa.Table) -> pa.Table:
-    return rows
-
-
 @pytest.mark.parametrize(
     ("stream", "ddl"),
     [
@@ -427,6 +471,8 @@ def tables(rows: pa.Table) -> pa.Table:
         (keyed.fold(folded), "word string"),
         (keyed.fold(folded_one), "word string"),
         (keyed.fold(fold_rows), None),
+        (keyed.fold(folded_tables, schema="n int", state="total int"), "n int"),
+        (source("t", json=CLICKS, dedupe="lineage"), CLICKS),
         (clicks.map(tables), clicks.schema.ddl),
         (clicks.filter(same), clicks.schema.ddl),
         (clicks.select("url AS page", "n"), "page string, n int"),

@@ -234,6 +234,16 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
             "t: order  .clicks-rows + more > t[same]",
         ],
     ),
+    "a merge that two take: what its streams need is done once": (
+        lambda: (lambda all_of: _several(all_of.filter(f).to("a"), all_of.filter(g).to("b")))(
+            clicks.where("n > 1").merge(more)
+        ),
+        [
+            "clicks-rows: spark  clicks > where n > 1 > .clicks-rows[same]",
+            "a: order  .clicks-rows + more > filter f > a[same]",
+            "b: order  .clicks-rows + more > filter g > b[same]",
+        ],
+    ),
     "merged behind state": (
         lambda: clicks.key_by("user").count().merge(more.key_by("user").count()).to("t"),
         [
@@ -342,6 +352,29 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
         [
             "raw-by-word: python  raw > flat_map f > .raw-by-word[word]",
             "raw-by-word-count: state  .raw-by-word > count > t[same]",
+        ],
+    ),
+    "rows that were doubled": (
+        lambda: source("dirty", json=COLUMNS, dedupe="lineage").filter(f).to("clean"),
+        ["dirty-once: state  dirty > dedupe, filter f > clean[same]"],
+    ),
+    "rows that were doubled, keyed and counted": (
+        lambda: source("dirty", json=COLUMNS, dedupe="lineage").key_by("user").count().to("t"),
+        [
+            "dirty-once: state  dirty > dedupe > .dirty-once-by-user[user]",
+            "dirty-once-by-user-count: state  .dirty-once-by-user > count > t[same]",
+        ],
+    ),
+    "rows that were doubled, keyed by others, and a join": (
+        lambda: (
+            source("dirty", json=COLUMNS, key="user", dedupe="lineage")
+            .join(users.as_table("user"))
+            .count()
+            .to("t")
+        ),
+        [
+            "users-by-user: python  users > .users-by-user[user]",
+            "dirty-once: state  dirty* + .users-by-user^ > dedupe, join, count > t[same]",
         ],
     ),
     "windows": (
@@ -531,6 +564,17 @@ SHAPES: dict[str, tuple[Callable[[], Flow], list[str]]] = {
 def test_a_flow_is_cut_where_it_has_to_be_and_nowhere_else(shape: str) -> None:
     make, lines = SHAPES[shape]
     assert plan_lines(make()) == lines
+
+
+def test_only_a_step_that_looks_at_headers_asks_for_them() -> None:
+    (once,) = source("dirty", dedupe="lineage").to("clean").plan().stages
+    assert once.inputs[0].has_headers
+    assert (once.partitions_like, once.has_state) == ("dirty", True)
+    assert not any(
+        read.has_headers
+        for stage in clicks.key_by("user").count().to("t").plan().stages
+        for read in stage.inputs
+    )
 
 
 def test_windows_go_by_the_time_of_each_stream_and_of_no_table() -> None:

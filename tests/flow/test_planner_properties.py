@@ -73,6 +73,10 @@ class Builder:
 
     # --- verbs ------------------------------------------------------------------------------------------
 
+    def named(self, of: Grown) -> Grown:
+        """Under a name of its own, so that no two stages get one name."""
+        return Grown(of.stream.named(self.name("named")), of.trails)
+
     def source(self) -> None:
         name = self.name("source")
         key = self.draw(st.sampled_from([None, None, "user"]))
@@ -82,7 +86,7 @@ class Builder:
 
     def stateless(self) -> None:
         of, verb = (
-            self.pick(),
+            self.named(self.pick()),
             self.draw(st.sampled_from(["map", "filter", "flat_map", "where", "select", "apply"])),
         )
         name = self.name(verb)
@@ -147,7 +151,7 @@ class Builder:
         self.add(streams[0].merge(streams[1]), trails)
 
     def branch(self) -> None:
-        of, name = self.pick(), self.name("branch")
+        of, name = self.named(self.pick()), self.name("branch")
         is_sql = self.draw(st.booleans())
         condition: Any = f"n > {self.count}" if is_sql else _one(name)
         first, rest = of.stream.branch(condition)

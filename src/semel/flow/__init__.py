@@ -12,7 +12,8 @@ that makes no sense raises :class:`~semel.errors.FlowError` where it is written.
 
 from semel.core.flow.schema import Field, Kind, Schema
 from semel.errors import FlowError
-from semel.flow.builder import Columns, Keyed, Stream, Table, source
+from semel.flow.builder import Keyed, Stream, Table, source
+from semel.flow.nodes import Columns
 from semel.flow.value import Flow, flow
 
 __all__ = [

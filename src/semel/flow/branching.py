@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.core.flow.functions import name_of
+from semel.core.flow.functions import name_of, takes_tables
 from semel.core.flow.steps import Filter
 from semel.flow import checks
 from semel.flow.calls import Call
@@ -41,6 +41,8 @@ def branch_steps(call: Call, shape: RowShape, conditions: Sequence[Condition]) -
             checks.refuse_misspelled(call, condition, call.schema_of(shape, "a condition in SQL"))
         else:
             call.function(condition, "a row", 1)
+            if takes_tables(condition):
+                raise call.refuse("a branch asks each row by itself", "Write the condition for one row")
     branches: list[tuple[Any, ...]] = []
     before: tuple[Any, ...] = ()
     for condition in conditions:

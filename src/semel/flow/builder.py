@@ -11,35 +11,25 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
+from semel.core.flow.fold_table import FoldTable
 from semel.core.flow.folds import Fold
-from semel.core.flow.join import joined_schema
+from semel.core.flow.functions import takes_tables
+from semel.core.flow.lineage import Dedupe
 from semel.core.flow.ready import Count, Last, Max, Min, Sum
-from semel.core.flow.schema import Field, Schema
+from semel.core.flow.schema import Schema
 from semel.core.flow.steps import Filter, FlatMap, Map
 from semel.errors import ConfigError
-from semel.flow import checks
+from semel.flow import checks, nodes
 from semel.flow.branching import branch_steps
-from semel.flow.calls import UNTYPED_ADVICE, Call
+from semel.flow.calls import Call
 from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.functions import folded_rows_schema, returned_rows_schema, returned_schema, version_of
-from semel.flow.tree import (
-    Form,
-    JoinNode,
-    KeyByNode,
-    MergeNode,
-    NamedNode,
-    Node,
-    OutputNode,
-    RowShape,
-    SourceNode,
-    StatefulNode,
-    StatelessNode,
-    TableNode,
-)
+from semel.flow.nodes import Columns
+from semel.flow.tree import Form, MergeNode, NamedNode, Node, OutputNode, RowShape, SourceNode, TableNode
 from semel.flow.value import Flow
 from semel.flow.window_shape import WindowShape
+from semel.flow.windowed import Windowed, windowed
 
-Columns = str | Schema | type  # "user string, at timestamp", or a class with annotations
 Duration = str | timedelta  # "10 minutes"
 
 S = TypeVar("S", bound="Stream")
@@ -63,7 +53,7 @@ class Stream:
         call = Call.here("where", condition)
         checks.refuse_no_text(call, condition, "a condition", "Functions of Python go to filter()")
         checks.refuse_misspelled(call, condition, call.schema_of(self.node.shape, "a condition"))
-        return type(self)(_stateless(self.node, call, (Where(condition.strip()),), self.node.shape))
+        return type(self)(nodes.stateless(self.node, call, (Where(condition.strip()),), self.node.shape))
 
     def select(self: S, *columns: str, schema: Columns | None = None) -> S:
         """Columns, or expressions of Spark's SQL: ``"user"``, ``"length(url) AS n"``; the key stays.
@@ -84,7 +74,7 @@ class Stream:
         shape = self.node.shape
         holds_key = shape.is_key_in_columns and all(field.name in kept for field in shape.key or ())
         shape = replace(shape, schema=made, is_key_in_columns=holds_key)
-        return type(self)(_stateless(self.node, call, (Select(columns, made),), shape))
+        return type(self)(nodes.stateless(self.node, call, (Select(columns, made),), shape))
 
     def apply(self, function: Callable[[Any], Any], *, schema: Columns | None = None) -> Stream:
         """A function from DataFrame to DataFrame that does not shuffle; the rows that it makes have no key.
@@ -99,7 +89,7 @@ class Stream:
         name = str(getattr(function, "__name__", type(function).__name__))
         shape = RowShape(Form.COLUMNS, made, has_record_key=False)
         return Stream(
-            _stateless(self.node, call, (Apply(function, name, version_of(function), made),), shape)
+            nodes.stateless(self.node, call, (Apply(function, name, version_of(function), made),), shape)
         )
 
     # --- Python -------------------------------------------------------------------------------------------
@@ -113,8 +103,10 @@ class Stream:
         """
         call = Call.here("map", function, schema=schema)
         call.function(function, "a row", 1)
-        declared = _declared(call, schema) or returned_schema(function)
-        return type(self)(_made(self.node, call, Map.of(function, declared, version=version_of(function))))
+        declared = nodes.declared(call, schema) or returned_schema(function)
+        return type(self)(
+            nodes.made(self.node, call, Map.of(function, declared, version=version_of(function)))
+        )
 
     def filter(self: S, function: Callable[[Any], Any]) -> S:
         """The rows for which the function is true, as they came."""
@@ -123,7 +115,7 @@ class Stream:
         spec = Filter.of(function, version=version_of(function))
         if spec.is_columnar:
             call.schema_of(self.node.shape, "a function of Arrow tables")
-        return type(self)(_stateless(self.node, call, (spec,), self.node.shape))
+        return type(self)(nodes.stateless(self.node, call, (spec,), self.node.shape))
 
     def flat_map(self: S, function: Callable[[Any], Any], *, schema: Columns | None = None) -> S:
         """Any number of rows for each row: a list, a tuple, an iterator, one row, or ``None``; the key stays.
@@ -132,9 +124,9 @@ class Stream:
         """
         call = Call.here("flat_map", function, schema=schema)
         call.function(function, "a row", 1)
-        declared = _declared(call, schema) or returned_rows_schema(function)
+        declared = nodes.declared(call, schema) or returned_rows_schema(function)
         return type(self)(
-            _made(self.node, call, FlatMap.of(function, declared, version=version_of(function)))
+            nodes.made(self.node, call, FlatMap.of(function, declared, version=version_of(function)))
         )
 
     # --- keys, names, outputs -------------------------------------------------------------------------------
@@ -146,7 +138,7 @@ class Stream:
         keyed by these columns already and ``partitions`` is not given. A null among the columns makes a bad record.
         """
         call = Call.here("key_by", *columns, partitions=partitions)
-        return Keyed(_key_by(self.node, call, columns, partitions))
+        return Keyed(nodes.key_by(self.node, call, columns, partitions))
 
     def named(self: S, name: str) -> S:
         """The stages made of the steps behind this one are named after ``name``: their sink ids and their topics."""
@@ -178,7 +170,7 @@ class Stream:
         call = Call.here("branch", *conditions)
         parts = branch_steps(call, self.node.shape, conditions)
         return tuple(
-            type(self)(_stateless(self.node, call, steps, self.node.shape, part=number))
+            type(self)(nodes.stateless(self.node, call, steps, self.node.shape, part=number))
             for number, steps in enumerate(parts, start=1)
         )
 
@@ -192,15 +184,15 @@ class Stream:
         if not others:
             raise call.refuse("there is no other stream", "Hand over the streams to merge with")
         for other in others:
-            _refuse_no(call, Stream, other, "Merge streams; a table is joined")
-        nodes = tuple(stream.node for stream in (self, *others))
-        if len({id(node) for node in nodes}) < len(nodes):
+            nodes.refuse_no(call, Stream, other, "Merge streams; a table is joined")
+        merged = tuple(stream.node for stream in (self, *others))
+        if len({id(node) for node in merged}) < len(merged):
             raise call.refuse(
                 "a stream is merged with itself, which would give each row twice",
                 "If that is meant, write it as flat_map(lambda row: [row, row])",
             )
-        shape = checks.merged_shape(call, [node.shape for node in nodes])
-        node = MergeNode(text=call.text, site=call.site, shape=shape, merged=nodes)
+        shape = checks.merged_shape(call, [node.shape for node in merged])
+        node = MergeNode(text=call.text, site=call.site, shape=shape, merged=merged)
         return Stream(node) if shape.key is None else Keyed(node)
 
     def as_table(self, *key: str) -> Table:
@@ -210,7 +202,7 @@ class Stream:
         key's row, which wants a source that is declared with this ``key=``: else nothing says whose row it is.
         """
         call = Call.here("as_table", *key)
-        node = _key_by(self.node, call, key, None)
+        node = nodes.key_by(self.node, call, key, None)
         return Table(TableNode(text=call.text, site=call.site, shape=node.shape, parent=node))
 
     def join(self, table: Table, how: Literal["inner", "left"] = "inner", *, repair: bool = False) -> Keyed:
@@ -222,14 +214,19 @@ class Stream:
         """
         call = Call.here("join", table, how=None if how == "inner" else how, repair=repair)
         advice = 'A table is the last row of each key: other.as_table("column"). Rows of two streams: merge()'
-        _refuse_no(call, Table, table, advice)
+        nodes.refuse_no(call, Table, table, advice)
         checks.choice(call, "how", how, ("inner", "left"))
-        return Keyed(_join(self.node, call, table.node, how, repair))
+        return Keyed(nodes.join(self.node, call, table.node, how, repair))
 
     # --- steps with state -----------------------------------------------------------------------------------
 
     def fold(
-        self, function: Callable[[Any, Any], Any], init: Any = None, *, schema: Columns | None = None
+        self,
+        function: Callable[[Any, Any], Any],
+        init: Any = None,
+        *,
+        schema: Columns | None = None,
+        state: Columns | None = None,
     ) -> Keyed:
         """``function(state, row)`` for each row, in the recorded order, gives ``(state, rows)``.
 
@@ -237,14 +234,52 @@ class Stream:
         one row or ``None``. The state is what msgspec can write, read back as the type by which the function's first
         parameter is annotated. The columns of ``rows`` are said by ``schema``, or by the annotation of what the
         function returns: ``-> tuple[Visit, list[Row]]``.
+
+        A function whose parameters are ``pyarrow.Table`` is called once for each entry of the merge log, with the
+        states of its keys and its rows, and returns both as tables; ``state`` and ``schema`` say their columns. All
+        have the record's key in front, as ``_key``.
         """
-        call = Call.here("fold", function, init=init, schema=schema)
+        call = Call.here("fold", function, init=init, schema=schema, state=state)
         call.function(function, "a state and a row", 2)
         checks.refuse_unkeyed(call, self.node.shape)
-        declared = _declared(call, schema) or folded_rows_schema(function)
+        if takes_tables(function):
+            return self._fold_tables(call, function, init, schema, state)
+        if state is not None:
+            raise call.refuse(
+                "the state of a fold of rows is whatever its function returns",
+                "Leave state= out, and annotate the function's first parameter",
+            )
+        declared = nodes.declared(call, schema) or folded_rows_schema(function)
         spec = Fold.of(function, init, declared, version=version_of(function))
         shape = checks.made_shape(call, self.node.shape, declared, is_columnar=False)
-        return Keyed(_stateful(self.node, call, spec, "fold", shape))
+        return Keyed(nodes.stateful(self.node, call, spec, "fold", shape))
+
+    def _fold_tables(
+        self,
+        call: Call,
+        function: Callable[[Any, Any], Any],
+        init: Any,
+        schema: Columns | None,
+        state: Columns | None,
+    ) -> Keyed:
+        rows = call.schema_of(self.node.shape, "a function of Arrow tables")
+        if init is not None:
+            raise call.refuse(
+                "the state of a fold of tables begins as a table without rows", "Leave init out"
+            )
+        if schema is None or state is None:
+            raise call.refuse(
+                f"the columns of {'its rows' if schema is None else 'its state'} are not declared",
+                'Say both: schema="name type, ...", state="name type, ..."',
+            )
+        made = call.declared(schema, "the columns of its rows")
+        held = call.declared(state, "the columns of its state")
+        try:
+            spec = FoldTable.of(function, rows, held, made, version=version_of(function))
+        except ConfigError as error:
+            raise call.refuse(str(error), "Name the column otherwise") from None
+        shape = checks.made_shape(call, self.node.shape, made, is_columnar=True)
+        return Keyed(nodes.stateful(self.node, call, spec, "fold", shape))
 
     def count(self, column: str = "count") -> Keyed:
         """How many rows of the key there were: its columns and ``column`` (bigint), once an entry of the merge log."""
@@ -290,7 +325,7 @@ class Stream:
         """
         call = Call.here("tumbling", length, on=on, lateness=None if lateness == "0 s" else lateness)
         length_ms = checks.duration_ms(call, length, "the length")
-        return _windowed(
+        return windowed(
             self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), length_ms=length_ms)
         )
 
@@ -301,7 +336,7 @@ class Stream:
         """
         call = Call.here("sessions", gap=gap, on=on, lateness=None if lateness == "0 s" else lateness)
         gap_ms = checks.duration_ms(call, gap, "the gap")
-        return _windowed(self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), gap_ms=gap_ms))
+        return windowed(self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), gap_ms=gap_ms))
 
     def _total(self, call: Call, spec: Any, label: str) -> Keyed:
         try:
@@ -309,103 +344,12 @@ class Stream:
         except (ConfigError, ValueError) as error:
             raise call.refuse(str(error), "Name the new column otherwise") from None
         shape = replace(self.node.shape, form=Form.COLUMNS, schema=schema, is_key_in_columns=True)
-        return Keyed(_stateful(self.node, call, spec, label, shape))
+        return Keyed(nodes.stateful(self.node, call, spec, label, shape))
 
 
 @dataclass(frozen=True, eq=False)
 class Keyed(Stream):
     """Rows of which all with one key are in one partition: what steps with state ask for."""
-
-
-@dataclass(frozen=True, eq=False)
-class Windowed:
-    """Rows in windows. What is gathered in each comes next: one row for each window of each key, when it closes.
-
-    It has the key's columns, ``window_start``, ``window_end`` (exclusive), and what was gathered.
-    """
-
-    node: Node
-    call: Call
-    shape: WindowShape
-
-    def count(self, column: str = "count") -> Keyed:
-        """How many rows are in the window."""
-        call = self._then("count", *([column] if column != "count" else []))
-        return self._gathered(call, Count(self._key, column=column), "count")
-
-    def sum(self, of: str, column: str = "") -> Keyed:
-        """The sum of a column of numbers, named ``sum_<of>`` where ``column`` does not say it."""
-        call = self._then("sum", of, *([column] if column else []))
-        checks.number_column(call, self._schema(call), of)
-        return self._gathered(call, Sum(self._key, of=of, column=column), f"sum-{of}")
-
-    def min(self, of: str, column: str = "") -> Keyed:
-        """The least value of a column, named ``min_<of>`` where ``column`` does not say it."""
-        call = self._then("min", of, *([column] if column else []))
-        call.field_of(self._schema(call), of)
-        return self._gathered(call, Min(self._key, of=of, column=column), f"min-{of}")
-
-    def max(self, of: str, column: str = "") -> Keyed:
-        """The greatest value of a column, named ``max_<of>`` where ``column`` does not say it."""
-        call = self._then("max", of, *([column] if column else []))
-        call.field_of(self._schema(call), of)
-        return self._gathered(call, Max(self._key, of=of, column=column), f"max-{of}")
-
-    def last(self) -> Keyed:
-        """The last row of the window, in the recorded order."""
-        return self._gathered(self._then("last"), Last(self._key), "last")
-
-    def fold(
-        self,
-        function: Callable[[Any, Any], Any],
-        init: Any = None,
-        *,
-        schema: Columns | None = None,
-        merge: Callable[[Any, Any], Any] | None = None,
-    ) -> Keyed:
-        """A fold of Python's over the window's rows: what it returned for the last of them is told.
-
-        ``merge(state, state)`` makes one state of those of two sessions that a row between them joins: for sessions.
-        """
-        call = self._then("fold", function, init=init, schema=schema, merge=merge)
-        call.function(function, "a state and a row", 2)
-        if merge is not None:
-            call.function(merge, "two states", 2)
-        if self.shape.is_session and merge is None:
-            raise call.refuse(
-                "two sessions become one when a row falls between them, and nothing says what their states make",
-                "Say merge=f, where f(state, state) gives one state",
-            )
-        if not self.shape.is_session and merge is not None:
-            raise call.refuse("windows of one length are never merged", "Leave merge= out")
-        declared = _declared(call, schema) or folded_rows_schema(function)
-        if declared is None:
-            raise call.refuse("what a window tells has columns, and they are not declared", UNTYPED_ADVICE)
-        spec = Fold.of(function, init, declared, version=version_of(function))
-        return self._gathered(call, spec, "fold", merge)
-
-    @property
-    def _key(self) -> tuple[Field, ...]:
-        assert self.node.shape.key is not None
-        return self.node.shape.key
-
-    def _then(self, verb: str, *arguments: Any, **options: Any) -> Call:
-        return Call.here(verb, *arguments, **options).behind(self.call)
-
-    def _schema(self, call: Call) -> Schema:
-        return call.schema_of(self.node.shape, "a window")
-
-    def _gathered(
-        self, call: Call, gathers: Any, label: str, merge: Callable[[Any, Any], Any] | None = None
-    ) -> Keyed:
-        version = "" if merge is None else version_of(merge)
-        try:
-            spec = self.shape.spec(gathers, self._schema(call), self._key, merge, version)
-            schema = spec.output_schema()
-        except (ConfigError, ValueError) as error:
-            raise call.refuse(str(error), "Name the columns otherwise") from None
-        shape = replace(self.node.shape, form=Form.COLUMNS, schema=schema, is_key_in_columns=True)
-        return Keyed(_stateful(self.node, call, spec, f"{self.shape.label}-{label}", shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,7 +373,12 @@ class Table:
 
 @overload
 def source(
-    topic: str, json: Columns | None = None, *, key: None = None, dedupe: Literal["lineage"] | None = None
+    topic: str,
+    json: Columns | None = None,
+    *,
+    key: None = None,
+    dedupe: Literal["lineage"] | None = None,
+    copied: bool = False,
 ) -> Stream: ...
 
 
@@ -461,93 +410,35 @@ def source(
     ``key`` says that the record's key is that of these columns: no topic is needed to key the rows by them. The first
     row that it does not hold for, or that does not lie in its key's partition, stops the flow.
 
-    ``dedupe="lineage"``: writers may have doubled rows, which carry the position of the row that they came of in a
-    header; each is taken once. ``copied`` reads a compacted topic through a copy, for what compaction takes away is
-    missing in a replay.
+    ``dedupe="lineage"``: its writers may have doubled rows, and put the position of the row that each came of in a
+    header. Each is taken once, where every writer is idempotent or has one request in flight. A row without the header
+    is a bad record.
+
+    ``copied`` reads a compacted topic through a copy, for what compaction takes away is missing in a replay.
     """
     call = Call.here("source", topic, json=json, key=key, dedupe=dedupe, copied=copied)
     checks.refuse_topic(call, topic)
-    schema = _declared(call, json, what="the columns")
+    schema = nodes.declared(call, json, what="the columns")
     shape = RowShape(Form.RAW if schema is None else Form.COLUMNS, schema)
     if key is not None:
         names = (key,) if isinstance(key, str) else tuple(key)
         fields = call.fields_of(shape, names, "a key")
         shape = replace(shape, key=fields, is_key_in_columns=True)
-    node: Node = SourceNode(text=call.text, site=call.site, shape=shape, topic=topic, is_copied=copied)
     if dedupe is not None:
         checks.choice(call, "dedupe", dedupe, ("lineage",))
-        raise NotImplementedError
-    return Stream(node) if shape.key is None else Keyed(node)
-
-
-# --- nodes --------------------------------------------------------------------------------------------------
-
-
-def _declared(call: Call, schema: Columns | None, what: str = "the columns that it makes") -> Schema | None:
-    return None if schema is None else call.declared(schema, what)
-
-
-def _stateless(
-    parent: Node, call: Call, specs: tuple[Any, ...], shape: RowShape, part: int | None = None
-) -> Node:
-    return StatelessNode(text=call.text, site=call.site, shape=shape, parent=parent, specs=specs, part=part)
-
-
-def _made(parent: Node, call: Call, spec: Any) -> Node:
-    shape = checks.made_shape(call, parent.shape, spec.schema, is_columnar=spec.is_columnar)
-    return _stateless(parent, call, (spec,), shape)
-
-
-def _stateful(parent: Node, call: Call, spec: Any, label: str, shape: RowShape) -> Node:
-    return StatefulNode(text=call.text, site=call.site, shape=shape, parent=parent, spec=spec, label=label)
-
-
-def _key_by(parent: Node, call: Call, columns: tuple[str, ...], partitions: int | None) -> Node:
-    if not columns:
-        raise call.refuse("no column is named", 'Name one or more, as in ("user")')
-    if partitions is not None and (type(partitions) is not int or partitions < 1):
-        raise call.refuse(f"partitions={partitions!r} is no number of partitions", "Write 1 or more")
-    key = call.fields_of(parent.shape, columns, "a key")
-    shape = replace(parent.shape, key=key, is_key_in_columns=True, has_record_key=True)
-    return KeyByNode(text=call.text, site=call.site, shape=shape, parent=parent, partition_count=partitions)
-
-
-def _windowed(parent: Node, call: Call, shape: WindowShape) -> Windowed:
-    checks.refuse_unkeyed(call, parent.shape)
-    checks.time_column(call, call.schema_of(parent.shape, "a window"), shape.on)
-    return Windowed(parent, call, shape)
-
-
-def _join(left: Node, call: Call, table: TableNode, how: str, repair: bool) -> Node:
-    table_key, table_schema = table.shape.key, table.shape.schema
-    assert table_key is not None
-    assert table_schema is not None
-    known = call.schema_of(left.shape, "a join")
-    names = tuple(field.name for field in table_key)
-    if left.shape.key != table_key:
-        for field in table_key:
-            found = call.field_of(known, field.name)
-            if found.kind is not field.kind:
-                raise call.refuse(
-                    f"the key {field.name!r} is {found.kind.value} in the stream and {field.kind.value} in the table",
-                    "Give it one type in both",
-                )
-        left = _key_by(left, call, names, None)
-    try:
-        schema = joined_schema(known, table_schema, names)
-    except ConfigError as error:
+    if dedupe is not None and copied:
         raise call.refuse(
-            str(error), "Leave it out, or name it otherwise, on one side (select, map)"
-        ) from None
-    shape = replace(left.shape, schema=schema)
-    return JoinNode(
-        text=call.text, site=call.site, shape=shape, left=left, table=table, how=how, is_repairing=repair
+            "rows that compaction has taken away cannot be told from rows that were doubled",
+            "Leave copied= out, and dedupe a topic that is not compacted",
+        )
+    node: Node = SourceNode(
+        text=call.text,
+        site=call.site,
+        shape=shape,
+        topic=topic,
+        is_copied=copied,
+        is_doubled=dedupe is not None,
     )
-
-
-def _refuse_no(call: Call, wanted: type, given: object, advice: str) -> None:
-    """What is handed over has to be of the language's own."""
-    if not isinstance(given, wanted):
-        kind = type(given).__name__
-        what = f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
-        raise call.refuse(f"{what} is no {wanted.__name__.lower()}", advice)
+    if dedupe is not None:
+        node = nodes.stateful(node, call, Dedupe(), "once", shape)
+    return Stream(node) if shape.key is None else Keyed(node)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.core.flow.join import Join
+from semel.core.flow.lineage import Dedupe
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import KeyBy, Map, OnInputs
 from semel.errors import FlowError
@@ -24,6 +25,7 @@ class Branch:
     node: Node  # the last step
     steps: tuple[Any, ...] = ()
     because: str = ""  # why its topic is there, where that could be avoided
+    base: Branch | None = None  # as it was merged with others, without the steps behind that
 
     @property
     def is_framed(self) -> bool:
@@ -134,7 +136,7 @@ class Widened:
 
 def keeps_no_input(steps: tuple[Any, ...]) -> bool:
     """Whether rows behind these are no longer those of the one input or the other, as behind a fold."""
-    return any(step.is_stateful and not isinstance(step, Join) for step in steps)
+    return any(step.is_stateful and not isinstance(step, Join | Dedupe) for step in steps)
 
 
 def without_tables(step: Any, streams: tuple[int, ...]) -> Any:

@@ -56,6 +56,7 @@ class Input:
     key: tuple[Field, ...] = ()  # what the record's key is made of
     is_promised: bool = False
     is_table: bool = False
+    has_headers: bool = False  # a step looks at the records' headers
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,7 @@ class _Planner:
             is_keyed=shape.key is not None,
             key=shape.key or (),
             is_promised=shape.key is not None,
+            has_headers=node.is_doubled,
         )
         if node.is_copied:
             raw = replace(read, schema=None, is_keyed=False, key=(), is_promised=False)
@@ -213,7 +214,8 @@ class _Planner:
                 part = self._closed(part, reasons.MERGED)
             parts.append(part)
         schema = node.shape.schema
-        branches = tuple(widened(branch, schema) for part in parts for branch in part.branches)
+        widened_branches = (widened(branch, schema) for part in parts for branch in part.branches)
+        branches = tuple(replace(branch, base=replace(branch, base=None)) for branch in widened_branches)
         return Open("-and-".join(part.label for part in parts), node.shape, node, branches)
 
     def _join(self, node: JoinNode) -> Open:
@@ -258,12 +260,9 @@ class _Planner:
             label = opened.label if opened.steps[-1].is_stateful else f"{opened.label}-out"
             output = self._own_output(label, opened.shape, None)
             return self._closed_stateful(opened, output, opened.label, why)
-        if len(opened.branches) > 1:
-            opened = replace(self._settled(opened, opened.node), name=opened.label)
-            output = self._own_output(f"{opened.label}-rows", opened.shape, None)
-            return self._closed_stateful(opened, output, opened.label, why)
-        (branch,) = opened.branches
-        return replace(opened, branches=(self._cut(branch, why),))
+        opened = replace(self._settled(opened, opened.node), name=opened.label)
+        output = self._own_output(f"{opened.label}-rows", opened.shape, None)
+        return self._closed_stateful(opened, output, opened.label, why)
 
     def _closed_stateful(self, opened: Open, output: Output, label: str, why: str) -> Open:
         self._stateful(opened, opened.name, output, why)
@@ -271,7 +270,14 @@ class _Planner:
         return Open(label, opened.shape, opened.node, (branch,))
 
     def _cut(self, branch: Branch, why: str) -> Branch:
-        """The rows behind a branch's stateless steps, in a topic of the flow's own."""
+        """The rows behind a branch's stateless steps, in a topic of the flow's own.
+
+        Steps of Python behind a merge are left for later, so that all that take the merged rows read one topic.
+        """
+        base = branch.base
+        if base is not None and base.steps and not any(map(is_frame_step, branch.steps[len(base.steps) :])):
+            steps = branch.steps[len(base.steps) :]
+            return replace(branch, read=self._cut(base, why).read, steps=steps, because="")
         name = f"{branch.label}-rows"
         branch, key = unpromised(branch)
         output = self._own_output(name, branch.shape, key)

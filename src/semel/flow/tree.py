@@ -85,10 +85,13 @@ class SourceNode(Node):
 
     topic: str
     is_copied: bool = False
+    is_doubled: bool = (
+        False  # rows carry in a header which row they came of, and come once behind the next step
+    )
 
     @property
     def own(self) -> tuple[Any, ...]:
-        return (self.topic, self.shape, self.is_copied)
+        return (self.topic, self.shape, self.is_copied, self.is_doubled)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
