@@ -31,13 +31,22 @@ from semel.record.batch import (
     scan_batches,
 )
 from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer
-from semel.record.index import BLOCK_RECORDS_MAX, Bytes, HeaderFields, Int64s, fields_of, walk, walk_together
+from semel.record.index import (
+    BLOCK_RECORDS_MAX,
+    Bytes,
+    HeaderFields,
+    Int64s,
+    fields_of,
+    lane_count,
+    walk,
+    walk_together,
+)
 from semel.record.partitioner import murmur2
 from semel.sequence import advance
 from semel.types import NO_SEQUENCE
 
 _ARENA_BYTES: Final = 8 * 1024 * 1024
-_BATCHES_WALKED_TOGETHER_MIN: Final = 24  # below this a numpy step costs more than the records that it takes
+_LANES_WALKED_TOGETHER_MIN: Final = 24  # below this a numpy step costs more than the records that it takes
 BATCH_ROWS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 1_000_000  # below Kafka's max.message.bytes
 
@@ -148,7 +157,7 @@ def _decode_arena(
 def _starts_of(payload: bytes, ends: Int64s, counts: Int64s) -> Int64s:
     """Where each record begins; batches end at ``ends`` and have ``counts`` records."""
     starts = np.concatenate(([0], ends[:-1]))
-    if len(counts) >= _BATCHES_WALKED_TOGETHER_MIN:
+    if lane_count(counts) >= _LANES_WALKED_TOGETHER_MIN:
         found = walk_together(np.frombuffer(payload, np.uint8), starts, ends, counts)
         if found is not None:
             return found

@@ -1,7 +1,7 @@
 """Where every field of many records lies, found for all records at once.
 
 The same law as :func:`semel.record.records.decode_payload`, in numpy: only the walk from record to record
-is a Python loop, since each one's place hangs on the one before (many batches are walked side by side); every
+is a Python loop, since each one's place hangs on the one before (many parts are walked side by side); every
 field after that is read for a whole block of records in one pass.
 
 Invariants: as there. Every index into the payload is compared with the end of its own record before it is
@@ -30,6 +30,11 @@ BLOCK_RECORDS_MAX: Final = 32 * 1024  # the columns of one block stay in a core'
 _HEADER_ROUNDS_MAX: Final = 16  # records with more headers than this are walked one by one
 _HEADER_BYTES_MIN: Final = 2
 _NULL: Final = -1
+_LANE_RECORDS: Final = 64
+_LANE_STEPS_MAX: Final = 16 * _LANE_RECORDS  # a lane that is longer is walked faster alone
+_GUESS_BYTES_MAX: Final = 2048  # that are looked through for a lane's beginning
+_GUESSES_MAX: Final = 64  # zeros in them, for each lane: who has more has other things than text
+_GUESS_HOPS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +91,101 @@ def walk(payload: bytes, start: int, end: int, record_count: int, positions: arr
 
 
 def walk_together(payload: Bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """The same for many batches at once, one record of each at a time; one array, batch after batch.
+    """The same for many batches at once, one record of each *lane* at a time; one array, batch after batch.
+
+    Long batches are cut into lanes at places that look like a record's beginning. Whether they are one is proven by the
+    walk itself: the first lane of a batch begins with its first record, and each has to end just where the next one
+    begins. So a wrong guess costs time, and nothing else.
 
     ``None`` where anything is out of the ordinary: then :func:`walk` has the last word, and the error's.
     """
-    order = np.argsort(-counts, kind="stable")  # so that the batches that are not at their end come first
-    position, end, left = starts[order], ends[order], counts[order]
-    place = (np.cumsum(counts) - counts)[order]
-    positions = np.empty(int(counts.sum()), np.int64)
-    last = len(payload) - 1
-    active = len(left)
-    for step in range(int(left[0])):
-        while left[active - 1] <= step:
-            active -= 1
-        here = position[:active]
-        if (here >= end[:active]).any():
+    here = np.unique(np.concatenate((starts[starts < ends], _guessed(payload, starts, ends, counts))))
+    end = np.append(here[1:], ends[-1])
+    most, last = int(counts.sum()), len(payload) - 1
+    lane: Int64s = np.arange(len(here), dtype=np.int64)  # that are not at their end
+    records = np.zeros(len(here), np.int64)  # of each lane
+    found: list[tuple[Int64s, Int64s]] = []
+    total = 0
+    while len(here):
+        if total + len(here) > most or len(found) == _LANE_STEPS_MAX:
             return None
-        positions[place[:active] + step] = here
-        length = payload[here].astype(np.int64)
-        is_long = length >= 0x80
-        if is_long.any():
-            second = payload[np.minimum(here + 1, last)].astype(np.int64)
-            if (is_long & (second >= 0x80)).any():
+        total += len(here)
+        found.append((lane, here))
+        byte = payload[here].astype(np.int64)
+        more = byte >> 7
+        second = payload[np.minimum(here + 1, last)].astype(np.int64)
+        length = byte + (second - 1 << 7) * more  # without the bit that says that it goes on
+        here = here + 1 + more
+        more &= second >> 7
+        if more.any():
+            third = payload[np.minimum(here, last)].astype(np.int64)
+            if (more & third >> 7).any():
                 return None
-            length = np.where(is_long, length & 0x7F | second << 7, length)
+            length += (third - 1 << 14) * more
+            here += more
         if (length & 1).any():  # negative
             return None
-        here += (length >> 1) + 1 + is_long
-    return positions if np.array_equal(position, end) else None
+        here += length >> 1
+        is_over = here >= end
+        if is_over.any():
+            if (here[is_over] != end[is_over]).any():
+                return None
+            records[lane[is_over]] = len(found)
+            here, end, lane = here[~is_over], end[~is_over], lane[~is_over]
+    if total != most:
+        return None
+    place = np.cumsum(records) - records
+    positions = np.empty(total, np.int64)
+    for step, (lane, here) in enumerate(found):
+        positions[place[lane] + step] = here
+    bounds = np.searchsorted(positions, np.append(starts, ends[-1:]))
+    return positions if np.array_equal(np.diff(bounds), counts) else None
+
+
+def lane_count(counts: Int64s) -> int:
+    """About how many lanes there are in batches of so many records."""
+    return int(np.maximum(counts // _LANE_RECORDS, 1).sum())
+
+
+def _guessed(payload: Bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+    """Places within long batches from which several records follow on each other, to all appearance.
+
+    A record has a byte of zeros, its attributes, behind its length. So zeros are looked for, a little behind each place
+    where a lane should begin, and from what would be the record's beginning it must go on from record to record.
+    """
+    cuts = counts // _LANE_RECORDS
+    none = np.empty(0, np.int64)
+    if int(cuts.max(initial=0)) < 2:
+        return none
+    cuts = np.maximum(cuts, 1)
+    owner = np.repeat(np.arange(len(counts)), cuts - 1)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(cuts - 1) - (cuts - 1), cuts - 1) + 1
+    place = starts[owner] + (ends - starts)[owner] * number // cuts[owner]
+    of_record = int(((ends - starts) // np.maximum(counts, 1)).max())
+    width = min(2 * of_record + 16, _GUESS_BYTES_MAX, len(payload))
+    place = np.minimum(place, len(payload) - width)
+    windows = np.lib.stride_tricks.sliding_window_view(payload, width)[place]
+    lane, column = np.nonzero(windows == 0)
+    if len(lane) > _GUESSES_MAX * len(place):
+        return none
+    lane, zero = np.tile(lane, 2), place[lane] + column
+    begin = np.concatenate((zero - 1, zero - 2))
+    is_in = begin >= starts[owner[lane]]
+    lane, begin = lane[is_in], begin[is_in]
+    here, limit = begin, ends[owner[lane]]
+    for _ in range(_GUESS_HOPS):
+        byte = payload[here]
+        second = payload[np.minimum(here + 1, len(payload) - 1)]
+        is_long = byte >= 0x80
+        length = np.where(is_long, byte.astype(np.int64) + ((second.astype(np.int64) - 1) << 7), byte)
+        body = here + 1 + is_long
+        goes_on = (length & 1 == 0) & (length >> 1 >= RECORD_BYTES_MIN - 1) & ~(is_long & (second >= 0x80))
+        behind = body + (length >> 1)
+        goes_on &= (behind < limit) & (payload[np.minimum(body, len(payload) - 1)] == 0)
+        lane, begin, here, limit = lane[goes_on], begin[goes_on], behind[goes_on], limit[goes_on]
+    order = np.lexsort((begin, lane))
+    _, firsts = np.unique(lane[order], return_index=True)
+    return begin[order][firsts]
 
 
 def fields_of(
