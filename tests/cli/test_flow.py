@@ -123,3 +123,22 @@ def test_building_needs_neither_spark_nor_a_server(two: str) -> None:
         "assert 'semel.client.blocking' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+
+def test_a_flow_runs_here_to_the_end_of_what_there_is(semel, tmp_path, semel_server) -> None:
+    path = str(tmp_path / "counts.py")
+    assert semel("flow", "init", path, "-b", semel_server.bootstrap).code == 0
+    lines = b'{"line": "to be or not"}\n{"line": "To be"}\n'
+    assert semel("produce", "lines", stdin=lines).code == 0
+    for _ in range(2):  # the second time there is nothing left to do
+        assert semel("flow", "run", path, "--here", "--once").code == 0
+        read = semel("consume", "word-counts", "-e")
+        counts = [json.loads(line) for line in read.out.splitlines()]
+        assert {row["word"]: row["count"] for row in counts} == {"to": 2, "be": 2, "or": 1, "not": 1}
+    assert len(counts) == len({json.dumps(row) for row in counts})
+
+
+def test_a_flow_of_sparks_steps_does_not_run_here(semel, two) -> None:
+    refused = semel("flow", "run", two, "--name", "large", "--here", "--once")
+    assert refused.code == 2
+    assert "has steps of Spark's (where, select, apply) in large" in refused.err

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from semel.core.flow.fold_table import FoldTable
 from semel.core.flow.folds import Fold
@@ -363,12 +363,14 @@ class Table:
         """The columns, where they are known."""
         return self.node.shape.schema
 
-    def __getattr__(self, verb: str) -> NoReturn:
-        if verb.startswith("_") or not hasattr(Stream, verb):
-            raise AttributeError(f"a Table has no attribute {verb!r}")
-        raise Call.here(verb, "...").refuse(
-            "a table is joined, and has no other steps", f"Put .{verb}(...) in front of .as_table(...)"
-        )
+    if not TYPE_CHECKING:  # to a type checker a table has these verbs not at all
+
+        def __getattr__(self, verb: str) -> NoReturn:
+            if verb.startswith("_") or not hasattr(Stream, verb):
+                raise AttributeError(f"a Table has no attribute {verb!r}")
+            raise Call.here(verb, "...").refuse(
+                "a table is joined, and has no other steps", f"Put .{verb}(...) in front of .as_table(...)"
+            )
 
 
 @overload
