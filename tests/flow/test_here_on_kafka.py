@@ -36,7 +36,13 @@ def test_killed_and_cut_otherwise_it_counts_each_row_once(apache_kafka, tmp_path
     bootstrap, name = apache_kafka.bootstrap, uuid.uuid4().hex[:8]
     sent = 0
     for turn in range(4):
-        put(bootstrap, f"people-{name}", *({"name": f"p{n % 7}"} for n in range(210)), {"name": "nobody"}, b"{")
+        put(
+            bootstrap,
+            f"people-{name}",
+            *({"name": f"p{n % 7}"} for n in range(210)),
+            {"name": "nobody"},
+            b"{",
+        )
         sent += 210
         child = subprocess.Popen([sys.executable, "-c", CHILD, bootstrap, str(tmp_path), name])
         time.sleep(1.5 + 0.4 * turn)

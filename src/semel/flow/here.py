@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from semel.errors import ConfigError
+from semel.flow.changing import check_changed
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.stage_ranges import Cuts, Json, StageRanges, ranges_of
 from semel.flow.stage_state import trim_changelog
@@ -121,6 +122,7 @@ def run_here(
     """
     check_runs_here(plan)
     connection = Connection(bootstrap, f"semel-flow-{plan.flow}")
+    check_changed(plan, connection)
     plan = made_topics(connect(connection), plan)
     for each in plan.stages:
         check_before_fencing(sink_options(each, connection))
