@@ -33,6 +33,10 @@ class DictState:
         assert isinstance(key, bytes) and isinstance(value, bytes)
         self.held[self._prefix + key] = value
 
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        for key, value in zip(keys, values, strict=True):
+            self.put(key, value)
+
     def delete(self, key: bytes) -> None:
         self.held.pop(self._prefix + key, None)
 

@@ -50,6 +50,18 @@ def test_refusals(changes, stored, steps, why, output_partition_count):
     assert "clicks-0" in refused.evidence
 
 
+def test_rows_that_cannot_be_counted_any_more_are_refused():
+    refused = continues(INPUT, {0: 3}, 1, trimmed_partitions=[0])
+    assert isinstance(refused, NotExclusive) and refused.why is WhyNot.OUTPUT_TRIMMED
+
+
+def test_the_sum_says_nothing_where_a_row_between_is_still_under_way():
+    """Rows 0 and 2 stand in partition 0, and row 1, for partition 1, does not: going on at row 2 would lose it."""
+    found = continues(INPUT, {0: 2}, 2)
+    assert isinstance(found, Continues)
+    assert found.take([0, 1, 0]).tolist() == [False, True, False]
+
+
 def test_each_offset_has_to_be_a_row():
     assert first_gap(INPUT, 100, np.array([100, 101, 102])) is None
     assert first_gap(INPUT, 100, np.array([], dtype=np.int64)) is None

@@ -39,6 +39,7 @@ class WhyNot(Enum):
     GAPS = "the input has offsets without rows"
     TRIMMED = "the beginning of the input is gone"
     NOT_ONE_TO_ONE = "a step does not make one row of each"
+    OUTPUT_TRIMMED = "rows of the output are gone, and cannot be counted"
     OTHER_INPUT = "more rows stand in the output than the input has"
 
 
@@ -93,8 +94,13 @@ def continues(
     stored: Mapping[int, int],
     output_partition_count: int,
     steps: Sequence[StepSpec] = (),
+    *,
+    trimmed_partitions: Sequence[int] = (),
 ) -> Continues | NotExclusive:
-    """Where to go on, given the rows of the identity in each output partition, counted after it was fenced."""
+    """Where to go on, given the rows of the identity in each output partition, counted after it was fenced.
+
+    ``trimmed_partitions`` are those of the output that have lost rows since the identity began.
+    """
     for step in steps:
         if not isinstance(step.step if isinstance(step, OnInputs) else step, Map):
             return NotExclusive(
@@ -106,6 +112,12 @@ def continues(
         return NotExclusive(
             WhyNot.GAPS,
             f"{read.name} is compacted: rows are taken out of it, so that offsets do not count rows",
+        )
+    if trimmed_partitions:
+        return NotExclusive(
+            WhyNot.OUTPUT_TRIMMED,
+            f"output partition {min(trimmed_partitions)} has lost rows to retention or a trim: nobody can count how "
+            f"many rows of {read.name} were done, and they would come twice",
         )
     count = sum(stored.values())
     if count > read.end_offset - read.start_offset:

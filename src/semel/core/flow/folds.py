@@ -148,6 +148,7 @@ class _Fold:
 
     def _keep(self, live: dict[bytes, Any], state: StateView) -> None:
         stored, decoded = self._stored, self._decoded
+        changed: dict[bytes, bytes] = {}
         for key, held in live.items():
             before = stored[key]
             if held is None:
@@ -162,8 +163,9 @@ class _Fold:
             else:
                 decoded.pop(key, None)
             if encoded != before:
-                state.put(key, encoded)
-                stored[key] = encoded
+                changed[key] = encoded
+        state.put_many(list(changed), list(changed.values()))
+        stored.update(changed)
         if len(stored) > KEYS_CACHED_MAX:
             stored.clear()
             decoded.clear()

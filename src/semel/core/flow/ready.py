@@ -192,11 +192,14 @@ class _Ready:
         return [states[key] for key in keys]
 
     def _keep(self, keys: list[bytes], before: Sequence[Any], after: Sequence[Any], state: StateView) -> None:
-        encode, states = self._encode, self._states
-        for key, old, new in zip(keys, before, after, strict=True):
-            if new is not None and new != old:
-                state.put(key, encode(new))
-                states[key] = new
+        changed = [
+            (key, new)
+            for key, old, new in zip(keys, before, after, strict=True)
+            if new is not None and new != old
+        ]
+        state.put_many([key for key, _ in changed], [self._encode(new) for _, new in changed])
+        states = self._states
+        states.update(changed)
         if len(states) > KEYS_CACHED_MAX:
             states.clear()
 

@@ -81,9 +81,12 @@ class _Map:
         return piece.made(None, self._spec.schema, rows=self._conform.rows(made, piece.place))
 
     def _columns(self, piece: Piece) -> Piece:
-        spec, table = self._spec, piece.as_table()
+        spec = self._spec
         schema = spec.schema or piece.schema
         assert schema is not None
+        if not len(piece):  # whether there are such pieces depends on cuts
+            return piece.made(None, schema, table=schema.arrow.empty_table())
+        table = piece.as_table()
         made = call_on_table(spec.f, table, piece, spec.name)
         table_made = table_of_schema(made, schema, piece, spec.name)
         if table_made.num_rows != table.num_rows:
@@ -149,6 +152,8 @@ class _Filter:
         return np.flatnonzero(np.array(said, dtype=np.bool_))
 
     def _columns(self, piece: Piece) -> Indices:
+        if not len(piece):
+            return np.zeros(0, dtype=np.int64)
         said = call_on_table(self._spec.f, piece.as_table(), piece, self._spec.name)
         try:
             if isinstance(said, (pa.Array, pa.ChunkedArray)):
@@ -233,6 +238,8 @@ class _FlatMap:
         spec = self._spec
         schema = spec.schema or piece.schema
         assert schema is not None
+        if not len(piece):
+            return piece.made(None, schema, table=schema.arrow.empty_table())
         returned = call_on_table(spec.f, piece.as_table(), piece, spec.name)
         if not (isinstance(returned, tuple) and len(returned) == 2):
             raise StepFailed(
