@@ -171,15 +171,19 @@ class StepFailed(SemelError):
 
     def __init__(self, step: str, position: str, cause: BaseException | str) -> None:
         self.step, self.position, self.cause = step, position, cause
-        why = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        self.why = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
         super().__init__(
-            f"step {step!r} failed at {position}: {why}. Nothing that it makes of this row, or of rows read together "
-            f"with it, was stored; what came before stays. Mend the step, or let it tell such rows apart, and run the "
-            f"flow again: it goes on from here"
+            f"step {step!r} failed at {position}: {self.why}. Nothing that it makes of this row, or of rows read "
+            f"together with it, was stored; what came before stays. Mend the step, or let it tell such rows apart, and "
+            f"run the flow again: it goes on from here"
         )
 
-    def __reduce__(self) -> tuple[type[StepFailed], tuple[str, str, BaseException | str]]:
-        return StepFailed, (self.step, self.position, self.cause)  # it crosses processes
+    def __reduce__(self) -> tuple[type[StepFailed], tuple[str, str, str]]:
+        return StepFailed, (
+            self.step,
+            self.position,
+            self.why,
+        )  # it crosses processes, and a user's error may not
 
 
 class FlowStopped(SemelError):

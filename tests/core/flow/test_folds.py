@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import msgspec
@@ -144,6 +145,22 @@ def test_an_error_names_step_and_row():
         failed.value
     )
     assert "was stored" in str(failed.value)
+
+
+def test_the_error_crosses_processes_also_where_its_cause_cannot():
+    class Odd(Exception):
+        def __init__(self, first: int, second: int) -> None:
+            super().__init__(f"{first} and {second}")
+            self.call = lambda: None
+
+    def f(state, row):
+        raise Odd(1, 2)
+
+    with pytest.raises(StepFailed) as failed:
+        task(f).entry(rows(("a", 1)))
+    there = pickle.loads(pickle.dumps(failed.value))
+    assert str(there) == str(failed.value) and "Odd: 1 and 2" in str(there)
+    assert isinstance(failed.value.cause, Odd)
 
 
 @pytest.mark.parametrize(
