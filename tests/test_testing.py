@@ -44,3 +44,39 @@ def test_a_server_of_the_session_is_shared_by_its_tests(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+FLOWS = """
+import pytest
+from semel.errors import StepFailed
+from semel.flow import source
+
+counts = source("words", json="word string").key_by("word").count().to("counts")
+
+def test_counts(semel_flow):
+    rows = semel_flow(counts, {"words": [{"word": "a"}, {"word": "a"}, "no JSON"]})
+    assert rows["counts"] == [{"word": "a", "count": 2}]
+    assert len(rows.bad) == 1 and not rows.late
+
+def test_another_run_knows_nothing_of_it(semel_flow):
+    assert semel_flow(counts, {"words": [{"word": "a"}]})["counts"] == [{"word": "a", "count": 1}]
+
+def test_a_step_that_fails(semel_flow):
+    failing = source("words", json="word string").map(lambda row: 1 / 0, schema="n bigint").to("out")
+    with pytest.raises(StepFailed, match="topic 'words', partition 0, offset 0"):
+        semel_flow(failing, {"words": [{"word": "a"}]})
+"""
+
+
+def test_flows_run_in_a_project_s_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_flows.py").write_text(FLOWS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_flows.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout

@@ -13,6 +13,12 @@ ready in under a second and gone with the test (or with the test process, howeve
 
 ``semel_server_session`` is one server for the whole test run (for each worker of pytest-xdist, its own): no start
 a test, but topics stay from test to test, so give them names of their own, and do not crash it.
+
+``semel_flow`` runs a flow on rows, and gives what it wrote, as ``run`` does in the tests of ``semel flow test``::
+
+    def test_visits(semel_flow):
+        rows = semel_flow(visits, {"clicks": [{"user": "ann"}, {"user": "ann"}]})
+        assert rows.last("visits", "user")["ann"]["count"] == 2
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from semel.flow.trial import Trials
     from semel.local import LocalLog
 
 
@@ -57,3 +64,12 @@ def semel_server_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 def semel_server(semel_server_factory: Callable[..., LocalLog]) -> LocalLog:
     """A log server of the test's own, with ``bootstrap``, ``crash()`` and ``restart()``."""
     return semel_server_factory()
+
+
+@pytest.fixture(scope="session")
+def semel_flow(semel_server_session: LocalLog) -> Iterator[Trials]:
+    """``semel_flow(flow, {"topic": [rows]})``: run a flow on rows, each time in topics of its own."""
+    from semel.flow.testing import trials
+
+    with trials(semel_server_session.bootstrap) as run:
+        yield run

@@ -17,9 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Final
 
 from semel.errors import ConfigError, SemelError
+from semel.flow.asserts import FAIL_NAME, failed, rewritten
 from semel.flow.value import Flow
+
+_MODULE_PREFIX: Final = "semel_flow_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def load_flows(path: Path) -> FlowFile:
     :class:`~semel.errors.ConfigError`: there is no such file, or no flow in it; :class:`~semel.errors.FlowError`: a
     step makes no sense; :class:`~semel.errors.SemelError`: the file itself fails, with the line.
     """
-    module = _run(path)
+    module = load_module(path)
     flows: dict[str, Flow] = {}
     for variable, value in vars(module).items():
         if not isinstance(value, Flow) or variable.startswith("_"):
@@ -74,11 +78,12 @@ def load_flows(path: Path) -> FlowFile:
     return FlowFile(path, module, flows)
 
 
-def _run(path: Path) -> ModuleType:
+def load_module(path: Path, *, shows_asserts: bool = False) -> ModuleType:
+    """Run the file; errors as of :func:`load_flows`. ``shows_asserts``: a failed ``assert`` says what it compared."""
     if not path.is_file():
         raise ConfigError(f"there is no file {path}: semel flow init {path} writes one to begin with")
     resolved = path.resolve()
-    name = f"semel_flow_{hashlib.sha256(str(resolved).encode()).hexdigest()[:12]}"
+    name = f"{_MODULE_PREFIX}{hashlib.sha256(str(resolved).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_loader(name, None, origin=str(path))
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -88,7 +93,11 @@ def _run(path: Path) -> ModuleType:
         sys.path.insert(0, folder)
     sys.modules[name] = module  # classes ask there for what their annotations mean
     try:
-        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        source: Any = path.read_bytes()
+        if shows_asserts:
+            source = rewritten(source, str(path))
+            vars(module)[FAIL_NAME] = failed
+        code = compile(source, str(path), "exec", dont_inherit=True)
         exec(code, vars(module))
     except SemelError:
         raise
@@ -97,6 +106,16 @@ def _run(path: Path) -> ModuleType:
     except Exception as error:
         raise SemelError(f"{_place(error, path)}: {type(error).__name__}: {error}") from error
     return module
+
+
+def send_by_value() -> None:
+    """Have Spark send what the loaded files define as it is: no worker could import them."""
+    from pyspark import cloudpickle
+
+    register: Any = cloudpickle.register_pickle_by_value
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_MODULE_PREFIX):
+            register(module)
 
 
 def _place(error: Exception, path: Path) -> str:

@@ -65,8 +65,11 @@ class StageHere:
         self._at: Json | None = None
         self._batch_id = 0
 
-    def step(self) -> Progress | None:
-        """One micro-batch; ``None`` where there is nothing to do."""
+    def step(self, *, is_killed: bool = False) -> Progress | None:
+        """One micro-batch; ``None`` where there is nothing to do.
+
+        ``is_killed`` leaves it as a kill in front of its decision does: its rows are in the log, and undecided.
+        """
         begun_ns = time.monotonic_ns()
         if self._at is None:
             self._at = self._ranges.initial()
@@ -90,6 +93,8 @@ class StageHere:
             )
             for number, task in enumerate(tasks)
         ]
+        if is_killed:
+            return Progress(self.stage.name, self._batch_id, 0, self._ranges.lag(end), 0, 0)
         decision = decide_batch(self._options, ticket, attempted, self._query_id, self._batch_id)
         failure = next((each.failure for each in attempted if each.failure is not None), None)
         if failure is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from semel.core.flow.merge import PlacedEntry
+from semel.core.flow.merge_plan import ENTRY_ROWS_MAX
 from semel.core.sink.ranges import SourceRange
 from semel.flow.merge_log import MergeLog
 from semel.flow.plan import Stage
@@ -64,6 +65,7 @@ class Cuts:
 
     rows_max: int = 1_000_000  # of a stateless stage, over all partitions
     entries_max: int = 64  # of a stateful one, in each partition
+    entry_rows_max: int = ENTRY_ROWS_MAX  # of an entry that is recorded anew: it stays as it is recorded
 
 
 def ranges_of(stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> StageRanges:
@@ -152,7 +154,9 @@ class MergedRanges:
         if self._is_bounded and self._target is None:
             self._target = self._log.latest()
         is_done = self._target is not None and self._log.has_recorded(self._target)
-        ends = self._log.plan(begun, append=not is_done, entries_max=self._cuts.entries_max)
+        ends = self._log.plan(
+            begun, append=not is_done, entries_max=self._cuts.entries_max, rows_max=self._cuts.entry_rows_max
+        )
         if ends == begun:
             return start
         topic = self._stage.merge_topic
