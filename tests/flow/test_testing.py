@@ -116,6 +116,26 @@ def test_a_step_that_is_no_function_of_its_rows_is_found(told):
     assert "2 failed in" in text
 
 
+def test_what_two_runs_do_not_owe_each_other_is_held_against_a_replay(told):
+    passed, text = told(
+        """
+        import random
+
+        others = source("others", json="name string, n bigint", key="name")
+
+        def noise(state, row):
+            return state + 1, {"name": row.name, "noise": random.random() if state > 2 else 0}
+
+        noisy = people.merge(others).fold(noise, init=0).to("noisy")
+
+        def test_noise(run):
+            run(noisy, {"people": [{"name": "ann", "n": 1}] * 8})
+        """
+    )
+    assert not passed
+    assert "is not deterministic: replayed from what it has recorded, it wrote other rows to noisy:" in text
+
+
 def test_state_goes_on_from_part_to_part_and_tables_are_kept_by_their_key(told):
     passed, text = told(
         """

@@ -45,6 +45,9 @@ class Difference:
     what: str  # in words, with both
     is_missing: bool = False  # in one of the runs there is no such row
 
+    def __str__(self) -> str:
+        return f"{'without a key' if self.key is None else f'key {text_of(self.key)}'}: {self.what}"
+
 
 def sameness(plan: Plan, partition_counts: Mapping[str, int]) -> dict[str, Sameness]:
     """By output topic of each stage. ``partition_counts``: of every topic that a stage reads."""

@@ -4,7 +4,8 @@ The flow runs on a real server, in topics of its own, with the same tasks and de
 the rows; it does each part of what is given in one go. The second one has the same rows under other circumstances: in
 two halves, in small micro-batches and small entries, and each stage is killed in front of its first decision and
 started again. What has to be the same (:mod:`semel.flow.sameness`) and is not fails the test: a step is no function of
-its rows.
+its rows. Then each stage of the second run is held against a replay of what it has recorded, in one piece: there
+everything has to be the same.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from semel.core.flow.pieces import AT_HEADER, STEP_HEADER, WHY_HEADER
 from semel.errors import ConfigError, FlowStopped, NonDeterministicReplay, StepFailed
 from semel.flow.here import StageHere
 from semel.flow.plan import OWN_TOPIC_CONFIGS, PARTITION_COUNT, Input, Plan, Stage, StageKind
-from semel.flow.sameness import Difference, Keyed, Sameness, differences, sameness, text_of
+from semel.flow.replay import replay
+from semel.flow.sameness import Keyed, Sameness, differences, sameness
 from semel.flow.stage_ranges import Cuts
 from semel.flow.topics import made_topics
 from semel.flow.value import Flow
@@ -157,6 +159,7 @@ class Trials:
         except _Differs as differs:
             raise _differs_from_itself(plan.stage(differs.stage), first, second) from differs
         _refuse_other(plan, first, second)
+        second.refuse_other_replay(plan)
         return outcome
 
 
@@ -289,6 +292,16 @@ class _Run:
     def keyed(self, topic: str) -> list[Keyed]:
         """Their keys and values."""
         return [(each.key, each.value) for each in self.records(topic)]
+
+    def refuse_other_replay(self, plan: Plan) -> None:
+        """Of the recorded entries each stage gives the same rows and the same state, however it came to them.
+
+        Stages with steps of Spark's are left out: they have no state, and were compared.
+        """
+        for replayed in replay(self.plan, self._connection.bootstrap).stages:
+            if not replayed.holds:
+                told = [str(each).replace(self._prefix, "") for each in replayed.differences]
+                raise _not_the_same(plan.stage(replayed.stage), "replayed from what it has recorded", told)
 
     def outcome(self) -> Outcome:
         """What the test is given."""
@@ -441,7 +454,7 @@ def _differs_from_itself(stage: Stage, first: _Run, second: _Run) -> NotTheSame:
     """What stands there of the killed attempt may show it beside the first run; of the second one nothing is stored."""
     one, other = (run.keyed(run.prefixed(stage.output.topic)) for run in (first, second))
     found = [each for each in differences(Sameness.IN_ORDER, one, other) if not each.is_missing]
-    return _not_the_same(stage, "killed and started again on the same rows", found)
+    return _not_the_same(stage, "killed and started again on the same rows", list(map(str, found)))
 
 
 def _refuse_other(plan: Plan, first: _Run, second: _Run) -> None:
@@ -454,19 +467,18 @@ def _refuse_other(plan: Plan, first: _Run, second: _Run) -> None:
         one, other = (run.keyed(run.prefixed(topic)) for run in (first, second))
         found = differences(owed, one, other)
         if found:
-            raise _not_the_same(stage, "run on the same rows in other pieces", found)
+            raise _not_the_same(stage, "run on the same rows in other pieces", list(map(str, found)))
 
 
-def _not_the_same(stage: Stage, how: str, found: Sequence[Difference]) -> NotTheSame:
+def _not_the_same(stage: Stage, how: str, told: Sequence[str]) -> NotTheSame:
     steps = ", ".join(step.name for step in stage.steps)
     lines = [
         f"stage {stage.name} ({steps or 'no steps'}; {stage.site}) is not deterministic: {how}, it wrote other rows to "
-        f"{stage.output.topic}{':' if found else '.'}"
+        f"{stage.output.topic}{':' if told else '.'}",
+        *(f"  {each}" for each in told[:_DIFFERENCES_SHOWN]),
     ]
-    for each in found[:_DIFFERENCES_SHOWN]:
-        lines.append(f"  {'without a key' if each.key is None else f'key {text_of(each.key)}'}: {each.what}")
-    if len(found) > _DIFFERENCES_SHOWN:
-        lines.append(f"  and {counted(len(found) - _DIFFERENCES_SHOWN, 'key')} more")
+    if len(told) > _DIFFERENCES_SHOWN:
+        lines.append(f"  and {counted(len(told) - _DIFFERENCES_SHOWN, 'difference')} more")
     lines.append(
         "A step is a function of its rows, and of its state where it has one: no clock, no random numbers, no order "
         "of a set, nothing that is remembered between calls. One on Arrow tables answers each row by itself: where a "
