@@ -208,11 +208,11 @@ def test_no_more_is_read_than_stands_behind_the_decided_end(of):
     assert second.ranges(end, 0, before) == [("c", 50, 53)]
 
 
-def test_a_tick_comes_where_it_is_asked_for_and_nothing_is_left_to_read(merging):
+def test_a_tick_comes_where_it_is_asked_for_and_nothing_is_to_be_read(merging):
     of = merging(3)
     of.write(of.clicks, 5, 1)
     planner = of.planner().take_over(1)
-    ends = planner.plan(tick_ms={0: 70, 1: 71}, rows_max=3, entries_max=2)
+    ends = planner.plan(tick_ms={0: 70, 1: 71}, rows_max=3)
     assert [each.tick_ms for each in planner.entries(0, 0, ends[0])] == [70]
     assert [each.tick_ms for each in planner.entries(1, 0, ends[1])] == [None, None]
     assert ends[2] == 0

@@ -317,26 +317,38 @@ class Stream:
 
     # --- windows ------------------------------------------------------------------------------------------
 
-    def tumbling(self, length: Duration, *, on: str, lateness: Duration = "0 s") -> Windowed:
+    def tumbling(
+        self, length: Duration, *, on: str, lateness: Duration = "0 s", idle: Duration | None = None
+    ) -> Windowed:
         """Windows of ``length`` (``"10 minutes"``), one behind another, over the timestamp ``on``: ``.count()``, …
 
         A window is told once, when the rows' own time has come to its end and ``lateness`` behind that. A row that
         comes later goes to the flow's topic for late rows.
-        """
-        call = Call.here("tumbling", length, on=on, lateness=None if lateness == "0 s" else lateness)
-        length_ms = checks.duration_ms(call, length, "the length")
-        return windowed(
-            self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), length_ms=length_ms)
-        )
 
-    def sessions(self, *, gap: Duration, on: str, lateness: Duration = "0 s") -> Windowed:
+        Without rows that time stands still, and windows stay open. With ``idle`` it goes on where a partition has had
+        no row for so long, and nothing was on its way there: by as much time as went by, which is recorded. Nothing is
+        recorded any more once all windows are closed.
+        """
+        call = Call.here(
+            "tumbling", length, on=on, lateness=None if lateness == "0 s" else lateness, idle=idle
+        )
+        length_ms = checks.duration_ms(call, length, "the length")
+        lateness_ms, idle_ms = checks.lateness_ms(call, lateness), checks.idle_ms(call, idle)
+        return windowed(self.node, call, WindowShape(on, lateness_ms, length_ms=length_ms, idle_ms=idle_ms))
+
+    def sessions(
+        self, *, gap: Duration, on: str, lateness: Duration = "0 s", idle: Duration | None = None
+    ) -> Windowed:
         """Windows that last as long as rows of their key come, by the timestamp ``on``, and end ``gap`` after the last.
 
         Otherwise as :meth:`tumbling`.
         """
-        call = Call.here("sessions", gap=gap, on=on, lateness=None if lateness == "0 s" else lateness)
+        call = Call.here(
+            "sessions", gap=gap, on=on, lateness=None if lateness == "0 s" else lateness, idle=idle
+        )
         gap_ms = checks.duration_ms(call, gap, "the gap")
-        return windowed(self.node, call, WindowShape(on, checks.lateness_ms(call, lateness), gap_ms=gap_ms))
+        lateness_ms, idle_ms = checks.lateness_ms(call, lateness), checks.idle_ms(call, idle)
+        return windowed(self.node, call, WindowShape(on, lateness_ms, gap_ms=gap_ms, idle_ms=idle_ms))
 
     def _total(self, call: Call, spec: Any, label: str) -> Keyed:
         try:

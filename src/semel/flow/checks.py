@@ -204,6 +204,11 @@ def lateness_ms(call: Call, given: str | timedelta) -> int:
     return _duration_ms(call, given, "the lateness")
 
 
+def idle_ms(call: Call, given: str | timedelta | None) -> int:
+    """Behind how much time without a row windows go on by it, in milliseconds; 0: never."""
+    return 0 if given is None else duration_ms(call, given, "the idle time")
+
+
 def _duration_ms(call: Call, given: str | timedelta, what: str) -> int:
     try:
         return parse_duration_ms(given)

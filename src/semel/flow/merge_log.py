@@ -52,6 +52,14 @@ _PLAIN_BYTES_MAX: Final = 16 * 1024
 _NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """How far a partition's entries go."""
+
+    count: int  # of entries, ever
+    ends: Mapping[InputTopic, int]
+
+
 @dataclass(slots=True)
 class _Partition:
     """One partition as this planner knows it."""
@@ -205,8 +213,8 @@ class MergeLog:
         where it was left.
 
         Entries that stand behind a position come first, whoever wrote them; where they are fewer than ``entries_max``,
-        new ones are appended, up to what the inputs have now. ``tick_ms``: by partition, a TICK as well where nothing
-        is left to read. Raises ``SinkFenced`` where another planner took over, and ``DataLoss`` for what was to
+        new ones are appended, up to what the inputs have now. ``tick_ms``: by partition, a TICK where nothing is to be
+        read. Raises ``SinkFenced`` where another planner took over, and ``DataLoss`` for what was to
         be recorded next and is gone.
         """
         if self._epoch is None:
@@ -220,6 +228,13 @@ class MergeLog:
     def planned_ends(self) -> dict[int, int]:
         """Behind the last entry that counts, by partition."""
         return {number: part.history.planned_end for number, part in self._partitions.items()}
+
+    def recorded(self) -> dict[int, Recorded]:
+        """What the entries that count come to, by partition."""
+        return {
+            number: Recorded(part.history.entry_count, dict(part.history.ends))
+            for number, part in self._partitions.items()
+        }
 
     def latest(self) -> dict[TopicPartition, int]:
         """What the inputs have now."""
@@ -318,6 +333,17 @@ class MergeLog:
         found = entries_between(records, from_offset, end_offset)
         if found is None:
             raise no_planned_end(self._tp(partition), from_offset)
+        return found
+
+    def input_ends(self, planned: Mapping[int, int]) -> dict[TopicPartition, int]:
+        """How far the inputs were read at these planned ends, by partition."""
+        ranges = {number: (end - 1, end) for number, end in planned.items() if end}
+        found = {}
+        for number, records in self._records(ranges).items():
+            history = begun_behind(planned[number], iter(records))
+            if history is None:
+                raise no_planned_end(self._tp(number), planned[number])
+            found |= {TopicPartition(key.topic, number): end for key, end in history.ends.items()}
         return found
 
     def _records(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, list[Placed]]:

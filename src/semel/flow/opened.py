@@ -9,6 +9,7 @@ from semel.core.flow.join import Join
 from semel.core.flow.lineage import Dedupe
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import KeyBy, Map, OnInputs
+from semel.core.flow.windows import Window
 from semel.errors import FlowError
 from semel.flow.frame_steps import Select, is_frame_step
 from semel.flow.plan import Input, Output, StageKind
@@ -137,6 +138,11 @@ class Widened:
 def keeps_no_input(steps: tuple[Any, ...]) -> bool:
     """Whether rows behind these are no longer those of the one input or the other, as behind a fold."""
     return any(step.is_stateful and not isinstance(step, Join | Dedupe) for step in steps)
+
+
+def idle_times(steps: tuple[Any, ...]) -> set[int]:
+    """Those of the windows among these."""
+    return {step.idle_ms for step in steps if isinstance(step, Window)}
 
 
 def without_tables(step: Any, streams: tuple[int, ...]) -> Any:

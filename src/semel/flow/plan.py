@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import OnInputs
+from semel.core.flow.windows import Window
 from semel.errors import FlowError
 
 PLAN_FORMAT: Final = 1  # raised where a new semel would write other bytes for the same plan and the same rows
@@ -70,6 +71,15 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Above:
+    """A stage whose rows come to another one, directly or through others, as far as that has to look at it."""
+
+    sink_id: str
+    topics: tuple[str, ...]  # that it reads
+    merge_topic: str | None  # None: it reads plain ranges
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One streaming query."""
 
@@ -87,6 +97,7 @@ class Stage:
     pattern: str = field(compare=False)
     reason: str = field(compare=False)
     site: str = field(compare=False)  # where its last step was written
+    above: tuple[Above, ...] = field(default=(), compare=False)  # where windows go on without rows
 
     @property
     def sink_id(self) -> str:
@@ -109,6 +120,20 @@ class Stage:
     def has_state(self) -> bool:
         """Whether a step of it has state; a stateful stage without only records an order."""
         return any(step.is_stateful for step in self.steps)
+
+    @property
+    def idle_ms(self) -> int:
+        """After so much time without a row its windows go on; 0: they do not."""
+        return max((step.idle_ms for step in self._windows), default=0)
+
+    @property
+    def rests_ms(self) -> tuple[int, ...]:
+        """For each of its windows, the time without a row behind which nothing is open."""
+        return tuple(step.rest_ms for step in self._windows)
+
+    @property
+    def _windows(self) -> list[Window]:
+        return [step for step in self.steps if isinstance(step, Window)]
 
     @property
     def plan_text(self) -> str:
@@ -241,6 +266,30 @@ class Plan:
 def internal_topic(flow: str, stage: str) -> str:
     """The topic between a stage and those that read it."""
     return f"{flow}.{stage}"
+
+
+def above(stage: Stage, stages: Sequence[Stage]) -> tuple[Above, ...]:
+    """Those of ``stages`` whose rows come to ``stage``, in their order; of one that asks for no idle time, none."""
+    if not stage.idle_ms:
+        return ()
+    made_by = {other.output.topic: other for other in stages}
+    found: set[str] = set()
+    waiting = [stage]
+    while waiting:
+        for read in waiting.pop().inputs:
+            other = made_by.get(read.topic)
+            if other is not None and other.name not in found:
+                found.add(other.name)
+                waiting.append(other)
+    return tuple(
+        Above(
+            other.sink_id,
+            tuple(read.topic for read in other.inputs),
+            other.merge_topic if other.is_stateful else None,
+        )
+        for other in stages
+        if other.name in found
+    )
 
 
 def _bare(step: Any) -> Any:

@@ -37,6 +37,7 @@ from semel.flow.opened import (
     Branch,
     Open,
     behind,
+    idle_times,
     keeps_no_input,
     reading,
     refuse_doubled,
@@ -48,7 +49,7 @@ from semel.flow.opened import (
 )
 from semel.flow.own_topics import clash, own_topics, refuse_topics
 from semel.flow.partitions import partition_groups
-from semel.flow.plan import Input, Output, Plan, Stage, StageKind, internal_topic
+from semel.flow.plan import Input, Output, Plan, Stage, StageKind, above, internal_topic
 from semel.flow.tree import (
     JoinNode,
     KeyByNode,
@@ -189,6 +190,8 @@ class _Planner:
         spec = node.spec
         if isinstance(spec, Window) and len(opened.branches) > 1 and keeps_no_input(opened.steps):
             opened = self._closed(opened, reasons.TIMED)
+        if isinstance(spec, Window) and idle_times(opened.steps) - {spec.idle_ms}:
+            opened = self._closed(opened, reasons.RESTED)
         opened = self._settled(opened, node)
         if isinstance(spec, Window):
             spec = replace(spec, inputs=tuple(range(len(opened.branches))))
@@ -419,6 +422,7 @@ class _Planner:
             for stage in self._stages.values()
             for count, like in [counts.of_stage(stage)]
         )
+        stages = tuple(replace(stage, above=above(stage, stages)) for stage in stages)
         own = own_topics(self._flow, stages, counts, self._named_by)
         return Plan(self._flow, stages, own, groups)
 

@@ -85,6 +85,9 @@ def cut_behind(node: Node, behind: Node) -> str:
     )
 
 
+RESTED: Final = (
+    "Windows of one stage go on after one idle time, and these have another, so what they read is a topic."
+)
 TIMED: Final = "Windows go by the time of each of their inputs, so what they read is a topic."
 
 

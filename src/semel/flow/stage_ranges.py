@@ -15,6 +15,7 @@ from semel.core.flow.merge_plan import ENTRY_ROWS_MAX
 from semel.core.sink.ranges import SourceRange
 from semel.flow.merge_log import MergeLog
 from semel.flow.plan import Stage
+from semel.flow.resting import Ticks
 from semel.spark.offsets import EARLIEST, Offsets, TopicIds, from_json, to_json
 from semel.spark.options import Connection, Position, SourceOptions
 from semel.spark.planning import RangeTopic, ReadRange, split
@@ -130,6 +131,7 @@ class MergedRanges:
             tuple(read.topic for read in stage.inputs),
             tables=tuple(read.topic for read in stage.inputs if read.is_table),
         )
+        self._ticks = Ticks(stage, connection) if stage.idle_ms else None
         self._recorded: dict[int, int] = {}
         self._is_bounded = False
         self._target: Offsets | None = None
@@ -140,6 +142,8 @@ class MergedRanges:
         ends = {tp.partition: end for tp, end in resumed.ends.items() if tp.topic == topic}
         self._log.take_over(ends, resumed.sink_epoch)
         self._recorded = self._log.planned_ends()
+        if self._ticks is not None:
+            self._ticks.see(self._log.recorded(), {})
         begun = {
             TopicPartition(topic, number): ends.get(number, 0)
             for number in range(self._stage.partition_count)
@@ -154,9 +158,16 @@ class MergedRanges:
         if self._is_bounded and self._target is None:
             self._target = self._log.latest()
         is_done = self._target is not None and self._log.has_recorded(self._target)
+        ticks = {} if self._ticks is None or self._is_bounded else self._ticks.due()
         ends = self._log.plan(
-            begun, append=not is_done, entries_max=self._cuts.entries_max, rows_max=self._cuts.entry_rows_max
+            begun,
+            append=not is_done,
+            entries_max=self._cuts.entries_max,
+            rows_max=self._cuts.entry_rows_max,
+            tick_ms=ticks,
         )
+        if self._ticks is not None:
+            self._ticks.see(self._log.recorded(), ticks)
         if ends == begun:
             return start
         topic = self._stage.merge_topic

@@ -20,6 +20,7 @@ class WindowShape:
     lateness_ms: int
     length_ms: int = 0
     gap_ms: int = 0
+    idle_ms: int = 0  # 0: time does not go on without rows
 
     @property
     def is_session(self) -> bool:
@@ -48,8 +49,17 @@ class WindowShape:
                 schema,
                 key,
                 self.lateness_ms,
+                idle_ms=self.idle_ms,
                 gap_ms=self.gap_ms,
                 merge=merge,
                 merge_version=merge_version,
             )
-        return TumblingWindow(gathers, self.on, schema, key, self.lateness_ms, length_ms=self.length_ms)
+        return TumblingWindow(
+            gathers,
+            self.on,
+            schema,
+            key,
+            self.lateness_ms,
+            idle_ms=self.idle_ms,
+            length_ms=self.length_ms,
+        )

@@ -29,7 +29,9 @@ def second(number: float) -> datetime:
     return EPOCH + timedelta(seconds=number)
 
 
-def tumbling(gathers: Any = None, lateness_s: int = 0, inputs: tuple[int, ...] = (0,)) -> Task:
+def tumbling(
+    gathers: Any = None, lateness_s: int = 0, inputs: tuple[int, ...] = (0,), idle_s: int = 0
+) -> Task:
     spec = TumblingWindow(
         gathers or Count(USER),
         "at",
@@ -37,6 +39,7 @@ def tumbling(gathers: Any = None, lateness_s: int = 0, inputs: tuple[int, ...] =
         USER,
         lateness_s * SECOND_MS,
         inputs,
+        idle_s * SECOND_MS,
         length_ms=10 * SECOND_MS,
     )
     return Task(Chain((spec,)))
@@ -125,15 +128,59 @@ def test_rows_of_other_inputs_pass_by():
 
 
 def test_a_tick_closes_what_a_resting_input_holds_open_and_time_never_goes_back():
-    window = tumbling(lateness_s=5, inputs=(0, 1))
+    window = tumbling(lateness_s=5, inputs=(0, 1), idle_s=1)
     window.entry(rows(("a", 1)))
-    start_ms = int(EPOCH.timestamp() * 1000)
-    assert window.entry(tick_ms=start_ms + 19_999) == []
-    assert told(window.entry(tick_ms=start_ms + 20_000)) == [("a", 0, 10, 1)]
-    window.entry(tick_ms=start_ms)
+    assert window.entry(tick_ms=13_999) == []  # 14.999 s, by the one input that had a row
+    window.new_attempt()
+    assert told(window.entry(tick_ms=1)) == [("a", 0, 10, 1)]
     window.new_attempt()
     window.entry(rows(("a", 9), ("a", 11), input=1))
     assert [side[0] for side in window.side] == ["late"]
+
+
+def test_ticks_go_on_from_the_latest_row_and_ticks_behind_it_add_up():
+    window = tumbling(idle_s=1)
+    window.entry(rows(("a", 1)))
+    window.entry(tick_ms=5_000)
+    window.entry(rows(("a", 2)))  # behind the time, and not late
+    assert window.entry(tick_ms=3_999) == []
+    assert told(window.entry(tick_ms=1)) == [("a", 0, 10, 2)]
+    window.entry(rows(("a", 31)))
+    assert told(window.entry(tick_ms=9_000)) == [("a", 30, 40, 1)]
+
+
+def test_rows_of_another_year_are_not_late_by_a_tick_of_today():
+    window = tumbling(idle_s=1)
+    year_s = 366 * 24 * 60 * 60
+    window.entry(rows(("a", 1 - year_s)))
+    window.entry(tick_ms=5_000)
+    window.entry(rows(("a", 6 - year_s)))
+    assert not window.side and not window.rows
+
+
+def test_a_window_that_asked_for_no_idle_time_hears_no_tick_nor_does_one_without_rows():
+    window = tumbling()
+    window.entry(rows(("a", 1)))
+    assert window.entry(tick_ms=60_000) == []
+    empty = tumbling(idle_s=1)
+    assert empty.entry(tick_ms=60_000) == []
+    assert empty.entry(rows(("a", -100))) == []
+    assert not empty.side
+
+
+def test_ticks_end_at_the_end_of_time():
+    window = tumbling(idle_s=1)
+    window.entry(rows(("a", 1)))
+    for _ in range(3):
+        window.entry(tick_ms=8_000 * 366 * 24 * 60 * 60 * 1000)
+    assert told(window.rows) == [("a", 0, 10, 1)]
+
+
+def test_the_idle_time_is_of_the_plan_and_not_of_the_state():
+    asked, other = tumbling(idle_s=1).chain, tumbling().chain
+    assert asked.plan_text() != other.plan_text()
+    assert asked.state_text() == other.state_text()
+    assert "idle" not in other.plan_text()
 
 
 def test_a_row_without_time_or_at_the_end_of_time_is_bad():

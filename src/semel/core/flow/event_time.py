@@ -4,9 +4,10 @@ Invariants
     Time goes forward by what is recorded, once an entry, at its end: never by a clock or by what others have read.
     So all rows of an entry are judged against the time at its beginning, wherever the entry's pieces are cut.
     Of each input the largest time that its rows had counts, and of several inputs the least of these: one that is
-    behind holds the others' windows open. An input that rests holds them open for ever, unless the flow has ticks:
-    a tick says that at its recorded time nothing more was there to be read, and raises the time to it, less the
-    lateness that is allowed.
+    behind holds the others' windows open. An input that rests holds them open for ever, unless the flow has ticks.
+    A tick says for how long there was nothing to be read, in any input: the time goes on by as much, from the latest
+    that any input had. It is a length of time, and none of a clock's: rows of last year are not late because they are
+    read today, and no clock has to agree with those of who made the rows.
     It is a part of the state, so it is that of the decided end.
 """
 
@@ -71,9 +72,10 @@ class EventTime:
         self._seen_us[place] = time_us if seen is None else max(seen, time_us)
 
     def tick(self, tick_ms: int) -> None:
-        """An entry's recorded time."""
-        ticked_us = tick_ms * 1000 - self._lateness_us
-        self._ticked_us = ticked_us if self._ticked_us is None else max(self._ticked_us, ticked_us)
+        """Nothing came for so long, as an entry has recorded it; behind the last row, or behind the tick before."""
+        known = [time for time in (self._ticked_us, *self._seen_us) if time is not None]
+        if known:  # else nothing is open
+            self._ticked_us = min(max(known) + tick_ms * 1000, LAST_US)
 
     def keep(self, state: StateView) -> None:
         """At the end of an entry."""

@@ -6,8 +6,9 @@ is read. Partition p of the merge log belongs to partition p of every input. Its
 - HEAD: a planner takes the partition over. It counts if its epoch is above that of every HEAD before it that counts.
   The epoch is that of the FENCE by which the same driver took the stage's sink over before: who is fenced there can
   never take the merge log from who fenced it, however late its HEAD comes.
-- ENTRY: a range of offsets of each input that had something new, or a TICK, which is a time and no range. It counts
-  if it is of the newest HEAD's epoch, has the number that comes next, and goes on exactly where each input ended.
+- ENTRY: a range of offsets of each input that had something new, or a TICK, which says for how long nothing had. It
+  counts if it is of the newest HEAD's epoch, has the number that comes next, and goes on exactly where each input
+  ended.
 
 No record has a producer identity, and none is needed: what does not count is void for every reader, for ever,
 because all read the same log in the same order. Hence, whatever is appended twice, late, or by a planner that was

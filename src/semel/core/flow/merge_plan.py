@@ -57,9 +57,9 @@ def plan_entries(
 ) -> list[Entry]:
     """What comes next: entries up to ``latest``, in proportion to what waits in each input.
 
-    ``epoch`` is the planner's own. The ranges of an entry stand in the order of ``inputs``. A TICK comes last, and only
-    where nothing is left to read: rows that wait would otherwise be late by it. ``ahead``: tables, which are read up to
-    these ends before the first row of any other input; joined in proportion, old rows would meet an empty table.
+    ``epoch`` is the planner's own. The ranges of an entry stand in the order of ``inputs``. A TICK comes only where
+    nothing waits: it says that nothing came, and rows that wait would be late by it. ``ahead``: tables, which are read
+    up to these ends before the first row of any other input; joined in proportion, old rows would meet an empty table.
     """
     ends = dict(history.ends)
     entries: list[Entry] = []
@@ -72,7 +72,7 @@ def plan_entries(
     while len(entries) < entries_max:
         backlog = {key: latest[key] - ends[key] for key in inputs if latest[key] > ends[key]}
         if not backlog:
-            if tick_ms is not None:
+            if tick_ms is not None and not entries:
                 add((), tick_ms)
             break
         tables = ahead if is_ahead and ahead else {}

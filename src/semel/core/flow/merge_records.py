@@ -60,7 +60,7 @@ class EntryRange:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The next ranges, to be read one after the other; or a TICK: no range, and a time."""
+    """The next ranges, to be read one after the other; or a TICK: no range, and for how long there was none."""
 
     epoch: int
     number: int  # how many entries that count stand before it

@@ -232,7 +232,7 @@ class Entry:
     """What the steps see of an entry of the merge log; a stateless stage has one for each piece, without state."""
 
     offset: int = -1  # of the merge log; -1: a stateless stage
-    tick_ms: int | None = None  # the recorded time, where this entry tells one
+    tick_ms: int | None = None  # for how long nothing came, where this entry tells that
     state: StateView | None = None
     side: list[SideRows] = field(default_factory=list)  # in the order in which they were emitted
     state_of_step: StateView | None = None

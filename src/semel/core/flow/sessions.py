@@ -51,12 +51,16 @@ class SessionWindow(Window):
     def start(self) -> Step:
         return _Sessions(self, self.merge, self.gap_ms)
 
+    @property
+    def rest_ms(self) -> int:
+        return self.gap_ms + self.lateness_ms
+
     def plan_parts(self) -> Mapping[str, Any]:
-        parts = {**super().plan_parts(), "gap_ms": self.gap_ms}
+        parts = super().plan_parts()
         return parts if self.merge is None else {**parts, "merge": [name_of(self.merge), self.merge_version]}
 
-    def state_parts(self) -> Mapping[str, Any]:
-        return {name: part for name, part in super().state_parts().items() if name != "merge"}
+    def _shape_parts(self) -> dict[str, Any]:
+        return {**super()._shape_parts(), "gap_ms": self.gap_ms}
 
 
 @dataclass(slots=True)

@@ -49,6 +49,7 @@ class Window:
     key: tuple[Field, ...]
     lateness_ms: int = 0
     inputs: tuple[int, ...] = (0,)
+    idle_ms: int = 0  # ticks that say so much or more are asked for; 0: there are none for it
 
     is_stateful: ClassVar[bool] = True
     kind_name: ClassVar[str] = ""
@@ -72,13 +73,21 @@ class Window:
         named = {each.name for each in fields} if isinstance(self.gathers, Fold) else set()
         return Schema((*(each for each in self.key if each.name not in named), START, END, *fields))
 
+    @property
+    def rest_ms(self) -> int:
+        """Behind so much time without a row nothing is open any more."""
+        raise NotImplementedError
+
     def plan_parts(self) -> Mapping[str, Any]:
-        parts: dict[str, Any] = {"step": self.kind_name, "on": self.on, "lateness_ms": self.lateness_ms}
-        parts |= {"key": Schema(self.key).ddl, "inputs": list(self.inputs)}
-        return {**parts, "gathers": self.gathers.plan_parts()}
+        idle = {"idle_ms": self.idle_ms} if self.idle_ms else {}
+        return {**self._shape_parts(), **idle, "gathers": self.gathers.plan_parts()}
 
     def state_parts(self) -> Mapping[str, Any]:
-        return {**self.plan_parts(), "gathers": self.gathers.state_parts()}
+        return {**self._shape_parts(), "gathers": self.gathers.state_parts()}
+
+    def _shape_parts(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {"step": self.kind_name, "on": self.on, "lateness_ms": self.lateness_ms}
+        return {**parts, "key": Schema(self.key).ddl, "inputs": list(self.inputs)}
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,12 @@ class TumblingWindow(Window):
     def start(self) -> Step:
         return _Tumbling(self, None, self.length_ms)
 
-    def plan_parts(self) -> Mapping[str, Any]:
-        return {**super().plan_parts(), "length_ms": self.length_ms}
+    @property
+    def rest_ms(self) -> int:
+        return self.length_ms + self.lateness_ms
+
+    def _shape_parts(self) -> dict[str, Any]:
+        return {**super()._shape_parts(), "length_ms": self.length_ms}
 
 
 class Windows:
@@ -119,7 +132,7 @@ class Windows:
             times = np.concatenate([_times(piece, spec.on) for piece in grouped.pieces])
             self._take(grouped, times, entry)
             self._see(grouped.pieces, times)
-        if entry.tick_ms is not None:
+        if entry.tick_ms is not None and spec.idle_ms:
             self._time.tick(entry.tick_ms)
         self._time.keep(state)
         closed = self._close(state)
