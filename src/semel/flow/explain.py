@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import OnInputs
+from semel.flow.durations import short_duration
 from semel.flow.plan import Input, Output, Plan, Stage, StageKind
 from semel.wording import counted
 
@@ -83,6 +84,10 @@ def _stage_lines(stage: Stage) -> Iterator[str]:
     if stage.is_stateful:
         partitions = _partitions(stage.partition_count, stage.partitions_like)
         yield from _wrapped("order", f"recorded in {stage.merge_topic}, {partitions} partitions")
+    if stage.idle_ms:
+        yield from _wrapped(
+            "time", f"goes on where a partition has no row for {short_duration(stage.idle_ms)}"
+        )
     yield from _wrapped("state", _state_text(stage))
     yield from _wrapped("why", f"{stage.pattern}. {stage.reason}")
 
@@ -114,6 +119,7 @@ def _stage_document(stage: Stage) -> dict[str, Any]:
         "state": stage.has_state,
         "merge_log": stage.merge_topic if stage.is_stateful else None,
         "changelog": stage.changelog_topic if stage.has_state else None,
+        "idle_ms": stage.idle_ms or None,
         "partitions": stage.partition_count or None,
         "partitions_like": stage.partitions_like,
         "written_at": stage.site,

@@ -38,8 +38,11 @@ class Ticks:
         now_ms = this_process().clock.elapsed_ms()
         if not self._resting.may_be_due(now_ms):
             return {}
-        quiet_ms = self._through.since(now_ms)
-        return {} if quiet_ms is None else self._resting.due(quiet_ms)
+        while (quiet_ms := self._through.since(now_ms)) is not None:
+            ticks = self._resting.due(quiet_ms)
+            if ticks or quiet_ms == now_ms:
+                return ticks
+        return {}
 
     def see(self, recorded: Mapping[int, Recorded], asked: Mapping[int, int]) -> None:
         """What stands in the merge log now, after these ticks were asked for."""
