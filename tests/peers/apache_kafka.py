@@ -114,6 +114,10 @@ class ApacheKafka:
             "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties_path)
         )
         assert formatted.returncode == 0, formatted.stderr
+        self._start()
+        return self
+
+    def _start(self) -> None:
         started_s = time.monotonic()
         command = [
             *([] if self._cpu is None else ["taskset", "-c", str(self._cpu)]),
@@ -121,7 +125,7 @@ class ApacheKafka:
             f"-Xms{self._heap_mb}m",
             f"-Xmx{self._heap_mb}m",
             *self._jvm_options,
-            *("-cp", f"{self._jars}/*", "kafka.Kafka", str(properties_path)),
+            *("-cp", f"{self._jars}/*", "kafka.Kafka", str(self._folder / "server.properties")),
         ]
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=_without_kafka_options())
@@ -131,7 +135,15 @@ class ApacheKafka:
             self._end()
             raise
         self.ready_after_s = time.monotonic() - started_s
-        return self
+
+    def crash(self) -> None:
+        """``kill -9``; what it has written is in the system's cache, and stays."""
+        self._end()
+
+    def restart(self) -> None:
+        """Start it again, with its port and folder."""
+        self._end()
+        self._start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
