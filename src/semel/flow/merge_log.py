@@ -338,7 +338,7 @@ class MergeLog:
     def input_ends(self, planned: Mapping[int, int]) -> dict[TopicPartition, int]:
         """How far the inputs were read at these planned ends, by partition."""
         ranges = {number: (end - 1, end) for number, end in planned.items() if end}
-        found = {}
+        found: dict[TopicPartition, int] = {}
         for number, records in self._records(ranges).items():
             history = begun_behind(planned[number], iter(records))
             if history is None:

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from semel.core.flow.changelog import ChangelogRows
 from semel.core.flow.coverage import uncovered
-from semel.core.flow.merge import InputTopic, PlacedEntry
+from semel.core.flow.merge_records import InputTopic, PlacedEntry
 from semel.core.flow.state import MemoryBase, State
 from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.ranges import SourceRange

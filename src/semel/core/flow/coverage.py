@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from semel.core.flow.merge import InputTopic, PlacedEntry
+from semel.core.flow.merge_records import InputTopic, PlacedEntry
 
 
 def uncovered(entries: Iterable[PlacedEntry], log_starts: Mapping[InputTopic, int]) -> list[str]:
