@@ -41,12 +41,15 @@ from examples.cases import NAMES, Case, case
 from semel.errors import SemelError
 from semel.flow.files import load_flows
 from semel.flow.plan import Plan
+from semel.flow.recorded import recorded
 from semel.flow.replay import Replay, replay
+from semel.spark.options import Connection
 from semel.wording import counted
 
 PLACES = ("driver", "worker", "server")
 START_S_MAX = 120.0
-RUN_S = {"here": 5.0, "spark": 20.0}  # a round lasts up to so long
+RUN_S = {"here": 5.0, "spark": 20.0}
+DECIDES_S_MAX = 90.0  # in every other round, until it has decided something  # a round lasts up to so long
 END_S_MAX = 900.0
 # What may stop a flow when something is killed; started again, it goes on. All else is a breach.
 BROKEN = (
@@ -139,7 +142,12 @@ class Life:
         command, told = self._command(dice, where)
         topics.put(self.server.bootstrap, rows[:before])
         with self._started(command) as flow, self._feeding(rows[before:], after_s):
+            begun_s = time.monotonic()
+            if dice.random() < 0.5:
+                self._await_decision(flow)
+                after_s /= 4
             time.sleep(after_s)  # the random moment itself
+            after_s = time.monotonic() - begun_s
             killed = self._kill(target, flow, dice)
             time.sleep(dice.uniform(0, 1))
             ended = flow.poll() is not None and killed != "driver"
@@ -203,6 +211,15 @@ class Life:
         assert flow.stdout is not None
         if flow.stdout.readline() != b"running\n":
             raise SemelError(f"the flow did not start:\n{self._errors()[-4000:]}")
+
+    def _await_decision(self, flow: subprocess.Popen[bytes]) -> None:
+        before, deadline_s = self._decision_count(), time.monotonic() + DECIDES_S_MAX
+        while self._decision_count() == before and flow.poll() is None and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+
+    def _decision_count(self) -> int:
+        connection = Connection(self.server.bootstrap)
+        return sum(recorded(connection, stage.sink_id).decision_count for stage in self.plan.stages)
 
     @contextmanager
     def _feeding(self, rows: Any, within_s: float) -> Iterator[None]:
