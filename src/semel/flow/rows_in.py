@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from semel.core.flow.chain import read as read_piece
 from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.merge import EntryRange, PlacedEntry
-from semel.core.flow.pieces import Entry, Origin, Piece, keyed
+from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece, keyed
 from semel.errors import StepFailed
 from semel.flow.plan import Input, Stage
 from semel.record.columnar import decode_table as decode_records
@@ -64,7 +64,12 @@ class EntryRows:
             for each in placed.entry.ranges:
                 spans.setdefault(each.topic, []).append(each)
         self._cursors = {
-            topic: _Cursor(connection, TopicPartition(topic, partition), ranges)
+            topic: _Cursor(
+                connection,
+                TopicPartition(topic, partition),
+                ranges,
+                has_headers=stage.inputs[self._numbers[topic]].has_headers,
+            )
             for topic, ranges in spans.items()
         }
 
@@ -81,9 +86,16 @@ class EntryRows:
 class _Cursor:
     """One input's rows, from the first range's beginning on."""
 
-    def __init__(self, connection: Connection, source: TopicPartition, ranges: Sequence[EntryRange]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        source: TopicPartition,
+        ranges: Sequence[EntryRange],
+        *,
+        has_headers: bool,
+    ) -> None:
         first, last = ranges[0].from_offset, ranges[-1].end_offset
-        self._source, self._first, self._last = source, first, last
+        self._source, self._first, self._last, self._has_headers = source, first, last, has_headers
         fetches = read_range(connect(connection), source, first, last, topic_id=ranges[0].topic_id)
         self._tables = (self._decoded(batch for batch, _ in batches) for batches in fetches)
         self._left = self._decoded(())
@@ -95,7 +107,7 @@ class _Cursor:
             partition=self._source.partition,
             from_offset=self._first,
             end_offset=self._last,
-            include_headers=False,
+            include_headers=self._has_headers,
         )
 
     def take(self, end_offset: int) -> pa.Table:
@@ -122,6 +134,7 @@ def piece_of(read: Input, number: int, table: pa.Table, source: TopicPartition) 
         read.schema,
         raw=table.column("value").combine_chunks(),
         input=number,
+        headers=table.column("headers").combine_chunks().cast(HEADERS_TYPE) if read.has_headers else None,
         origin=Origin(source.topic, source.partition, np.asarray(table.column("offset"))),
     )
 

@@ -28,10 +28,12 @@ BAD_BEHIND_STEPS: Final = (
 
 
 def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:
-    """Rows of the stage's output."""
+    """Rows of the stage's output. Those that no step has made anything of keep the headers that were read."""
     columns = {"topic": _constant(topic, len(piece)), "value": piece.values()}
     if piece.keys is not None:
         columns["key"] = piece.keys
+    if piece.headers is not None and piece.raw is not None:
+        columns["headers"] = piece.headers
     return pa.record_batch(columns)
 
 

@@ -5,6 +5,7 @@ This package speaks to the log through ``semel.client`` only; every decision of 
 """
 
 from semel.spark.known_sinks import SinkReset, known_sinks, reset_sink
+from semel.spark.lineage import lineage
 from semel.spark.session import register, session
 
-__all__ = ["SinkReset", "known_sinks", "register", "reset_sink", "session"]
+__all__ = ["SinkReset", "known_sinks", "lineage", "register", "reset_sink", "session"]
