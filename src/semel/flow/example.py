@@ -45,7 +45,7 @@ counts = (
 def test_words_are_counted(run):  # ask for `semel_flow` instead, and pytest runs it as well
     """`run` puts rows into the sources, runs the flow to its end, and gives what it wrote, by topic."""
     rows = run(counts, {"$source": [{"line": "to be or not"}, {"line": "To be"}, "no JSON"]})
-    last = rows.last("$output", "word")  # of each word; rows["$output"] has all, in the order of each word
+    last = rows.last("$output", "word")  # of each word; rows["$output"] has all
     assert {word: row["count"] for word, row in last.items()} == {"to": 2, "be": 2, "or": 1, "not": 1}
     assert [bad.value for bad in rows.bad] == [b"no JSON"]
 ''')

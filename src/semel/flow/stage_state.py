@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from semel.core.flow.state import State, inline_bytes_max, trim_offsets
+from semel.core.flow.state import SNAPSHOT_CHANGES_MIN, State, inline_bytes_max, trim_offsets
 from semel.core.sink.committed_state import CommittedState, state_of
 from semel.core.sink.ranges import SourceRange, writers_of
 from semel.core.sink.run import Ticket
@@ -51,6 +52,14 @@ def changelog_of(stage: Stage, number: int) -> TopicPartition:
     return TopicPartition(stage.changelog_topic, number)
 
 
+@dataclass(frozen=True, slots=True)
+class StateBounds:
+    """What a replay has to find the same, for they decide which messages the changelog has."""
+
+    inline_bytes_max: int
+    snapshot_changes_min: int
+
+
 class TaskState:
     """Of one attempt; a large one lies below ``folder`` on this machine, and is closed with the attempt."""
 
@@ -63,16 +72,22 @@ class TaskState:
         self._store = Store.open(folder, stage.sink_id, str(source_range.topic_id), source.partition)
         self._state: State | None = None
 
+    def bounds(self) -> StateBounds:
+        """When the state goes to its changelog, and when a snapshot is due there; a simulator's are smaller."""
+        return StateBounds(inline_bytes_max(self._stage.partition_count), SNAPSHOT_CHANGES_MIN)
+
     def load(self) -> State:
         """The decided state; called only once the sink has said that the range begins at the decided end."""
         committed = state_of(self._ticket.states, self._range)
         changelog_end = self._ticket.scan_from(self._range.writer, self._changelog)
         base = self._store.as_of(self._range.batch_from, committed, changelog_end, self._read_changelog)
+        bounds = self.bounds()
         self._state = State(
             base,
             committed,
-            inline_bytes_max=inline_bytes_max(self._stage.partition_count),
+            inline_bytes_max=bounds.inline_bytes_max,
             changelog_end=changelog_end,
+            snapshot_changes_min=bounds.snapshot_changes_min,
         )
         return self._state
 

@@ -71,9 +71,10 @@ def run_attempt(
     task_attempt_id: int,
     attempt_number: int,
     store: Path,
+    state_kind: type[TaskState] = TaskState,
 ) -> Attempted:
     """Write what the task's range gives, once; ``store`` is where a large state lies on this machine."""
-    with TaskState(stage, options.connection, ticket, task.source_range, store) as kept:
+    with state_kind(stage, options.connection, ticket, task.source_range, store) as kept:
         attempt: _Attempt = (
             _Stateless(stage, options, task)
             if task.entries is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -15,7 +14,7 @@ from semel.errors import BrokerError, ConfigError, ConnectionLost
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, TopicIds
 from semel.spark.options import Position, SourceOptions
 from semel.spark.planning import ReadRange, left_of_topics, losses, range_topics, split
-from semel.spark.process import connect
+from semel.spark.process import connect, this_process
 from semel.spark.reading import another_topic, behind_the_end, data_loss, warn_made_anew
 from semel.spark.sink_log import starting_ends
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -173,7 +172,7 @@ class SourceOffsets:
                 passing = isinstance(failed, ConnectionLost) or failed.code.retriable
                 if not passing or turn == self.options.offset_retries:
                     raise
-            time.sleep(self.options.offset_retry_interval_ms / 1000)
+            this_process().clock.pause(self.options.offset_retry_interval_ms)
         raise AssertionError("the last round either answers or raises")
 
 
