@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import SemelError
 from semel.sim.faults import Fault
-from semel.sim.fiber import Fiber, FiberClock, Pending
-from semel.sim.process import Process
+from semel.sim.fiber import FiberClock, Pending
 from semel.sim.sinks.checkpoint import Checkpoint, Offsets
+from semel.sim.sinks.life import Life
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import SinkStory
-from semel.sim.sinks.task_set import TaskFailed, TaskSet
+from semel.sim.sinks.task_set import RangeTaskSet, TaskFailed
 from semel.sim.sinks.worker import Worker, connection_of
 from semel.sim.surroundings import Surroundings
 from semel.spark import commit, runs, sink_log
@@ -29,17 +29,14 @@ from semel.spark.options import SinkOptions
 from semel.spark.planning import left_of_topics, limit, made_anew, range_topics, split
 from semel.spark.reading import another_topic
 
-_T = TypeVar("_T")
-
 TRIGGER_MS: Final = (5, 250)
-STALLS_MS: Final = ((20, 400), (20, 400), (400, 4_000))
 
 
 class RunsElsewhere(SemelError):
     """Spark's own check: somebody else has written this micro-batch's offsets entry."""
 
 
-class SimulatedDriver:
+class SimulatedDriver(Life):
     """``on_end`` gets the error that it ended with, or ``None`` when all rows are decided."""
 
     SPARKS_OWN: ClassVar = (RunsElsewhere, TaskFailed)
@@ -56,46 +53,24 @@ class SimulatedDriver:
         on_end: Callable[[SimulatedDriver, SemelError | None], None],
     ) -> None:
         self.story: Final = story
-        self.name: Final = name
         self.checkpoint: Final = checkpoint
         self.splits: Final = splits  # minPartitions, in pieces of a source partition
-        self.process: Final = Process(around.scheduler)
         topic = story.topics[0] if len(story.topics) == 1 else None
         self.options: Final = SinkOptions(connection_of(), topic, checkpoint.sink_id)
         self.rows_per_batch_max = random.choice(story.rows_per_batch)  # maxOffsetsPerTrigger
         self.rows_per_arrow_batch = random.randint(1, 6)
-        self.attempts_max = random.randint(1, 4)  # spark.task.maxFailures
+        super().__init__(name, random, around, mix, attempts_max=random.randint(1, 4))
         self.is_tampered = False  # its checkpoint does not say what this sink has done
         self.started_ms = story.elapsed_ms()
         self.has_committed = False  # a micro-batch, in this life
-        self.had_rival = False  # another driver, or what was left of one, lived at the same time
-        self.workers: list[Worker] = []  # those alive
-        self._random = random
-        self._around = around
-        self._mix = mix
         self._on_end = on_end
-        self._workers_made = 0
-        self._task_attempts = 0
         self._first_batch_id = checkpoint.next_batch_id
         self._planner = self.new_worker("planner")
         self._spare_planner: Worker | None = None
         self._committer = self.new_worker("commit")
-        self._fiber = Fiber(self.process, self._live, self._over)
         story.drivers.append(self)
 
-    def start(self) -> None:
-        self._fiber.start()
-
     # -- what its parts ask ----------------------------------------------------------------------------
-
-    @property
-    def mix(self) -> SinkMix:
-        return self._mix()
-
-    @property
-    def is_gone(self) -> bool:
-        """It, and all that it has started."""
-        return not self.process.alive and not self.workers
 
     @property
     def is_planning(self) -> bool:
@@ -108,71 +83,17 @@ class SimulatedDriver:
         """Its tasks have reported, and their rows are not known to be decided."""
         return self.process.alive and self._committer.is_busy
 
-    @property
-    def has_running_tasks(self) -> bool:
-        idle = (self._planner, self._spare_planner, self._committer)
-        return self.process.alive and any(worker.is_busy for worker in self.workers if worker not in idle)
-
-    def bites(self, fault: Fault, chance: float) -> bool:
-        return self._around.counts.bites(fault, self._random, chance)
-
-    def trace_note(self, what: str) -> None:
-        self._around.trace.note(self.name, what)
-
-    def next_task_attempt_id(self) -> int:
-        self._task_attempts += 1
-        return self._task_attempts - 1
-
     def version_of_rows(self, attempt_number: int, random: Random) -> int:
         """Which rows an attempt gives: always the same, unless the query is one that must not be."""
         if self.story.rows_differ and self.bites(Fault.SINK_OTHER_ROWS, self.mix.other_rows):
             return random.randint(1, 3)
         return 0
 
-    def new_worker(self, kind: str) -> Worker:
-        self._workers_made += 1
-        worker = Worker(f"{self.name}.{kind}", self.name, self._around.scheduler, self._around.network)
-        self.workers.append(worker)
-        return worker
+    def _kept(self) -> tuple[Worker | None, ...]:
+        return self._planner, self._spare_planner, self._committer
 
-    def worker_is_done(self, worker: Worker) -> None:
-        """A task's process has nothing more to do; so it is with the others of a driver that is dead."""
-        if worker not in (self._planner, self._spare_planner, self._committer) or not self.process.alive:
-            self.kill_worker(worker)
-
-    def kill_worker(self, worker: Worker) -> None:
-        worker.die()
-        if worker in self.workers:
-            self.workers.remove(worker)
-
-    def stall(self, worker: Worker) -> None:
-        """What nobody waits for may well stand still for a while, and then go on."""
-        if self._random.random() < 0.6:
-            worker.process.stop_for(self._random.randint(*self._random.choice(STALLS_MS)))
-
-    def stall_all(self) -> None:
-        """Its machine swaps, or its network is cut: that is why another driver is started."""
-        for worker in self.workers:
-            if worker.is_busy:
-                self.stall(worker)
-
-    def die(self, zombie: float = 0.0) -> None:
-        """Killed; with chance ``zombie`` each, what it has started goes on."""
-        if not self.process.alive:
-            return
-        self.process.alive = False
-        for worker in list(self.workers):
-            if not worker.is_busy or not self.bites(Fault.SINK_ZOMBIE, zombie):
-                self.kill_worker(worker)
-        self.stall_all()
-        self._fiber.end()
-        self.trace_note(f"dies; {[worker.name for worker in self.workers]} go on")
-
-    def die_with_all(self) -> None:
-        """The end of the world."""
-        self.die()
-        for worker in list(self.workers):
-            self.kill_worker(worker)
+    def _ended(self, error: SemelError | None) -> None:
+        self._on_end(self, error)
 
     # -- Spark's loop ----------------------------------------------------------------------------------
 
@@ -243,8 +164,7 @@ class SimulatedDriver:
             self._replace_planner()
         ticket = self._call(self._planner, self._plan)
         self._around.counts.operations += sum(max(0, ends[tp] - starts[tp]) for tp in ends)
-        for checker in self._around.checkers:
-            checker.sink_planned(ticket)
+        self.planned(ticket)
         partitions_min = self.splits * len(ends) if self.splits > 1 else None
         left_from = left_of_topics(ends, topics, dict.fromkeys(ends, 0))
         ranges = split(starts, ends, partitions_min, left_from=left_from, topics=topics)
@@ -279,7 +199,7 @@ class SimulatedDriver:
 
     def _run_tasks(self, ticket: Ticket, ranges: Any) -> list[Attempted]:
         done: Pending[list[Attempted]] = Pending()
-        TaskSet(self, ticket, ranges, self.checkpoint.query_id, self._random, done)
+        RangeTaskSet(self, ticket, ranges, self.checkpoint.query_id, self._random, done).start()
         return done.result()
 
     def _commit(self, ticket: Ticket, attempted: list[Attempted], batch_id: int) -> None:
@@ -293,24 +213,3 @@ class SimulatedDriver:
     def _replace_planner(self) -> None:
         """Spark pools the processes: another query's turn, or a minute of rest, and it is another one."""
         self._spare_planner, self._planner = self._planner, self._spare_planner or self.new_worker("planner2")
-
-    def _call(self, worker: Worker, work: Callable[[], _T]) -> _T:
-        answer: Pending[_T] = Pending()
-
-        def over(result: _T | None, error: Exception | None) -> None:
-            if not self.process.alive:
-                self.worker_is_done(worker)
-            self.process.soon(lambda: answer.know(result, error))
-
-        worker.run(work, over)
-        return answer.result()
-
-    def _over(self, result: None, error: Exception | None) -> None:
-        if error is not None and not isinstance(error, SemelError):
-            raise error
-        self.process.alive = False
-        for worker in list(self.workers):
-            if not worker.is_busy:
-                self.kill_worker(worker)
-        self.trace_note(f"ends: {'all is decided' if error is None else f'{type(error).__name__}: {error}'}")
-        self._on_end(self, error)
