@@ -16,7 +16,7 @@ where the range begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +71,7 @@ def run_attempt(
     task_attempt_id: int,
     attempt_number: int,
     store: Path,
-    state_kind: type[TaskState] = TaskState,
+    state_kind: Callable[..., TaskState] = TaskState,
 ) -> Attempted:
     """Write what the task's range gives, once; ``store`` is where a large state lies on this machine."""
     with state_kind(stage, options.connection, ticket, task.source_range, store) as kept:

@@ -76,6 +76,8 @@ class Fault(StrEnum):
     SINK_TRIMMED = "sink: output trimmed"
     SINK_NAME_FORGOTTEN = "sink: its name forgotten by the server"
     SINK_SOURCE_ANEW = "sink: source topic made anew"
+    FLOW_STORE_LOST = "flow: a machine's folder of large state lost"
+    FLOW_STORE_OLD = "flow: a machine's folder of large state put back from a copy"
 
 
 @dataclass(frozen=True, slots=True)

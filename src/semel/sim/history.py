@@ -17,6 +17,7 @@ from semel.record.batch import BatchHeader
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
+    from semel.sim.flows.story import FlowStory
     from semel.sim.sinks.story import SinkStory
 
 VALUES_REMEMBERED_MAX: Final = 8_192
@@ -56,6 +57,7 @@ class LoggedBatch:
 
     header: BatchHeader
     values: tuple[bytes, ...]
+    keys: tuple[bytes | None, ...] = ()
 
     def __str__(self) -> str:
         header = self.header
@@ -87,6 +89,7 @@ class History:
     records: dict[bytes, SentRecord] = field(default_factory=dict)
     sources: list[RowSource] = field(default_factory=list)
     sinks: list[SinkStory] = field(default_factory=list)
+    flows: list[FlowStory] = field(default_factory=list)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     promises_end: bool = False  # a power cut where the page cache was trusted: what was promised is void
     is_rotten: bool = False  # bytes that were synced have changed

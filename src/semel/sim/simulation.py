@@ -20,6 +20,8 @@ from semel.sim.checkers import all_checkers
 from semel.sim.coda import live_coda
 from semel.sim.disk import Disk
 from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
+from semel.sim.flows.drawing import draw_flow, has_flows
+from semel.sim.flows.story import FlowStory, flow_partitions, flow_topics
 from semel.sim.history import History, Violation
 from semel.sim.network import Network
 from semel.sim.room_settings import ProducersMax
@@ -90,6 +92,7 @@ class Simulation:
         telling: Telling = WHOLE,
         mix: FaultMix | None = None,
         sinks: Sequence[SinkStory] | None = None,
+        flows: Sequence[FlowStory] | None = None,
     ) -> None:
         self.seed: Final = seed
         self._telling = telling
@@ -118,20 +121,25 @@ class Simulation:
         drawn_sinks = draw_sinks(
             self.stream("sinks"), self.stream("sink stragglers"), lambda: self.scheduler.elapsed_ms
         )
+        of_flow = self.stream("flows")
+        if flows is None and sinks is None and has_flows(of_flow):
+            flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
         self.history.sinks += drawn_sinks if sinks is None else sinks
+        self.history.flows += flows or ()
         self.witness = Witness(
             tps,
-            sink_partitions(self.history.sinks),
+            [*sink_partitions(self.history.sinks), *flow_partitions(self.history.flows)],
             self.history,
             self.checkers,
             self.counts,
             self.trace,
             lambda: self.scheduler.now_ms,
         )
+        has_sinks = bool(self.history.sinks or self.history.flows)
         self._producers_max = ProducersMax(
-            self.stream("room for sinks" if self.history.sinks else "bound"),
+            self.stream("room for sinks" if has_sinks else "bound"),
             len(tps),
-            beside_sinks=bool(self.history.sinks),
+            beside_sinks=has_sinks,
         )
         batch_limit = BatchLimit(self.stream("batch limit"))
         self.server = SimulatedServer(
@@ -155,7 +163,7 @@ class Simulation:
             producers_max=self._producers_max,
             batch_limit=batch_limit,
             topic_codec=TopicCodec(self.stream("topic codec"), batch_limit),
-            sink_topics=sink_topics(self.history.sinks),
+            sink_topics=[*sink_topics(self.history.sinks), *flow_topics(self.history.flows)],
         )
         self.workload = Workload(seed, self.stream("workload"), self.around, self._current_mix, self.server)
 

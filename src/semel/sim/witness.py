@@ -29,6 +29,7 @@ from semel.server.storage.storage import Storage
 from semel.sim.bound_witness import BoundWitness
 from semel.sim.checkers import Checker, who_watch
 from semel.sim.faults import Counts
+from semel.sim.flows.view import FlowView
 from semel.sim.history import History, LoggedBatch, Logs
 from semel.sim.reference import LeasesKnown, PartitionLedger
 from semel.sim.sinks.view import SinkView
@@ -45,8 +46,9 @@ LENGTH_AT: Final = 8
 def _logged(batch: bytes) -> LoggedBatch:
     """The same bytes are read by consumers, auditors and after every recovery: they are checked and decoded once."""
     header = validate_batch(batch)
-    values = () if header.is_control else tuple(record.value or b"" for record in decode_records(batch))
-    return LoggedBatch(header, values)
+    records = [] if header.is_control else decode_records(batch)
+    values = tuple(record.value or b"" for record in records)
+    return LoggedBatch(header, values, tuple(record.key for record in records))
 
 
 def logged_batches(records: Buffer) -> list[LoggedBatch]:
@@ -93,7 +95,7 @@ class Witness:
         true_ms: Callable[[], int],
     ) -> None:
         self.tps: Final = tps
-        self._sink_tps: Final = sink_tps  # the sinks' outputs and the decision log
+        self._sink_tps: Final = sink_tps  # the sinks' outputs, the topics of flows, and the decision log
         self._history = history
         self._checkers = checkers
         self._judges = who_watch(checkers, Checker.judged)
@@ -196,11 +198,15 @@ class Witness:
     def _judge(self, logs: Logs) -> None:
         of_sinks = {tp: logs[tp] for tp in self._sink_tps if tp in logs}
         views = [SinkView(story, of_sinks, self._trimmed) for story in self._history.sinks]
+        flows = [FlowView(story, of_sinks, self._trimmed) for story in self._history.flows]
+        flows = [view for view in flows if view.is_whole]
         of_clients = {tp: logs[tp] for tp in self.tps if tp in logs}
         for checker in self._checkers:
             checker.logs(self._history, of_clients)
             if views:
                 checker.sink_logs(views)
+            if flows:
+                checker.flow_logs(flows)
 
     def _partitions(self, storage: Storage) -> Iterable[tuple[TopicPartition, Partition]]:
         for tp in (*self.tps, *self._sink_tps):

@@ -16,6 +16,8 @@ from semel.sim.admin import SimulatedAdmin
 from semel.sim.cluster import drive
 from semel.sim.consumer import SimulatedConsumer
 from semel.sim.faults import Fault, FaultMix
+from semel.sim.flows.feeder import Feeder
+from semel.sim.flows.operator import FlowOperator
 from semel.sim.history import Promise
 from semel.sim.lessee import SimulatedLessee
 from semel.sim.prober import SimulatedProber
@@ -71,6 +73,8 @@ class Workload:
         self.producers: list[SimulatedProducer] = []  # those alive
         self.resumers: list[SimulatedResumer] = []  # those alive
         self.sinks: list[SinkOperator] = []
+        self.flows: list[FlowOperator] = []
+        self._feeders: list[Feeder] = []
         self._trimmers: list[OutputTrimmer] = []
         self._forgetters: list[NameForgetter] = []
         self._source_makers: list[SourceMaker] = []
@@ -86,7 +90,8 @@ class Workload:
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
         for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
             self._start_producer(number, kind, 0)
-        if not self._around.history.sinks and self._stream("leased producer").random() < LEASED_CHANCE:
+        history = self._around.history
+        if not (history.sinks or history.flows) and self._stream("leased producer").random() < LEASED_CHANCE:
             self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
         for _ in range(self._random.randint(0, 2)):
             self._start_source()
@@ -125,6 +130,12 @@ class Workload:
                 forget = self._server.forget_names
                 self._forgetters.append(NameForgetter(story, random, self._around, interval_ms, forget))
 
+        for flow in self._around.history.flows:
+            self._feeders.append(Feeder(flow, self._stream(f"{flow.name} feeder"), self._around))
+            mix = SinkMix.draw(self._stream("flow mix"))
+            self.flows.append(FlowOperator(flow, self._stream(flow.name), self._around, mix))
+            self.flows[-1].start()
+
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
         self._stopping = True
@@ -132,6 +143,10 @@ class Workload:
             maker.wanted = False
         for sink in self.sinks:
             sink.stop()
+        for feeder in self._feeders:
+            feeder.stop()
+        for flow in self.flows:
+            flow.stop()
         for trimmer in self._trimmers:
             trimmer.wanted = False
         for forgetter in self._forgetters:
@@ -156,6 +171,7 @@ class Workload:
             and all(producer.is_done or not producer.process.alive for producer in self.producers)
             and all(source.is_done for source in self._around.history.sources)
             and all(sink.is_settled for sink in self.sinks)
+            and all(flow.is_settled for flow in self.flows)
             and not any(trimmer.is_busy for trimmer in self._trimmers)
             and all(
                 consumer.next_offset == self._server.log_end_offset(consumer.tp)
@@ -168,6 +184,7 @@ class Workload:
         behind = [f"{consumer.tp} at {consumer.next_offset}" for consumer in self.consumers]
         sources = [source.name for source in self._around.history.sources if not source.is_done]
         sources += [sink.story.sink_id for sink in self.sinks if not sink.is_settled]
+        sources += [name for flow in self.flows for name in flow.what_is_open]
         return f"{len(open_records)} records open {open_records[:5]}, readers {behind}, sources {sources}"
 
     def end(self) -> None:
@@ -183,6 +200,8 @@ class Workload:
         """Their fibers must not outlive the history."""
         for sink in self.sinks:
             sink.end()
+        for flow in self.flows:
+            flow.end()
 
     # -- readers ----------------------------------------------------------------------------------------
 
@@ -344,6 +363,7 @@ class Workload:
             *((producer.name, producer.process) for producer in self.producers),
             *((resumer.name, resumer.process) for resumer in self.resumers),
             *(named for sink in self.sinks for named in sink.processes),
+            *(named for flow in self.flows for named in flow.processes),
         ]
         processes += [(lessee.name, lessee.process) for lessee in self._lessees]
         if processes and self._around.counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):

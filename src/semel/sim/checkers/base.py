@@ -15,6 +15,9 @@ from semel.sim.reference import PartitionLedger
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
+    from semel.sim.flows.driver import StageDriver
+    from semel.sim.flows.story import StageStory
+    from semel.sim.flows.view import FlowView
     from semel.sim.sinks.driver import SimulatedDriver
     from semel.sim.sinks.story import SinkStory
     from semel.sim.sinks.view import SinkView
@@ -142,6 +145,17 @@ class Checker:
 
     def sink_logs(self, views: Sequence[SinkView]) -> None:
         """What lies in the sinks' outputs and in the decision log, whenever all logs are judged."""
+
+    # -- flows ------------------------------------------------------------------------------------------
+
+    def flow_stopped(self, story: StageStory, driver: StageDriver, error: SemelError) -> None:
+        """A driver of a stage has ended with an error."""
+
+    def flow_left(self, story: StageStory, driver: StageDriver, error: SemelError) -> None:
+        """Neither mended steps nor those of before have helped: the stage has stopped for good."""
+
+    def flow_logs(self, views: Sequence[FlowView]) -> None:
+        """What lies in the topics of flows, whenever all logs are judged and all of a flow's can be read."""
 
     def violated(self, evidence: str) -> Violation:
         return Violation(self.name, evidence)

@@ -1,0 +1,46 @@
+"""Which flows a seed has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from semel.flow.stage_state import StateBounds
+from semel.sim.flows.steps import STATE_ROW_BYTES, Doing
+from semel.sim.flows.story import FlowStory
+
+FLOW_CHANCE: Final = 0.2
+NAME: Final = "f0"
+
+
+def has_flows(random: Random) -> bool:
+    """Few seeds: they are the dearest."""
+    return random.random() < FLOW_CHANCE
+
+
+def draw_flow(random: Random, elapsed_ms: Callable[[], int]) -> FlowStory:
+    """One flow of two or three stages."""
+    users = random.choice((3, 6, 12))
+    doing = Doing(
+        sources=("f0.a", "f0.b")[: random.choice((1, 2, 2))],
+        partition_count=random.choice((1, 2)),
+        is_counted=random.random() < 0.3,
+        forgets_at=random.choice((0, 0, 7)),
+    )
+    return FlowStory(
+        NAME,
+        doing,
+        source_partitions=random.choice((1, 2)),
+        breaks=random.random() < 0.4,
+        users=users,
+        row_gap_ms=random.choice((40, 120, 300)),
+        bounds=StateBounds(
+            inline_bytes_max=random.choice((0, 2, 2, 1_000)) * STATE_ROW_BYTES,
+            snapshot_changes_min=random.choice((2, 20, 1_000)),
+        ),
+        rows_max=random.choice(((8,), (1, 8, 40), (8, 1_000))),
+        entries_max=random.choice(((1,), (1, 2, 5), (3, 64))),
+        entry_rows_max=random.choice(((3,), (2, 5, 20), (20, 65_536))),
+        elapsed_ms=elapsed_ms,
+    )
