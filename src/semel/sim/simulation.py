@@ -41,6 +41,7 @@ TOPIC: Final = "events"
 OPERATIONS_MIN: Final = 1_000
 FAULTS_MIN: Final = 20
 FAULTS_FOR_MS: Final = (6_000, 18_000)
+FAULTS_FOR_MS_BESIDE_FLOWS: Final = (12_000, 36_000)
 FAULTS_FOR_MS_MAX: Final = 960_000  # far from what any seed needs
 HEALED_WITHIN_MS: Final = 120_000
 UP_WITHIN_MS: Final = 60_000
@@ -217,7 +218,8 @@ class Simulation:
 
     def _live_with_faults(self) -> None:
         telling, begin_ms = self._telling, self.scheduler.now_ms
-        at_least_ms = begin_ms + self.random.randint(*FAULTS_FOR_MS)
+        faults_for_ms = FAULTS_FOR_MS_BESIDE_FLOWS if self.history.flows else FAULTS_FOR_MS
+        at_least_ms = begin_ms + self.random.randint(*faults_for_ms)
         self.scheduler.run(lambda: False, min(at_least_ms, begin_ms + telling.faults_for_ms_max))
         self.scheduler.run(
             lambda: (

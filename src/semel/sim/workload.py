@@ -8,6 +8,7 @@ what one of them does leaves the others as they were.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -45,6 +46,7 @@ SOURCE_ROWS: Final = (60, 300)
 RESTART_MS: Final = (5, 2_000)
 TRIMMED_MEANWHILE_CHANCE: Final = 0.5  # since the file was copied away that is put back
 OTHER_INPUT_CHANCE: Final = 0.5  # where copies die and are started again
+STAGE_KILL_MS: Final = (1_500, 9_000)  # a stage takes a while to begin
 CLIENT_PAUSE_MS: Final = (1_200, 15_000)
 GRANTS_REMEMBERED_MAX: Final = 12
 
@@ -132,7 +134,8 @@ class Workload:
 
         for flow in self._around.history.flows:
             self._feeders.append(Feeder(flow, self._stream(f"{flow.name} feeder"), self._around))
-            mix = SinkMix.draw(self._stream("flow mix"))
+            of_mix = self._stream("flow mix")
+            mix = replace(SinkMix.draw(of_mix), driver_kill_interval_ms=of_mix.randint(*STAGE_KILL_MS))
             self.flows.append(FlowOperator(flow, self._stream(flow.name), self._around, mix))
             self.flows[-1].start()
 

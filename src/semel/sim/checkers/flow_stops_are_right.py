@@ -39,7 +39,7 @@ class FlowStopsAreRight(Checker):
             case StepFailed():
                 is_right = not driver.is_mended
             case ReplayDiffers():
-                is_right = story.flow.was_mended or driver.had_rival
+                is_right = story.was_mended or driver.had_rival
             case StorageError():
                 is_right = sum(len(other.workers) for other in story.drivers) > SLOTS_MAX
             case BrokerError():

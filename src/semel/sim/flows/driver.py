@@ -17,7 +17,7 @@ from semel.core.sink.ranges import SourceRange
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import SemelError
-from semel.flow import stage_ranges, task
+from semel.flow import stage_ranges, stage_state, task
 from semel.flow.plan import Stage
 from semel.flow.stage_ranges import Cuts, Json, StageTask
 from semel.flow.stage_state import StateBounds, TaskState
@@ -56,7 +56,7 @@ class StageDriver(Life):
         flow = story.flow
         self.story: Final = story
         self.stage: Final = story.stage
-        self.is_mended: Final = flow.is_mended
+        self.is_mended: Final = story.is_mended
         self.cuts: Final = Cuts(
             random.choice(flow.rows_max), random.choice(flow.entries_max), random.choice(flow.entry_rows_max)
         )
@@ -112,7 +112,7 @@ class StageDriver(Life):
         )
         self.trace_note(f"micro-batch {batch_id}: {told}")
         story.planned += tasks
-        ticket = self._call(self._planner, partial(runs.plan_batch, self.options, self.name))
+        ticket = self._call(self._planner, self._plan)
         self.planned(ticket)
         self._around.counts.operations += sum(
             each.planned.read_end - each.planned.read_from for each in tasks
@@ -127,6 +127,12 @@ class StageDriver(Life):
         failure = next((each.failure for each in attempted if each.failure is not None), None)
         if failure is not None:
             raise failure
+
+    def _plan(self) -> Ticket:
+        ticket = runs.plan_batch(self.options, self.name)
+        if self.stage.has_state:
+            stage_state.trim_changelog(self.stage, self.options.connection, ticket)
+        return ticket
 
 
 class StageTaskSet(TaskSet):

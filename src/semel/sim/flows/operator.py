@@ -20,7 +20,7 @@ from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.surroundings import Surroundings
 from semel.sim.waiting import drawn_wait_ms
 
-RESTART_MS: Final = (5, 1_500)
+RESTART_MS: Final = (5, 800)
 AMID_ROWS: Final = 0.9  # how often a disaster waits a little for a task to run, each time that it looks
 LOOK_AGAIN_MS: Final = 20
 ALL_AT_ONCE: Final = 0.2
@@ -97,9 +97,9 @@ class StageOperator:
                     checker.flow_left(story, driver, error)
                 return
         if isinstance(error, StepFailed):
-            story.flow.mend()
-        elif isinstance(error, ReplayDiffers) and driver.is_mended and story.flow.was_mended:
-            story.flow.mend(back=True)
+            story.mend()
+        elif isinstance(error, ReplayDiffers) and story.was_mended:
+            story.mend(back=driver.is_mended)  # rows of the other steps are undecided
         self._start_later()
 
     def _plan_disaster(self) -> None:

@@ -63,21 +63,17 @@ def _replay_records(view: StageView, source: TopicPartition) -> Replayed:
     for record in view.flow.records(source):
         row, due = read_row(record.value), record.record_offset + 1
         if row is None:
-            replayed.add(bad, Made(due, _side_key(view, record), record.value))
+            replayed.add(bad, Made(due, record.key, record.value))
             continue
         for made in split_row(row["user"], row["id"]):
             if made["user"] is None:
-                replayed.add(bad, Made(due, view.story.sink_id.encode(), made))
+                replayed.add(bad, Made(due, None, made))
                 continue
             key = made["user"].encode()
             output = view.stage.output.topic
             number = partition_for_key(key, counts[output])
             replayed.add(TopicPartition(output, number), Made(due, key, made))
     return replayed
-
-
-def _side_key(view: StageView, record: StoredRecord) -> bytes:
-    return view.story.sink_id.encode() if record.key is None else record.key
 
 
 def _replay_entries(view: StageView, partition: int) -> Replayed:

@@ -39,6 +39,8 @@ class StageStory:
     flow: FlowStory
     name: str
     drivers: list[StageDriver] = field(default_factory=list)
+    is_mended: bool = False  # its steps fail at no row any more
+    was_mended: bool = False
     is_finished: bool = False  # all rows of its inputs are decided, and none comes any more
     has_stopped: bool = False  # for good
     loaded: list[Loaded] = field(default_factory=list)  # since the logs were judged last
@@ -51,7 +53,11 @@ class StageStory:
     @property
     def stage(self) -> Stage:
         """As it is written now."""
-        return self.flow.plan.stage(self.name)
+        return self.flow.plans[self.is_mended].stage(self.name)
+
+    def mend(self, *, back: bool = False) -> None:
+        """Write its steps anew; ``back``: as they were."""
+        self.is_mended, self.was_mended = not back, True
 
     @property
     def sources(self) -> list[TopicPartition]:
@@ -84,23 +90,20 @@ class FlowStory:
     entry_rows_max: Sequence[int]
     elapsed_ms: Callable[[], int]
     is_closed: bool = False  # no row comes any more
-    is_mended: bool = False
-    was_mended: bool = False
     machines: Machines = field(default_factory=Machines)
     stages: list[StageStory] = field(init=False)
     partition_counts: dict[str, int] = field(init=False)
-    _plans: dict[bool, Plan] = field(init=False)
+    plans: dict[bool, Plan] = field(init=False)  # mended, and as they were
 
     def __post_init__(self) -> None:
         found = dict.fromkeys(self.doing.sources, self.source_partitions)
-        self._plans = {
+        self.plans = {
             is_mended: plan_of(
                 self.name, self.doing, output=self.output, is_mended=is_mended
             ).with_partition_counts(found)
             for is_mended in (False, True)
         }
-        self.is_mended = not self.breaks
-        self.stages = [StageStory(self, stage.name) for stage in self.plan.stages]
+        self.stages = [StageStory(self, stage.name, is_mended=not self.breaks) for stage in self.plan.stages]
         self.partition_counts = found | {own.name: own.partition_count for own in self.plan.own_topics}
         self.partition_counts[self.output] = self.doing.partition_count
 
@@ -110,16 +113,12 @@ class FlowStory:
 
     @property
     def plan(self) -> Plan:
-        """As it is written now."""
-        return self._plans[self.is_mended]
+        """As it is written in the end."""
+        return self.plans[True]
 
     @property
     def is_finished(self) -> bool:
         return all(stage.is_finished for stage in self.stages)
-
-    def mend(self, *, back: bool = False) -> None:
-        """Write the steps anew; ``back``: as they were."""
-        self.is_mended, self.was_mended = not back, True
 
 
 def flow_topics(flows: Sequence[FlowStory]) -> list[tuple[str, int, Mapping[str, str]]]:
