@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from semel.core.flow.codec import decode_rows, decode_table
 from semel.core.flow.pieces import BAD, Entry, Indices, Piece, Step, StepSpec
+from semel.core.flow.schema import Schema
 from semel.errors import StepFailed
 
 DECODE: str = "read"  # the step that errors and headers name where a value cannot be read
@@ -27,10 +29,16 @@ DECODE: str = "read"  # the step that errors and headers name where a value cann
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps as values of a plan. ``table_inputs`` are inputs whose rows are those of a table, by key."""
+    """Steps as values of a plan.
+
+    ``table_inputs`` are inputs whose rows are those of a table, by key. The values of ``own_inputs`` were written by a
+    stage of the same flow: that they can be read is known, so a first step that looks at some of their columns only
+    has no others read.
+    """
 
     steps: tuple[StepSpec, ...]
     table_inputs: frozenset[int] = frozenset()
+    own_inputs: frozenset[int] = frozenset()
 
     @property
     def is_stateful(self) -> bool:
@@ -69,6 +77,8 @@ class RunningChain:
         tables = self._chain.table_inputs
         passed: list[Piece] = []
         for piece in pieces:
+            if piece.input in self._chain.own_inputs:
+                piece = self._narrowed(piece)
             passed += read(piece, entry, as_columns=self._wants_columns, is_table=piece.input in tables)
         for name, step, prefix in self._steps:
             if prefix is None:
@@ -81,6 +91,18 @@ class RunningChain:
             except ValueError as error:  # a state beyond its bounds, a sum beyond its column
                 raise StepFailed(name, f"entry {entry.offset} of the merge log", error) from error
         return [piece for piece in passed if len(piece)]
+
+    def _narrowed(self, piece: Piece) -> Piece:
+        """As it has to be read for the first step: with the columns that it says that it needs."""
+        needs = getattr(self._chain.steps[0], "needs", None) if self._chain.steps else None
+        if needs is None or piece.schema is None:
+            return piece
+        names = needs(piece.schema)
+        if len(names) == len(piece.schema):
+            return piece
+        return replace(
+            piece, schema=_of_columns(piece.schema, names) if names else None
+        )  # None: not read at all
 
     def _pass_tombstones(self, step: Step, pieces: list[Piece], entry: Entry) -> list[Piece]:
         if not any(piece.is_tombstones for piece in pieces):
@@ -108,6 +130,11 @@ def read(piece: Piece, entry: Entry, *, as_columns: bool, is_table: bool = False
         entry.emit_rows(BAD, DECODE, piece, places, [why for _, why in bad])
         piece = piece.take(np.delete(np.arange(len(piece), dtype=np.int64), places))
     return [Piece(piece.keys, piece.schema, rows, table, piece.raw, piece.input, piece.headers, piece.origin)]
+
+
+@lru_cache(maxsize=64)
+def _of_columns(schema: Schema, names: tuple[str, ...]) -> Schema:
+    return schema.select(names)
 
 
 def _in_runs(piece: Piece, entry: Entry, *, as_columns: bool) -> list[Piece]:

@@ -72,7 +72,7 @@ class Grouped:
         """These columns of all the rows; ``None``: none are wanted."""
         if not names:
             return None
-        tables = [piece.as_table().select(list(names)) for piece in self.pieces]
+        tables = [piece.columns(names) for piece in self.pieces]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def rows(self) -> list[Any]:

@@ -121,6 +121,12 @@ class Piece:
             self.table = table_of(self.schema, self.rows)
         return self.table
 
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some of the columns; only of a piece with a schema."""
+        if self.table is None and self.rows is not None and self.schema is not None:
+            return table_of(self.schema.select(names), self.rows)
+        return self.as_table().select(list(names))
+
     def values(self) -> pa.Array:
         """As they are written: what came in to the byte where no step has made anything of it.
 
