@@ -20,7 +20,7 @@ from semel.core.sink.ranges import SourceRange
 from semel.errors import ConfigError
 from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.plan import Stage
-from semel.flow.rows_in import piece_of, with_output_key
+from semel.flow.rows_in import cut_in_rows, piece_of, with_output_key
 from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.spark.notes import TaskIdentity, laid_aside, lay_aside
@@ -53,12 +53,13 @@ def rows_read(stage: Stage, connection: Connection, task: StageTask) -> Iterator
 def decoded(stage: Stage, source: TopicPartition, table: pa.Table, entry: Entry) -> Iterator[pa.RecordBatch]:
     """Records as Spark sees them; what cannot be decoded is in ``entry``."""
     given = stage.inputs[0]
-    piece = piece_of(given, 0, table, source)
     if given.schema is None:
+        piece = piece_of(given, 0, table, source)
         yield pa.record_batch({KEY_COLUMN: piece.keys, VALUE_COLUMN: piece.raw})
         return
-    for each in read(piece, entry, as_columns=True):
-        yield from _with_key(each).to_batches()
+    for part in cut_in_rows(table):
+        for each in read(piece_of(given, 0, part, source), entry, as_columns=True):
+            yield from _with_key(each).to_batches()
 
 
 def _with_key(piece: Piece) -> pa.Table:

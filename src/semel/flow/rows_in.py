@@ -1,8 +1,9 @@
 """From the log's records to the pieces that the steps see.
 
-A piece is cut at offsets that are known beforehand, whatever a fetch held: all of an input's rows of an entry, or, in
-a stateless stage, the rows between two multiples of :data:`PIECE_OFFSETS`. So a second attempt, whose fetches are
-answered otherwise, gives the sink the same batches.
+A piece is cut at places that are known beforehand, whatever a fetch held: so many rows of an entry's range, or, in a
+stateless stage, the rows between two multiples of :data:`PIECE_OFFSETS`. So a second attempt, whose fetches are
+answered otherwise, gives the sink the same rows. A piece is so small because its rows, as Python objects, are then made
+where those of the one before were, in a core's cache: with eight times as many, reading takes twice as long.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ def cut_at_offsets(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
+def cut_in_rows(table: pa.Table) -> Iterator[pa.Table]:
+    """The same rows, cut behind each :data:`PIECE_OFFSETS` of them."""
+    for start in range(0, table.num_rows, PIECE_OFFSETS):
+        yield table.slice(start, PIECE_OFFSETS)
+
+
 class EntryRows:
     """The rows of entries that follow on each other, each input's read ahead in one go."""
 
@@ -79,8 +86,10 @@ class EntryRows:
             number = self._numbers[each.topic]
             read = self._stage.inputs[number]
             table = self._cursors[each.topic].take(each.end_offset)
-            piece = piece_of(read, number, table, TopicPartition(each.topic, self._partition))
-            yield from in_its_partition(read, piece, self._partition, self._stage.partition_count, entry)
+            source = TopicPartition(each.topic, self._partition)
+            for part in cut_in_rows(table):
+                piece = piece_of(read, number, part, source)
+                yield from in_its_partition(read, piece, self._partition, self._stage.partition_count, entry)
 
 
 class _Cursor:
