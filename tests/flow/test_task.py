@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.flow.flowing import put, rows, run
 
 from semel.errors import StepFailed
-from semel.flow import here, source
+from semel.flow import here, source, task
 from semel.flow.stage_ranges import Cuts
 from semel.local import LocalLog
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30))
+def test_joined_batches_hold_the_same_rows_in_the_same_order(drawn: list[tuple[int, bool]]) -> None:
+    begin = 0
+    batches = []
+    for size, is_keyed in drawn:
+        values = pa.array([b"%d" % number for number in range(begin, begin + size)], pa.binary())
+        columns = {
+            "value": values,
+            "topic": pa.DictionaryArray.from_arrays(pa.array([0] * size, pa.int8()), ["t"]),
+        }
+        batches.append(pa.record_batch(columns | ({"key": values} if is_keyed else {})))
+        begin += size
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task, "JOINED_ROWS_MAX", 12)
+        joined = list(task.joined(batches))
+    assert [row for batch in joined for row in batch.to_pylist()] == [
+        row for batch in batches for row in batch.to_pylist()
+    ]
+    assert all(batch.num_rows <= 12 for batch in joined)
+    assert all(
+        one.schema != other.schema or one.num_rows + other.num_rows > 12
+        for one, other in itertools.pairwise(joined)
+    )
 
 
 class Killed(BaseException):

@@ -87,5 +87,5 @@ def _by_offset(sides: Sequence[SideRows]) -> Iterator[SideRows]:
         yield SideRows(output, keys, values, headers)
 
 
-def _constant(text: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text), rows)
+def _constant(text: str, rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int8)), [text])

@@ -16,7 +16,7 @@ where the range begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +45,8 @@ from semel.spark.output import PARTITIONER
 from semel.spark.stream_ranges import tables
 from semel.spark.task_write import write_range
 
+JOINED_ROWS_MAX: Final = 32_768  # one piece more is too much for a core's cache
+JOINED_BYTES_MAX: Final = 8 * 2**20
 RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and value; headers are few and short
 
 
@@ -85,7 +87,7 @@ def run_attempt(
                 options,
                 ticket,
                 task.source_range,
-                attempt.batches(),
+                joined(attempt.batches()),
                 query_id=query_id,
                 task_attempt_id=task_attempt_id,
                 attempt_number=attempt_number,
@@ -224,6 +226,33 @@ class _Stateful(_Attempt):
         return self.kept.committed(end)
 
 
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: to the sink each costs as much as some thousand rows, and to its readers."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        fits = (
+            bool(waiting)
+            and batch.schema == waiting[0].schema
+            and rows + batch.num_rows <= JOINED_ROWS_MAX
+            and size_bytes + batch.nbytes <= JOINED_BYTES_MAX
+        )
+        if waiting and not fits:
+            yield _one_of(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+        waiting.append(batch)
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+    if waiting:
+        yield _one_of(waiting)
+
+
+def _one_of(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole
+
+
 @contextmanager
 def failing_as_a_step(stage: Stage, position: str) -> Iterator[None]:
     """Whatever the steps' rows come to grief at is a step's failure; what the log says goes through."""
@@ -254,4 +283,9 @@ def written_by(stage: Stage) -> str:
 
 def chain_of(stage: Stage) -> Chain:
     """The stage's steps as they run."""
-    return Chain(stage.steps, frozenset(n for n, read in enumerate(stage.inputs) if read.is_table))
+    inputs = list(enumerate(stage.inputs))
+    return Chain(
+        stage.steps,
+        frozenset(number for number, read in inputs if read.is_table),
+        frozenset(number for number, read in inputs if read.is_internal and not read.is_table),
+    )
