@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat
-from semel.cli.output import Format, note, print_document, print_rows
+from semel.cli.output import EXIT_INTERRUPTED, Format, note, print_document, print_rows
 from semel.errors import ConfigError
 from semel.wording import counted
 
@@ -122,11 +122,17 @@ def run(
     here: Annotated[
         bool, typer.Option("--here", help="In this process, without Spark: for flows of Python's steps.")
     ] = False,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="H:P", help="Serve its progress for Prometheus.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
     """Run a flow until it is stopped, and show a line for each stage while it works.
 
-    Stopped in any way and run again, it goes on where it was: nothing is lost and nothing doubled.
+    Stopped in any way and run again, it goes on where it was: nothing is lost and nothing doubled. On SIGTERM or
+    Ctrl-C it ends behind the micro-batch that it is in, with exit code 0 (130 where --once was cut short); a second
+    one does not wait for that.
 
     Example: semel flow run counts.py -b localhost:9092
     """
@@ -136,7 +142,16 @@ def run(
 
     plan = load_flows(file).flow(name).plan()
     greet(bootstrap)
-    run_flow(plan, bootstrap, here=here, once=once)
+    try:
+        ended = run_flow(plan, bootstrap, here=here, once=once, show=not quiet, metrics=metrics)
+    except KeyboardInterrupt:
+        note("semel: interrupted; what was begun may stand there undecided, and the next run meets it")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if ended:
+        return
+    note("semel: stopped behind a micro-batch: what was begun is decided, and the next run goes on there")
+    if once:
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _make_topics(bootstrap: str, topics: tuple[str, ...]) -> None:

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +50,35 @@ from semel.spark.stream_sink import SemelStreamWriter, TaskMessage, with_one_ran
 from semel.spark.task_write import write_range
 
 _LOOK_S: Final = 0.1
+_STOP_S_MAX: Final = 60.0  # a micro-batch that lasts longer is interrupted; the next run meets its rows
+_STOP_FILE: Final = "stop"
+_STOPPED_SUFFIX: Final = ".stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """How a flow's driver has its planners, which are processes of their own on its machine, plan nothing more."""
+
+    folder: Path
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the flow is to stop."""
+        return (self.folder / _STOP_FILE).exists()
+
+    def ask(self) -> None:
+        """Have it stop; every planner does when it is asked for its next micro-batch."""
+        with suppress(FileNotFoundError):  # it was stopped before
+            (self.folder / _STOP_FILE).touch()
+
+    def tell(self, stage: str) -> None:
+        """By the planner: the micro-batches before are decided, and there will be no other."""
+        with suppress(FileNotFoundError):
+            (self.folder / f"{stage}{_STOPPED_SUFFIX}").touch()
+
+    def is_told(self, stage: str) -> bool:
+        """Whether the planner of ``stage`` has done so."""
+        return (self.folder / f"{stage}{_STOPPED_SUFFIX}").exists()
 
 
 class StagePartition(InputPartition):
@@ -59,8 +91,11 @@ class StagePartition(InputPartition):
 class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The source of a stage."""
 
-    def __init__(self, stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption) -> None:
+    def __init__(
+        self, stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption, stopping: Stopping
+    ) -> None:
         self.stage, self.connection, self.cuts, self.resumed = stage, connection, cuts, resumed
+        self.stopping = stopping
         self._planning: StageRanges | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,7 +116,10 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ranges.fix_target()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """The end of the next micro-batch."""
+        """The end of the next micro-batch; there is none once the flow is to stop."""
+        if self.stopping.is_asked:
+            self.stopping.tell(self.stage.name)  # Spark asks between two micro-batches
+            return start
         return self._ranges.next_end(start)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -170,7 +208,7 @@ class StageWriter(SemelStreamWriter):
 
 
 def stage_format(
-    stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption, store: Path
+    stage: Stage, connection: Connection, cuts: Cuts, resumed: Resumption, store: Path, stopping: Stopping
 ) -> type[DataSource]:
     """A data source of its own for one run of ``stage``: options are texts, and a stage holds functions."""
     name = f"semel-{stage.flow}-{stage.name}-{uuid.uuid4().hex[:8]}"
@@ -184,7 +222,7 @@ def stage_format(
             return columns_read(stage)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            return StageReader(stage, connection, cuts, resumed)
+            return StageReader(stage, connection, cuts, resumed, stopping)
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
             return StageWriter(stage, connection, resumed, store, self.options.get("checkpointLocation", ""))
@@ -204,7 +242,21 @@ class FlowOnSpark:
         self._cuts = cuts or Cuts()
         self._store = store or default_folder()
         self._folder = Path(tempfile.mkdtemp(prefix=f"semel-flow-{plan.flow}-"))
+        self._stopping = Stopping(self._folder)
         self._queries: dict[str, Any] = {}
+
+    def run(self, stop: threading.Event, *, once: bool = False) -> None:
+        """Until ``stop`` is set, or with ``once`` to the end; a stage that fails stops it."""
+        if once:
+            self.run_to_the_end(stop)
+            return
+        try:
+            self.start()
+            while not self.wait(_LOOK_S) and not stop.is_set():
+                pass
+        finally:
+            self.stop()
+        self.wait()  # of a stage that failed meanwhile, the reason
 
     def start(self) -> FlowOnSpark:
         """All stages at once, until :meth:`stop`."""
@@ -213,13 +265,17 @@ class FlowOnSpark:
             self._start(stage, {"processingTime": "0 seconds"})
         return self
 
-    def run_to_the_end(self) -> None:
-        """Stage after stage, each to the end of what its inputs have by then."""
+    def run_to_the_end(self, stop: threading.Event | None = None) -> None:
+        """Stage after stage, each to the end of what its inputs have by then, or until ``stop`` is set."""
         self._prepare()
         try:
             for stage in self.plan.stages:
+                if stop is not None and stop.is_set():
+                    break
                 self._start(stage, {"availableNow": True})
-                self.wait()
+                while not self.wait(_LOOK_S):
+                    if stop is not None and stop.is_set():
+                        self._stopping.ask()
         finally:
             self.stop()
 
@@ -230,7 +286,7 @@ class FlowOnSpark:
 
     def _start(self, stage: Stage, trigger: dict[str, Any]) -> None:
         resumed = resume(self._connection, stage.sink_id)
-        source = stage_format(stage, self._connection, self._cuts, resumed, self._store)
+        source = stage_format(stage, self._connection, self._cuts, resumed, self._store, self._stopping)
         self._spark.dataSource.register(source)
         frame = self._spark.readStream.format(source.name()).load()
         if stage.kind is StageKind.FRAME:
@@ -262,7 +318,15 @@ class FlowOnSpark:
             time.sleep(_LOOK_S)
 
     def stop(self) -> None:
-        """End all stages; what is decided stays, and the next run goes on behind it."""
+        """End all stages behind the micro-batches that they are in; the next run goes on there."""
+        self._stopping.ask()
+        deadline = time.monotonic() + _STOP_S_MAX
+        while any(
+            query.isActive and not self._stopping.is_told(name) for name, query in self._queries.items()
+        ):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_LOOK_S)
         for query in self._queries.values():
             query.stop()
         shutil.rmtree(self._folder, ignore_errors=True)

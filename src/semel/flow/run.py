@@ -1,43 +1,194 @@
-"""Running a flow: on Spark, or in this process."""
+"""Running a flow: on Spark, or in this process; with its progress shown, until it is stopped."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from semel.flow.here import run_here
+from semel.errors import SemelError
+from semel.flow.here import check_runs_here, run_here
 from semel.flow.plan import Plan
+from semel.flow.shown import Shown, shown_here
 from semel.flow.slots import default_folder
 from semel.flow.stage_ranges import Cuts
+from semel.flow.watch import LOOK_S, Look, Watch
+
+_WAKE_S: Final = 0.2  # a signal's handler runs in the main thread once that wakes up
+_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def run_flow(
+class Running:
+    """A flow at work in threads of this process, or on Spark: :meth:`wait` for its end, or :meth:`stop` it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        bootstrap: str,
+        work: Callable[[threading.Event], None],
+        *,
+        shown: Shown | None = None,
+        metrics: str | None = None,
+    ) -> None:
+        """``work`` runs the flow until the event is set, or to its end."""
+        self._plan, self._bootstrap, self._shown = plan, bootstrap, shown
+        self._stop = threading.Event()
+        self._failed: BaseException | None = None
+        self._newest: Look | None = None
+        self._close_metrics = self._serve(metrics)
+        self._worker = threading.Thread(
+            target=self._work, args=(work,), name=f"semel-flow-{plan.flow}", daemon=True
+        )
+        self._watcher = threading.Thread(target=self._watch, name=f"semel-watch-{plan.flow}", daemon=True)
+        self._is_over = threading.Event()
+        self._watched = Watch(plan, bootstrap)
+        is_watched = shown is not None or metrics is not None
+        if is_watched:
+            self._look()  # what is decided from here on is counted
+            self._watcher.start()
+        self._worker.start()
+
+    def progress(self) -> Look:
+        """What each stage does: rows, lag, state; not older than a second where it is shown, else as of now."""
+        if self._newest is not None:
+            return self._newest
+        watch = Watch(self._plan, self._bootstrap)
+        try:
+            return watch.look()
+        finally:
+            watch.close()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until it has ended, or for ``timeout_s``: whether it has. Raises what it was stopped by."""
+        self._worker.join(timeout_s)
+        if self._worker.is_alive():
+            return False
+        self._end()
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
+        return True
+
+    def ask_to_stop(self) -> None:
+        """Have it end behind the micro-batches that it is in."""
+        self._stop.set()
+
+    def stop(self) -> None:
+        """End it behind the micro-batches that it is in: all that it has begun is decided then."""
+        self.ask_to_stop()
+        self.wait()
+
+    def _work(self, work: Callable[[threading.Event], None]) -> None:
+        try:
+            work(self._stop)
+        except BaseException as error:
+            self._failed = error
+        finally:
+            self._is_over.set()
+
+    def _end(self) -> None:
+        if self._watcher.ident is not None:
+            self._watcher.join()
+        if self._close_metrics is not None:
+            self._close_metrics()
+            self._close_metrics = None
+
+    def _serve(self, metrics: str | None) -> Callable[[], None] | None:
+        if metrics is None:
+            return None
+        from semel.flow.metrics import serve_metrics
+
+        return serve_metrics(metrics, lambda: self._newest)
+
+    def _watch(self) -> None:
+        try:
+            while not self._is_over.wait(LOOK_S):
+                self._look()
+            self._look()
+        finally:
+            self._watched.close()
+            if self._shown is not None:
+                self._shown.end()
+
+    def _look(self) -> None:
+        # A server that restarts, or a topic that is not there yet: the flow waits for it, or says why it does not.
+        with suppress(SemelError):
+            self._newest = self._watched.look()
+            if self._shown is not None:
+                self._shown.show(self._newest)
+
+
+def start_flow(
     plan: Plan,
     bootstrap: str,
     *,
     spark: Any = None,
     here: bool = False,
     once: bool = False,
-    cuts: Cuts | None = None,
+    show: bool = False,
+    metrics: str | None = None,
     store: Path | None = None,
-) -> None:
-    """Run it until it is stopped, or with ``once`` to the end of what its topics have now.
+    cuts: Cuts | None = None,
+) -> Running:
+    """Start it: until it is stopped, or with ``once`` to the end of what its topics have now.
 
     ``here``: in this process, without Spark. ``spark``: the session to run it in; else the running one, or a new one.
     ``store``: the folder for large state, on each machine that has tasks. Where a flow runs, and how its micro-batches
-    are cut, changes nothing of what it writes.
+    are cut, changes nothing of what it writes. ``show``: a line for each stage, on the terminal's stderr or in the
+    notebook; ``metrics``: the same for Prometheus, on ``host:port``.
     """
+    shown = shown_here() if show else None
     if here:
-        run_here(plan, bootstrap, store=store or default_folder(), until_idle=once, cuts=cuts)
-        return
+        check_runs_here(plan)
+        folder = store or default_folder()
+
+        def work(stop: threading.Event) -> None:
+            run_here(plan, bootstrap, store=folder, until_idle=once, cuts=cuts, stop=stop)
+
+        return Running(plan, bootstrap, work, shown=shown, metrics=metrics)
+    from semel.flow.files import send_by_value
     from semel.flow.on_spark import FlowOnSpark
     from semel.spark.session import session
 
-    running = FlowOnSpark(plan, bootstrap, spark or session(f"semel-{plan.flow}"), cuts=cuts, store=store)
-    if once:
-        running.run_to_the_end()
-        return
+    send_by_value()
+    on_spark = FlowOnSpark(plan, bootstrap, spark or session(f"semel-{plan.flow}"), cuts=cuts, store=store)
+
+    def work_on_spark(stop: threading.Event) -> None:
+        on_spark.run(stop, once=once)
+
+    return Running(plan, bootstrap, work_on_spark, shown=shown, metrics=metrics)
+
+
+def run_flow(plan: Plan, bootstrap: str, **options: Any) -> bool:
+    """:func:`start_flow`, and wait: whether it came to its end. ``False``: SIGTERM or Ctrl-C has stopped it.
+
+    It ends behind the micro-batches that it is in. A second signal does not wait for that.
+    """
+    running = start_flow(plan, bootstrap, **options)
+    with _stopped_by_signals(running) as was_stopped:
+        while not running.wait(_WAKE_S):
+            pass
+    return not was_stopped()
+
+
+@contextmanager
+def _stopped_by_signals(running: Running) -> Iterator[Callable[[], bool]]:
+    """Only the main thread may have signals; in others nothing changes."""
+    told: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        if told:
+            raise KeyboardInterrupt
+        told.append(number)
+        running.ask_to_stop()
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, stop) for number in _STOPPING} if is_main else {}
     try:
-        running.start().wait()
+        yield lambda: bool(told)
     finally:
-        running.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -10,7 +10,10 @@ from semel.flow.calls import Call
 from semel.flow.tree import OutputNode, Site
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from semel.flow.plan import Plan
+    from semel.flow.run import Running
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +52,61 @@ class Flow:
 
         return explain_text(self.plan())
 
-    def run(self, bootstrap: str, **options: Any) -> Any:
-        """Run it until it is stopped, on the server at ``bootstrap`` (``"localhost:9092"``)."""
+    def run(
+        self,
+        bootstrap: str,
+        *,
+        spark: Any = None,
+        here: bool = False,
+        once: bool = False,
+        show: bool = True,
+        metrics: str | None = None,
+        store: Path | None = None,
+    ) -> None:
+        """Run it on the server at ``bootstrap`` (``"localhost:9092"``) until it is stopped: SIGTERM, or Ctrl-C.
+
+        It ends behind the micro-batch that it is in, and the next run goes on there. ``once``: to the end of what its
+        topics have now. ``here``: in this process, where no step is Spark's. ``spark``: a session of yours. ``show``:
+        a line for each stage while it works; ``metrics``: the same for Prometheus, on ``"host:port"``. ``store``: the
+        folder for large state on each machine.
+        """
         from semel.flow.run import run_flow
 
-        return run_flow(self.plan(), bootstrap, **options)
+        run_flow(
+            self.plan(),
+            bootstrap,
+            spark=spark,
+            here=here,
+            once=once,
+            show=show,
+            metrics=metrics,
+            store=store,
+        )
+
+    def start(
+        self,
+        bootstrap: str,
+        *,
+        spark: Any = None,
+        here: bool = False,
+        once: bool = False,
+        show: bool = True,
+        metrics: str | None = None,
+        store: Path | None = None,
+    ) -> Running:
+        """As :meth:`run`, without waiting: for notebooks. Returns a handle with ``wait``, ``stop`` and ``progress``."""
+        from semel.flow.run import start_flow
+
+        return start_flow(
+            self.plan(),
+            bootstrap,
+            spark=spark,
+            here=here,
+            once=once,
+            show=show,
+            metrics=metrics,
+            store=store,
+        )
 
 
 def flow(name: str, *outputs: Flow) -> Flow:

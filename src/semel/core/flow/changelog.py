@@ -159,6 +159,13 @@ def _end(offset: int, meta: Meta) -> ChangelogRows:
     return _row(offset, Kind.END, _META.pack(FORMAT_VERSION, meta.key_count, meta.size_bytes, meta.written))
 
 
+def told_meta(value: bytes) -> Meta | None:
+    """What a message says of how the state stands, without its digest; ``None`` for one that is of another kind."""
+    if len(value) != _HEAD.size + _META.size or _HEAD.unpack_from(value)[1] != Kind.END:
+        return None
+    return Meta(False, *_META.unpack_from(value, _HEAD.size)[1:])
+
+
 def _row(offset: int, kind: Kind, body: bytes) -> ChangelogRows:
     return _rows(
         offset, np.array([kind], np.uint8), pa.array([b""], pa.binary()), pa.array([body], pa.binary())
