@@ -231,6 +231,8 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
+        if not batch.num_rows:
+            continue
         fits = (
             bool(waiting)
             and batch.schema == waiting[0].schema
