@@ -142,3 +142,18 @@ def test_a_flow_of_sparks_steps_does_not_run_here(semel, two) -> None:
     refused = semel("flow", "run", two, "--name", "large", "--here", "--once")
     assert refused.code == 2
     assert "has steps of Spark's (where, select, apply) in large" in refused.err
+
+
+def test_the_tests_of_a_file_decide_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "counts.py"
+    assert run(["flow", "init", str(path)]) == 0
+    assert run(["flow", "test", str(path)]) == 0
+    assert "1 passed in" in capsys.readouterr().out
+    path.write_text(path.read_text().replace('"to": 2', '"to": 3'))
+    assert run(["flow", "test", str(path)]) == 1
+    told = capsys.readouterr().out
+    assert "1 failed in" in told
+    assert "'to': 3" in told
+    path.write_text(TWO)
+    assert run(["flow", "test", str(path)]) == 2
+    assert "has no test" in capsys.readouterr().err
