@@ -39,6 +39,7 @@ class Plant:
     resembles: str
     found_by: tuple[str, ...]
     switch_on: Callable[[Patches], None]
+    may_show: Callable[[int], bool]  # in which seeds
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -53,12 +54,19 @@ class Plant:
 PLANTS: Final[dict[str, Plant]] = {}
 
 
+def every_seed(seed: int) -> bool:
+    """What most bugs may show in."""
+    return True
+
+
 def plant(
-    broken: str, resembles: str, *found_by: str
+    broken: str, resembles: str, *found_by: str, may_show: Callable[[int], bool] = every_seed
 ) -> Callable[[Callable[[Patches], None]], Callable[[Patches], None]]:
+    """Make a bug known under its function's name; ``may_show``: seeds for which it is false are passed over."""
+
     def register(switch_on: Callable[[Patches], None]) -> Callable[[Patches], None]:
         name = switch_on.__name__
-        PLANTS[name] = Plant(name, broken, resembles, found_by, switch_on)
+        PLANTS[name] = Plant(name, broken, resembles, found_by, switch_on, may_show)
         return switch_on
 
     return register

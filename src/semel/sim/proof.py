@@ -38,8 +38,9 @@ class Finding:
 
 def find(name: str, likely_seed: int = 0, seeds_max: int = SEEDS_MAX) -> Finding:
     """Switch one plant on, and live through seeds until one fails; ``likely_seed`` is tried before the others."""
-    with PLANTS[name].planted():
-        for seed in dict.fromkeys((likely_seed, *range(seeds_max))):
+    plant = PLANTS[name]
+    with plant.planted():
+        for seed in filter(plant.may_show, dict.fromkeys((likely_seed, *range(seeds_max)))):
             result = run_watched(seed)
             if result.violation is not None:
                 return Finding(name, seed, result.invariant)

@@ -1,7 +1,7 @@
 """``flow_stops_are_right``: a stage stops with a named error only where there is reason for it, and never for good.
 
 A lost connection passes. ``SinkFenced`` needs a rival. ``StepFailed`` needs a step that is not mended, and
-``ReplayDiffers`` steps that were changed, or a rival that began a run in between. ``StorageError`` needs so many
+``ReplayDiffers`` steps that were changed. ``StorageError`` needs so many
 attempts on one machine that all copies of a state are in use. Nothing else is right: what was recorded is there.
 """
 
@@ -39,7 +39,7 @@ class FlowStopsAreRight(Checker):
             case StepFailed():
                 is_right = not driver.is_mended
             case ReplayDiffers():
-                is_right = story.was_mended or driver.had_rival
+                is_right = story.was_mended
             case StorageError():
                 is_right = sum(len(other.workers) for other in story.drivers) > SLOTS_MAX
             case BrokerError():

@@ -14,6 +14,11 @@ FLOW_CHANCE: Final = 0.2
 NAME: Final = "f0"
 
 
+def seed_has_flows(seed: int) -> bool:
+    """Whether the simulation of ``seed`` has any."""
+    return has_flows(Random(f"{seed}/flows"))
+
+
 def has_flows(random: Random) -> bool:
     """Few seeds: they are the dearest."""
     return random.random() < FLOW_CHANCE
@@ -39,7 +44,7 @@ def draw_flow(random: Random, elapsed_ms: Callable[[], int]) -> FlowStory:
             inline_bytes_max=random.choice((0, 2, 2, 1_000)) * STATE_ROW_BYTES,
             snapshot_changes_min=random.choice((2, 20, 1_000)),
         ),
-        rows_max=random.choice(((8,), (1, 8, 40), (8, 1_000))),
+        rows_max=random.choice(((8,), (4, 8, 40), (8, 1_000))),
         entries_max=random.choice(((1,), (1, 2, 5), (3, 64))),
         entry_rows_max=random.choice(((3,), (2, 5, 20), (20, 65_536))),
         elapsed_ms=elapsed_ms,
