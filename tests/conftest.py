@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -109,3 +110,21 @@ def older_pyspark() -> Path:
 def spark_connector_jars() -> list[Path]:
     """The jars of Spark's own Kafka connector, for ``spark.jars``."""
     return sorted(_need(find_spark_connector_jars()).glob("*.jar"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session with two task slots and small shuffles."""
+    from semel.spark import session
+
+    spark = session(
+        "semel-tests",
+        "local[2,4]",
+        {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.stopTimeout": "20s",
+            "spark.log.level": "OFF",
+        },
+    )
+    yield spark
+    spark.stop()

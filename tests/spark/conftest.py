@@ -103,24 +103,6 @@ def log_of():
     return Log
 
 
-@pytest.fixture(scope="session")
-def spark():
-    """A session with two task slots and small shuffles."""
-    from semel.spark import session
-
-    spark = session(
-        "semel-tests",
-        "local[2,4]",
-        {
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.streaming.stopTimeout": "20s",
-            "spark.log.level": "OFF",
-        },
-    )
-    yield spark
-    spark.stop()
-
-
 @pytest.fixture
 def source(spark, log):
     """``source(topic, **options)``: a batch frame."""

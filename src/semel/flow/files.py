@@ -108,16 +108,6 @@ def load_module(path: Path, *, shows_asserts: bool = False) -> ModuleType:
     return module
 
 
-def send_by_value() -> None:
-    """Have Spark send what the loaded files define as it is: no worker could import them."""
-    from pyspark import cloudpickle
-
-    register: Any = cloudpickle.register_pickle_by_value
-    for name, module in list(sys.modules.items()):
-        if name.startswith(_MODULE_PREFIX):
-            register(module)
-
-
 def _place(error: Exception, path: Path) -> str:
     """The last line of the file itself on the way to the error."""
     lines = [

@@ -9,6 +9,7 @@ steps keep; ``apply`` loses it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,12 +18,14 @@ from semel.core.flow.chain import read
 from semel.core.flow.pieces import Entry, Piece
 from semel.core.flow.schema import Schema
 from semel.core.sink.ranges import SourceRange
-from semel.errors import ConfigError
+from semel.errors import ConfigError, FlowError, SemelError
+from semel.flow.by_value import by_value, shipped
 from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.plan import Stage
 from semel.flow.rows_in import cut_in_rows, piece_of, with_output_key
 from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
+from semel.flow.task import failing_as_a_step, refuse_large
 from semel.spark.notes import TaskIdentity, laid_aside, lay_aside
 from semel.spark.options import Connection
 from semel.spark.stream_ranges import tables
@@ -31,6 +34,7 @@ from semel.types import TopicPartition
 
 KEY_COLUMN: Final = "__semel_key"
 ASIDE_ROWS: Final = 4096
+_NOTHING: Final = "Nothing was read or written"
 VALUE_COLUMN: Final = "value"  # of a source without a schema, and of a stage's output
 
 
@@ -68,30 +72,48 @@ def _with_key(piece: Piece) -> pa.Table:
 
 
 def frame_of(stage: Stage, frame: Any) -> Any:
-    """The stage's steps over Spark's frame. Raises what Spark says of a step that it cannot make sense of."""
+    """The stage's steps over Spark's frame. ``FlowError``: Spark cannot make sense of one, with what it says."""
     for spec in stage.steps:
-        if isinstance(spec, Where):
-            frame = frame.where(spec.condition)
-        elif isinstance(spec, Select):
-            kept = [f"`{KEY_COLUMN}`"] if KEY_COLUMN in frame.columns else []
-            frame = frame.selectExpr(*spec.columns, *kept)
-        elif isinstance(spec, Apply):
-            frame = spec.function(frame.drop(KEY_COLUMN))
-        else:
-            frame = _in_python(spec, frame)
+        try:
+            frame = _behind(spec, frame, stage.site)
+        except SemelError:
+            raise
+        except Exception as error:
+            raise FlowError(
+                spec.name, stage.site, f"Spark cannot run it: {_in_short(error)}", _NOTHING
+            ) from error
     if stage.output.schema is not None:
         _check_columns(stage, frame)
     return frame
 
 
-def _in_python(spec: Any, frame: Any) -> Any:
+def _behind(spec: Any, frame: Any, site: str) -> Any:
+    if isinstance(spec, Where):
+        return frame.where(spec.condition)
+    if isinstance(spec, Select):
+        kept = [f"`{KEY_COLUMN}`"] if KEY_COLUMN in frame.columns else []
+        return frame.selectExpr(*spec.columns, *kept)
+    if isinstance(spec, Apply):
+        with by_value([spec.function]):
+            return spec.function(frame.drop(KEY_COLUMN))
+    return _in_python(spec, frame, site)
+
+
+def _in_short(error: Exception) -> str:
+    """Spark tells the plan behind the first line."""
+    text = str(error).split(" SQLSTATE:")[0].split("\n")[0].rstrip(".; ")
+    return text if text.startswith("[") else f"{type(error).__name__}: {text}"
+
+
+def _in_python(spec: Any, frame: Any, site: str) -> Any:
     """A step of Python's in the middle of Spark's: the same step as elsewhere, on Arrow batches."""
     given = _schema_of(frame)
     made = spec.output_schema(given)
     has_key = KEY_COLUMN in frame.columns
+    sent = shipped(spec, [spec], site)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        step = spec.start()
+        step = sent.value.start()
         for batch in batches:
             table = pa.Table.from_batches([batch])
             keys = table.column(KEY_COLUMN).combine_chunks() if has_key else None
@@ -121,11 +143,18 @@ def _check_columns(stage: Stage, frame: Any) -> None:
 
 
 def encoded(
-    stage: Stage, source_range: SourceRange, batches: Iterator[pa.RecordBatch], task: TaskIdentity
+    stage: Stage,
+    source_range: SourceRange,
+    batches: Iterator[pa.RecordBatch],
+    task: TaskIdentity,
+    record_bytes_max: int,
 ) -> Iterator[pa.RecordBatch]:
     """In the task of the sink: Spark's rows as records, and behind them what was laid aside."""
     for batch in batches:
-        yield from records_of(stage, pa.Table.from_batches([batch]))
+        table = pa.Table.from_batches([batch])
+        with failing_as_a_step(stage, f"a row of {source_range.source}"):
+            made = [refuse_large(each, record_bytes_max) for each in records_of(stage, table)]
+        yield from made
     yield from _recut(laid_aside(task))
 
 
@@ -142,6 +171,19 @@ def records_of(stage: Stage, table: pa.Table) -> Iterator[pa.RecordBatch]:
     if len(piece):
         yield main_batch(stage.output.topic, piece)
     yield from side_batches(stage, entry, 0, BAD_BEHIND_STEPS)
+
+
+def trying_records(stage: Stage, frame: Any, record_bytes_max: int) -> Any:
+    """The frame's rows as records that go nowhere: fails at what :func:`encoded` would fail at."""
+    sent = shipped(replace(stage, steps=()))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for each in records_of(sent.value, pa.Table.from_batches([batch])):
+                refuse_large(each, record_bytes_max)
+        yield from ()
+
+    return frame.mapInArrow(run, f"{VALUE_COLUMN} binary")
 
 
 def _recut(laid: Iterator[bytes]) -> Iterator[pa.RecordBatch]:

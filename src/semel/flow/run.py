@@ -149,11 +149,9 @@ def start_flow(
             run_here(plan, bootstrap, store=folder, until_idle=once, cuts=cuts, stop=stop)
 
         return Running(plan, bootstrap, work, shown=shown, metrics=metrics)
-    from semel.flow.files import send_by_value
     from semel.flow.on_spark import FlowOnSpark
     from semel.spark.session import session
 
-    send_by_value()
     on_spark = FlowOnSpark(plan, bootstrap, spark or session(f"semel-{plan.flow}"), cuts=cuts, store=store)
 
     def work_on_spark(stop: threading.Event) -> None:

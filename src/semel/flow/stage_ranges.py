@@ -189,5 +189,27 @@ class MergedRanges:
         return self._log.unrecorded()
 
 
+class BoundedRanges:
+    """One micro-batch of another's ranges, up to ends that are given, and no more."""
+
+    def __init__(self, ranges: StageRanges, until: Json) -> None:
+        self._ranges, self._until = ranges, until
+
+    def initial(self) -> Json:
+        return self._ranges.initial()
+
+    def fix_target(self) -> None:
+        """It is given."""
+
+    def next_end(self, start: Json) -> Json:
+        return self._until
+
+    def tasks(self, start: Json, end: Json) -> list[StageTask]:
+        return self._ranges.tasks(start, end)
+
+    def lag(self, start: Json) -> int:
+        return 0
+
+
 def _behind(latest: Offsets, begun: Offsets) -> int:
     return sum(max(0, end - begun.get(tp, 0)) for tp, end in latest.items())

@@ -89,10 +89,8 @@ def trials(bootstrap: str, name: str = "") -> Iterator[Trials]:
 
 
 def _session() -> Any:
-    from semel.flow.files import send_by_value
     from semel.spark.session import session
 
-    send_by_value()
     return session("semel-flow-test", "local[2]", _SPARK)
 
 

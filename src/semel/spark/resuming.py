@@ -72,6 +72,12 @@ def resume_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartiti
     return resumption.ends, resumption.topic_ids
 
 
+def has_undecided(connection: Connection, sink_id: str) -> bool:
+    """Whether rows of the sink stand in its outputs that no DECISION covers yet."""
+    log = SinkLog(connection, sink_id)
+    return bool(_undecided(log, log.history()))
+
+
 def _trimmed(log: SinkLog, ends: Mapping[TopicPartition, int]) -> set[TopicPartition]:
     """Those of ``ends`` that the log begins behind, by now."""
     there = {topic for topic in {tp.topic for tp in ends} if find_output(log.cluster, topic) is not None}

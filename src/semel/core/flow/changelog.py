@@ -36,7 +36,6 @@ PIECE_BYTES_MAX: Final = 32 * 2**20
 _HEAD: Final = struct.Struct(">qB")
 _META: Final = struct.Struct(">Bqqq")
 _BEGIN: Final = struct.Struct(">BQIIII")
-_NO_BYTES: Final = pa.scalar(b"", pa.binary())
 
 
 class Kind(IntEnum):
@@ -174,7 +173,9 @@ def _row(offset: int, kind: Kind, body: bytes) -> ChangelogRows:
 
 def _rows(offset: int, kinds: npt.NDArray[np.uint8], keys: pa.Array, bodies: pa.Array) -> ChangelogRows:
     heads = pa.array([_HEAD.pack(offset, kind) for kind in Kind], pa.binary())
-    return ChangelogRows(keys, pc.binary_join_element_wise(heads.take(pa.array(kinds)), bodies, _NO_BYTES))
+    return ChangelogRows(
+        keys, pc.binary_join_element_wise(heads.take(pa.array(kinds)), bodies, pa.scalar(b"", pa.binary()))
+    )
 
 
 def _cuts(columns: Sequence[Sequence[bytes | None]]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,226 @@
+"""A stage as Spark runs it: a data source of its own, whose source plans and whose sink works.
+
+Nearly all of this runs in other processes than the driver's: the source's planning in one of the driver's machine that
+lives as long as the query, tasks on the executors, the commit in a pooled one. What they need of the stage is sent to
+them by value, once. Each of these processes imports this module, a dozen of them before a flow's first row; what only
+tasks need is imported by tasks (:mod:`semel.flow.on_spark_task`).
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from semel.core.sink.task import Attempted
+from semel.flow.by_value import Shipped
+from semel.flow.plan import Stage, StageKind
+from semel.flow.stage_ranges import BoundedRanges, Cuts, Json, StageRanges, StageTask, ranges_of
+from semel.spark.notes import TaskIdentity, leave_note
+from semel.spark.options import Connection, SinkOptions
+from semel.spark.resuming import Resumption
+from semel.spark.stream_sink import SemelStreamWriter, TaskMessage
+
+TASK_OPTION: Final = "task"  # of a probe
+_STOP_FILE: Final = "stop"
+_STOPPED_SUFFIX: Final = ".stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """How a flow's driver has its planners, which are processes of their own on its machine, plan nothing more.
+
+    Spark asks for a micro-batch when the one before is decided: so once a planner has been asked again, nothing of its
+    stage is under way.
+    """
+
+    folder: Path
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the flow is to stop."""
+        return (self.folder / _STOP_FILE).exists()
+
+    def ask(self) -> None:
+        """Have it stop; every planner does when it is asked for its next micro-batch."""
+        with suppress(FileNotFoundError):  # it was stopped before
+            (self.folder / _STOP_FILE).touch()
+
+    def tell(self, stage: str) -> None:
+        """By the planner: the micro-batches before are decided, and there will be no other."""
+        with suppress(FileNotFoundError):
+            (self.folder / f"{stage}{_STOPPED_SUFFIX}").touch()
+
+    def is_told(self, stage: str) -> bool:
+        """Whether the planner of ``stage`` has done so."""
+        return (self.folder / f"{stage}{_STOPPED_SUFFIX}").exists()
+
+
+class StagePartition(InputPartition):
+    """One task of a stage."""
+
+    def __init__(self, value: StageTask) -> None:
+        super().__init__(value)
+
+
+class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The source of a stage."""
+
+    def __init__(self, run: StageRun) -> None:
+        self.run = run
+        self._planning: StageRanges | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_planning": None}  # it lives in one process of the driver; tasks get none
+
+    @property
+    def _ranges(self) -> StageRanges:
+        if self._planning is None:
+            run = self.run
+            ranges = ranges_of(run.stage, run.connection, run.cuts, run.resumed)
+            self._planning = ranges if run.until is None else BoundedRanges(ranges, run.until)
+        return self._planning
+
+    def initialOffset(self) -> Json:
+        """Where the sink has decided to."""
+        return self._ranges.initial()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the target."""
+        self._ranges.fix_target()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """The end of the next micro-batch; there is none once the flow is to stop."""
+        if self.run.stopping.is_asked:
+            self.run.stopping.tell(self.run.name)
+            return start
+        return self._ranges.next_end(start)
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch."""
+        return [StagePartition(task) for task in self._ranges.tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """In a task: what it is to do goes to the sink of the same task by a note."""
+        task: StageTask = partition.value
+        leave_note(task.source_range, task)
+        return iter(()) if self.run.kind is StageKind.TASK else _rows(self.run, task)
+
+    def commit(self, end: Json) -> None:
+        """Nothing: the decision says it."""
+
+
+class StageWriter(SemelStreamWriter):
+    """The sink of a stage: one micro-batch."""
+
+    def __init__(self, run: StageRun, checkpoint: str) -> None:
+        super().__init__(run.options, checkpoint)
+        self.run = run
+
+    def _attempt(self, task: TaskIdentity, iterator: Iterator[pa.RecordBatch]) -> Attempted | None:
+        from semel.flow.on_spark_task import attempt
+
+        assert self.ticket is not None
+        return attempt(self.run, self.ticket, task, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What came before a failure is decided; then the failure stops the flow."""
+        super().commit(messages, batchId)
+        for message in messages:
+            attempted = message.attempted if isinstance(message, TaskMessage) else None
+            if attempted is not None and attempted.failure is not None:
+                raise attempted.failure
+
+
+class StageProbe(DataSourceReader):
+    """Rows of one task's range, for a query that writes nothing."""
+
+    def __init__(self, run: StageRun, task: StageTask) -> None:
+        self.run, self.task = run, task
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The one."""
+        return [StagePartition(self.task)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """In a task."""
+        return _rows(self.run, partition.value)
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One run of one stage, as every process knows it."""
+
+    name: str
+    kind: StageKind
+    sent: Shipped
+    options: SinkOptions
+    cuts: Cuts
+    resumed: Resumption
+    store: Path  # for a large state, on each machine
+    stopping: Stopping
+    until: Json | None = None  # the end of its only micro-batch
+
+    @property
+    def stage(self) -> Stage:
+        """As it was sent."""
+        stage = self.sent.value
+        assert isinstance(stage, Stage)
+        return stage
+
+    @property
+    def connection(self) -> Connection:
+        """To the log."""
+        return self.options.connection
+
+
+def stage_format(run: StageRun, columns: str) -> type[DataSource]:
+    """A data source of its own for one run of a stage, whose frame has ``columns``: options are texts only."""
+    name = f"semel-{run.options.sink_id}-{uuid.uuid4().hex[:8]}".replace("/", "-")
+
+    class StageFormat(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return columns
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return StageProbe(run, pickle.loads(base64.b64decode(self.options[TASK_OPTION])))
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            return StageReader(run)
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+            return StageWriter(run, self.options.get("checkpointLocation", ""))
+
+    return StageFormat
+
+
+def task_option(task: StageTask) -> str:
+    """A probe's task, as text."""
+    return base64.b64encode(pickle.dumps(task)).decode()
+
+
+def _rows(run: StageRun, task: StageTask) -> Iterator[pa.RecordBatch]:
+    from semel.flow.on_spark_task import rows_read
+
+    return rows_read(run.stage, run.connection, task)
