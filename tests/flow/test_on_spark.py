@@ -16,7 +16,6 @@ from semel.flow.files import load_flows
 from semel.flow.stage_ranges import Cuts
 from semel.spark.options import Connection
 from semel.spark.resuming import has_undecided
-from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

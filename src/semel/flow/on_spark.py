@@ -23,6 +23,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 
 from semel.flow.by_value import Shipped, shipped
+from semel.flow.changing import check_changed
 from semel.flow.frames import columns_read, frame_of, trying_records
 from semel.flow.on_spark_stage import TASK_OPTION, StageRun, Stopping, stage_format, task_option
 from semel.flow.plan import Plan, Stage, StageKind
@@ -142,6 +143,7 @@ class FlowOnSpark:
             sent(stage)
             if stage.kind is StageKind.FRAME:
                 frame_of(stage, self._spark.createDataFrame([], columns_read(stage)))
+        check_changed(self.plan, self._connection)
         self.plan = made_topics(connect(self._connection), self.plan)
         for stage in self.plan.stages:
             check_before_fencing(sink_options(stage, self._connection))
