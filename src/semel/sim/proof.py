@@ -73,8 +73,9 @@ def page(findings: Iterable[Finding]) -> str:
 _RESEMBLES: Final = """\
 In the last column `KAFKA`, `SPARK`, `paimon`, `rp` (Redpanda) and `rdk` (librdkafka) are issue numbers, and `CVE`
 is Kafka's. *The proposal* is Kafka's own of the "Idempotent Producer", which asked for leases. *Rule*, *step* and
-*S* are what the sink's protocol must not leave out (an *S* is a scenario of `tests/core/sink`). *Here*: no other
-system's."""
+*S* are what the sink's protocol must not leave out (an *S* is a scenario of `tests/core/sink`). What flows must not
+leave out has its name in the model of flows (`python -m tools.model -v NAME` tells its shortest counter-example).
+*Here*: no other system's."""
 
 
 def _lines(findings: Iterable[Finding]) -> Iterator[str]:

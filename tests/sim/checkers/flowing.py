@@ -20,7 +20,7 @@ from semel.flow.stage_ranges import StageTask
 from semel.flow.stage_state import StateBounds
 from semel.sim.faults import FaultMix
 from semel.sim.flows.driver import StageDriver
-from semel.sim.flows.steps import Doing
+from semel.sim.flows.steps import Doing, End
 from semel.sim.flows.story import FlowStory, StageStory
 from semel.sim.flows.view import FlowView
 from semel.sim.history import LoggedBatch
@@ -34,13 +34,15 @@ KEYED = InputTopic("f0.f0-a-by-user", "i")
 IN = TopicPartition("f0.a", 0)
 MERGE = TopicPartition("f0.f0-a-by-user-fold.merge", 0)
 
+AT = "2026-01-01T00:00:00Z"
+
 # What the fold tells of a user's rows, and what is left of them.
 TOLD = [{"user": "u", "id": 12, "count": 1, "mixed": 12}, {"user": "u", "id": 16, "count": 2, "mixed": 388}]
 LEFT = [{"count": 1, "mixed": 12}, {"count": 2, "mixed": 388}]
 
 
 def story(*, breaks: bool = False) -> FlowStory:
-    doing = Doing(("f0.a",), partition_count=1, is_counted=False)
+    doing = Doing(("f0.a",), partition_count=1, end=End.FOLDED)
     bounds = StateBounds(1_000, 1_000)
     return FlowStory("f0", doing, 1, breaks, 3, 10, bounds, (8,), (1,), (20,), elapsed_ms=lambda: 0)
 
@@ -107,8 +109,8 @@ def view(
     """All logs of the flow; its fold is decided up to ``decided`` of the merge log, with ``state``."""
     of = of or story()
     keying, folding = of.stages
-    sent = [(None, json.dumps({"user": "u", "id": row}).encode()) for row in rows]
-    keyed = told(*({"user": "u", "id": 4 * row} for row in rows))
+    sent = [(None, json.dumps({"user": "u", "id": row, "at": AT}).encode()) for row in rows]
+    keyed = told(*({"user": "u", "id": 4 * row, "at": AT} for row in rows))
     journal: list[JournalRecord] = [
         WriterClaim(keying.sink_id, f"{IN.topic}/0/i/0of1", KEYER, 0),
         WriterClaim(folding.sink_id, f"{MERGE.topic}/0/i/0of1", FOLDER, 0),

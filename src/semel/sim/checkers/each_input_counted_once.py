@@ -54,7 +54,7 @@ class EachInputCountedOnce(Checker):
             for tp in stage.inputs(source.partition):
                 if ends.get(tp, 0) < stage.flow.end(tp):
                     raise self.violated(f"{source} has {tp} up to {ends.get(tp, 0)} of {stage.flow.end(tp)}")
-        if stage.decisions:
+        if stage.decisions and stage.flow.story.doing.is_plain:
             self._judge_counts(stage, source, decided)
 
     def _judge_counts(

@@ -11,7 +11,8 @@ from semel.sim.checkers.base import Checker
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
-    from semel.sim.flows.view import FlowView, RecordedEntry, StageView
+    from semel.sim.flows.recorded import RecordedEntry
+    from semel.sim.flows.view import FlowView, StageView
 
 
 class RecordedOrderNeverChanges(Checker):

@@ -11,8 +11,9 @@ from semel.sim.checkers.base import Checker
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
+    from semel.sim.flows.recorded import StoredRecord
     from semel.sim.flows.replay import Made, Replayed
-    from semel.sim.flows.view import FlowView, StageView, StoredRecord
+    from semel.sim.flows.view import FlowView, StageView
 
 
 class StageOutputIsReplay(Checker):

@@ -10,6 +10,7 @@ each, on the simulated network. A driver has no checkpoint: whenever one starts 
     driver        one life of a stage's query
     operator      who starts drivers again, and mends steps that fail
     trimmer       who keeps the changelogs short
+    recorded      what is found in its topics, as values
     replay        what the recorded inputs give
     view          what lies in the topics of one flow
 """

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from semel.flow.stage_state import StateBounds
-from semel.sim.flows.steps import STATE_ROW_BYTES, Doing
+from semel.sim.flows.steps import STATE_ROW_BYTES, Doing, End
 from semel.sim.flows.story import FlowStory
 
 FLOW_CHANCE: Final = 0.2
@@ -27,11 +27,14 @@ def has_flows(random: Random) -> bool:
 def draw_flow(random: Random, elapsed_ms: Callable[[], int]) -> FlowStory:
     """One flow of two or three stages."""
     users = random.choice((3, 6, 12))
+    end = random.choice((End.FOLDED, End.FOLDED, End.COUNTED, End.IN_WINDOWS, End.JOINED))
     doing = Doing(
-        sources=("f0.a", "f0.b")[: random.choice((1, 2, 2))],
+        sources=("f0.a", "f0.b")[: 2 if end is End.JOINED else random.choice((1, 2, 2))],
         partition_count=random.choice((1, 2)),
-        is_counted=random.random() < 0.3,
+        end=end,
         forgets_at=random.choice((0, 0, 7)),
+        idle=random.choice((None, "3 s")),
+        repairs=random.random() < 0.5,
     )
     return FlowStory(
         NAME,

@@ -66,7 +66,9 @@ class Feeder:
         if self._random.random() < NONSENSE:
             return b"{nonsense %d" % self._rows
         user = None if self._random.random() < NO_USER else f"u{self._random.randrange(self._story.users)}"
-        return json.dumps({"user": user, "id": self._rows}).encode()
+        second = max(0, self._rows // 4 - self._random.choice((0, 0, 0, 2, 9)))  # some rows are late
+        at = f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+        return json.dumps({"user": user, "id": self._rows, "at": at}).encode()
 
     def _done(self, result: object, error: Exception | None) -> None:
         self.is_busy = False

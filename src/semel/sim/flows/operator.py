@@ -21,11 +21,14 @@ from semel.sim.surroundings import Surroundings
 from semel.sim.waiting import drawn_wait_ms
 
 RESTART_MS: Final = (5, 800)
+AMID_TASKS: Final = (
+    0.6  # how often a disaster comes amid tasks; else at any time, as amid a driver's beginning
+)
 AMID_ROWS: Final = 0.9  # how often a disaster waits a little for a task to run, each time that it looks
 LOOK_AGAIN_MS: Final = 20
 ALL_AT_ONCE: Final = 0.2
 STOPS_MAX: Final = 12  # in a row, with nothing decided in between, of an error that asks for something else
-FOLDER_INTERVALS_MS: Final = (0, 500, 2_000)
+FOLDER_INTERVALS_MS: Final = (0, 200, 1_000)
 
 
 class StageOperator:
@@ -37,6 +40,7 @@ class StageOperator:
         self._random = random
         self._around = around
         self._stops = 0
+        self._waits_for_tasks = False  # the next disaster
         self._drivers = 0
         self.driver: StageDriver | None = None
 
@@ -105,6 +109,7 @@ class StageOperator:
     def _plan_disaster(self) -> None:
         interval_ms = self.mix.driver_kill_interval_ms
         if interval_ms:
+            self._waits_for_tasks = self._random.random() < AMID_TASKS
             self._around.scheduler.after(drawn_wait_ms(self._random, interval_ms), self._disaster)
 
     def _disaster(self) -> None:
@@ -112,7 +117,7 @@ class StageOperator:
         if mix is NOTHING_HAPPENS:
             return
         if driver is not None and driver.process.alive:
-            if not driver.has_running_tasks and self._random.random() < AMID_ROWS:
+            if self._waits_for_tasks and not driver.has_running_tasks and self._random.random() < AMID_ROWS:
                 self._around.scheduler.after(LOOK_AGAIN_MS, self._disaster)
                 return
             if counts.bites(Fault.SINK_SECOND_DRIVER, self._random, mix.second_driver):

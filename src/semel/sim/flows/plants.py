@@ -65,7 +65,13 @@ def flow_entries_overlap(patch: Patches) -> None:
 
 
 @flow_plant(
-    "entries of a planner that was overtaken count", "heads fence", RECORDED, COUNTED, OUTPUT, STATE, STARTS
+    "entries of a planner that was overtaken count",
+    "entries name the newest head",
+    RECORDED,
+    COUNTED,
+    OUTPUT,
+    STATE,
+    STARTS,
 )
 def flow_entries_of_any_head(patch: Patches) -> None:
     def goes_on(history: MergeHistory, entry: Entry) -> bool:
@@ -78,7 +84,7 @@ def flow_entries_of_any_head(patch: Patches) -> None:
 
 @flow_plant(
     "a planner believes the answer, and does not read back what stands in the log",
-    "H6",
+    "planners read back",
     RECORDED,
     STATE,
     STOPPED,
@@ -136,7 +142,7 @@ def flow_recorded_entries_passed_over(patch: Patches) -> None:
     original = patch.set(MergedRanges, "initial", initial)
 
 
-@flow_plant("a micro-batch has entries of one partition only", "H21", STOPPED, FINISHES)
+@flow_plant("a micro-batch has entries of one partition only", "every partition moves", STOPPED, FINISHES)
 def flow_partitions_take_turns(patch: Patches) -> None:
     def plans(log: MergeLog, positions: Mapping[int, int], **more: Any) -> dict[int, int]:
         ends: dict[int, int] = original(log, positions, **more)
@@ -204,7 +210,7 @@ def flow_reads_before_its_fence(patch: Patches) -> None:
     patch.set(resuming, "resume", resumes)
 
 
-@flow_plant("a first run is not held against the FENCE of its source", "G2", STOPPED)
+@flow_plant("a first run is not held against the FENCE of its source", "one fence", STOPPED)
 def flow_runs_behind_any_fence(patch: Patches) -> None:
     def options(*asked: Any, **more: Any) -> Any:
         return replace(original(*asked, **more), resumed_epoch=None)
@@ -249,7 +255,14 @@ def flow_overlays_in_the_store(patch: Patches) -> None:
     original = patch.set(Store, "_bring_to", as_its_end_says)
 
 
-@flow_plant("a store of any end is taken for the decided one", "tags", STARTS, STATE, OUTPUT, STOPPED)
+@flow_plant(
+    "a store of any end is taken for the decided one",
+    "newer tags are rebuilt",
+    STARTS,
+    STATE,
+    OUTPUT,
+    STOPPED,
+)
 def flow_stores_without_tags(patch: Patches) -> None:
     def whatever_is_there(kept: Store, decided_end: int, committed: Any, *rest: Any) -> Any:
         with kept._env.begin() as txn:
@@ -349,7 +362,7 @@ def flow_state_moves_by_micro_batch(patch: Patches) -> None:
 # -- rows that no step takes, and where rows lie --------------------------------------------------------
 
 
-@flow_plant("a step that fails leaves all of its micro-batch undecided", "H1", STOPPED)
+@flow_plant("a step that fails leaves all of its micro-batch undecided", "here", STOPPED)
 def flow_failures_decide_nothing(patch: Patches) -> None:
     def fails(*asked: Any, **more: Any) -> Attempted:
         attempted: Attempted = original(*asked, **more)
@@ -361,7 +374,7 @@ def flow_failures_decide_nothing(patch: Patches) -> None:
 
 
 @flow_plant(
-    "a step that fails is decided up to its entry, and not up to the entry before", "H26", STATE, STOPPED
+    "a step that fails is decided up to its entry, and not up to the entry before", "here", STATE, STOPPED
 )
 def flow_failures_end_at_their_entry(patch: Patches) -> None:
     def fails(stage: Any, options: Any, ticket: Any, given: StageTask, **more: Any) -> Attempted:
@@ -377,14 +390,14 @@ def flow_failures_end_at_their_entry(patch: Patches) -> None:
     original = patch.set(task, "run_attempt", fails)
 
 
-@flow_plant("bad rows are laid aside by their kind, and not as they came", "I1", OUTPUT, STOPPED)
+@flow_plant("bad rows are laid aside by their kind, and not as they came", "here", OUTPUT, STOPPED)
 def flow_bad_rows_by_kind(patch: Patches) -> None:
     patch.set(rows_out, "_by_offset", lambda sides: sides)
 
 
 @flow_plant(
     "rows are keyed by another partitioner than the one that their readers prove",
-    "rule 7",
+    "here",
     STOPPED,
     OUTPUT,
     FINISHES,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Decision, decode
 from semel.core.sink.ranges import writers_of
 from semel.core.sink.refusal import Refusal
+from semel.sim.flows.recorded import RecordedEntry, RecordedRange, StoredRecord
 from semel.sim.flows.replay import Replayed, replay
 from semel.sim.flows.story import FlowStory, StageStory
 from semel.sim.history import LoggedBatch
@@ -31,33 +31,6 @@ _decode = lru_cache(4_096)(decode)
 _unpack = lru_cache(16_384)(msgspec.msgpack.decode)
 STEP_BYTES: Final = 2  # in front of each key of the state
 _json = lru_cache(16_384)(json.loads)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record, and by whom."""
-
-    record_offset: int
-    key: bytes | None
-    value: bytes
-    producer_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedRange:
-    """Offsets of one input."""
-
-    tp: TopicPartition
-    from_offset: int
-    end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedEntry:
-    """An entry of a merge log that counts."""
-
-    offset: int
-    ranges: tuple[RecordedRange, ...]
 
 
 class StageView:
@@ -149,7 +122,9 @@ class StageView:
         )
 
     def read_state(self, rows: Mapping[bytes, bytes]) -> dict[bytes, Any]:
-        """By key, without the number of the step."""
+        """By key, without the number of the step; where that is not told in plain words, as it lies there."""
+        if not self.flow.story.doing.is_plain:
+            return dict(rows)
         return {key[STEP_BYTES:]: _unpack(value) for key, value in rows.items()}
 
     def written(self, source: TopicPartition, output: TopicPartition) -> list[StoredRecord]:
@@ -235,16 +210,12 @@ def _counting(records: Sequence[StoredRecord], partition: int) -> list[RecordedE
             continue
         ranges = body["ranges"]
         goes_on = all(ends.get((topic, topic_id)) == first < end for topic, topic_id, first, end in ranges)
+        goes_on &= bool(ranges) == (body["tick_ms"] is None)
         if body["epoch"] != epoch or body["number"] != len(found) or not goes_on:
             continue
         ends |= {(topic, topic_id): end for topic, topic_id, _, end in ranges}
-        found.append(
-            RecordedEntry(
-                record.record_offset,
-                tuple(
-                    RecordedRange(TopicPartition(topic, partition), first, end)
-                    for topic, _, first, end in ranges
-                ),
-            )
+        of_inputs = tuple(
+            RecordedRange(TopicPartition(topic, partition), first, end) for topic, _, first, end in ranges
         )
+        found.append(RecordedEntry(record.record_offset, of_inputs, body["tick_ms"]))
     return found
