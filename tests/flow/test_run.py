@@ -199,7 +199,7 @@ def test_on_spark_it_stops_behind_its_micro_batches(bootstrap, at_work, tmp_path
         text=True,
     )
     try:
-        eventually(at_work, 300)
+        eventually(lambda: at_work() or child.poll() is not None, 400)
         child.send_signal(signal.SIGTERM)
         _, told = child.communicate(timeout=300)
     finally:

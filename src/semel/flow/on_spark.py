@@ -173,6 +173,8 @@ class FlowOnSpark:
 
     def _source(self, stage: Stage, run: StageRun) -> str:
         source = stage_format(run, columns_read(stage))
+        # Spark looks a source up in the session that is active in the thread, and this makes ours so in any thread.
+        self._spark.createDataFrame([], "nothing int")
         self._spark.dataSource.register(source)
         return source.name()
 

@@ -18,6 +18,7 @@ from semel.flow.stage_ranges import Cuts
 from semel.flow.watch import LOOK_S, Look, Watch
 
 _WAKE_S: Final = 0.2  # a signal's handler runs in the main thread once that wakes up
+_QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}  # or it draws over ours
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -152,7 +153,8 @@ def start_flow(
     from semel.flow.on_spark import FlowOnSpark
     from semel.spark.session import session
 
-    on_spark = FlowOnSpark(plan, bootstrap, spark or session(f"semel-{plan.flow}"), cuts=cuts, store=store)
+    spark = spark or session(f"semel-{plan.flow}", conf=_QUIET if show else None)
+    on_spark = FlowOnSpark(plan, bootstrap, spark, cuts=cuts, store=store)
 
     def work_on_spark(stop: threading.Event) -> None:
         on_spark.run(stop, once=once)
