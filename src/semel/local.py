@@ -17,6 +17,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self
 
@@ -195,6 +197,18 @@ class LocalLog:
         if found is None:
             raise StorageError(f"the log server said {line!r} instead of where it is ready")
         return found[1]
+
+
+@contextlib.contextmanager
+def starting_log(**settings: str | int | bool) -> Iterator[Future[LocalLog]]:
+    """A log in a temporary folder that starts while the caller does something else; nobody needs it in the end."""
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(LocalLog, **settings)  # type: ignore[arg-type]
+        try:
+            yield starting
+        finally:
+            with contextlib.closing(starting.result()) as log:
+                log.crash()  # it need not write down what it holds
 
 
 def _as_keywords(text: str) -> str:

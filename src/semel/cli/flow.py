@@ -106,9 +106,13 @@ def test(file: File) -> None:
 
     Example: semel flow test counts.py
     """
-    from semel.flow.testing import run_tests
+    from semel.local import starting_log
 
-    if not run_tests(file):
+    with starting_log(durability="page-cache") as server:  # while all that runs a flow is imported
+        from semel.flow.testing import run_tests
+
+        passed = run_tests(file, server=server)
+    if not passed:
         raise typer.Exit(1)
 
 

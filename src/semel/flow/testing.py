@@ -13,8 +13,8 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from typing import Any, Final, TextIO
 from semel.errors import ConfigError, SemelError, StepFailed
 from semel.flow.files import load_module
 from semel.flow.trial import NotTheSame, Outcome, Trials, record
-from semel.local import LocalLog
+from semel.local import LocalLog, starting_log
 from semel.wording import counted
 
 __all__ = ["NotTheSame", "Outcome", "record", "run_tests", "trials"]
@@ -44,8 +44,10 @@ class _Result:
     failure: str = ""  # in words, with the line
 
 
-def run_tests(path: Path, out: TextIO | None = None) -> bool:
+def run_tests(path: Path, out: TextIO | None = None, *, server: Future[LocalLog] | None = None) -> bool:
     """Run them, and write what came of each, like pytest; whether all passed.
+
+    ``server`` is one that the caller has begun to start; else one is started here.
 
     :class:`~semel.errors.ConfigError`: there is no such file, or no test in it; other errors of the file as of
     :func:`semel.flow.files.load_flows`.
@@ -53,7 +55,7 @@ def run_tests(path: Path, out: TextIO | None = None) -> bool:
     told = _Told(out or sys.stdout)
     begun = time.monotonic()
     with ExitStack() as stack:
-        starting = stack.enter_context(_server())
+        starting = server or stack.enter_context(starting_log(durability="page-cache"))
         module = load_module(path, shows_asserts=True)
         tests = _tests_of(module)
         if not tests:
@@ -92,18 +94,6 @@ def _session() -> Any:
     from semel.spark.session import session
 
     return session("semel-flow-test", "local[2]", _SPARK)
-
-
-@contextmanager
-def _server() -> Iterator[Future[LocalLog]]:
-    """A log that starts while the caller does something else."""
-    with ThreadPoolExecutor(1) as pool:
-        starting = pool.submit(LocalLog, durability="page-cache")
-        try:
-            yield starting
-        finally:
-            with closing(starting.result()) as log:
-                log.crash()  # nobody needs what it holds: it need not write it down
 
 
 def _tests_of(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
