@@ -66,6 +66,7 @@ PASSING = (
     "SinkFenced",
     "ReplayDiffers",
     "worker exited unexpectedly",
+    "failed to connect back",  # a worker on a busy machine, in Spark's ten seconds
     "EOFError",
 )
 Tell = Callable[[str], None]
@@ -307,9 +308,11 @@ class Life:
     def _judge_end(self, when: str) -> str:
         """What is to be said of a flow that ended by itself."""
         errors = self._errors()
-        why = errors.strip().splitlines()[-1][:400] if errors.strip() else "without a word"
-        if not any(name in errors for name in PASSING) or any(name in errors for name in BROKEN):
-            self.outcome.breaches.append(f"{when}: the flow ended by itself: {errors[-3000:]}")
+        said = [line.strip() for line in errors.splitlines() if "semel.errors." in line]
+        why = (said or errors.strip().splitlines() or ["without a word"])[-1][:400]
+        broken = [name for name in BROKEN if name in errors]
+        if broken or not any(name in errors for name in PASSING):
+            self.outcome.breaches.append(f"{when}: the flow ended by itself ({', '.join(broken)}): {errors}")
         return why
 
 

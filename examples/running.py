@@ -15,16 +15,12 @@ from semel.flow.stage_ranges import Cuts
 
 def main() -> None:
     name, bootstrap, folder, where, rows_max, entries_max, cores, *rest = sys.argv[1:]
-    flow_file = load_flows(Path(__file__).with_name(f"{name}.py"))
-    plan = flow_file.flow().plan()
+    plan = load_flows(Path(__file__).with_name(f"{name}.py")).flow().plan()
     spark = None
     if where == "spark":
         from semel.spark import session
 
         spark = session(f"examples-{name}", master=f"local[{cores}]")
-        from pyspark import cloudpickle
-
-        cloudpickle.register_pickle_by_value(flow_file.module)
     sys.stdout.write("running\n")
     sys.stdout.flush()
     cuts = Cuts(int(rows_max), int(entries_max))
