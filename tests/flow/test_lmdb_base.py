@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import lmdb
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semel.core.flow.changelog import Meta
-from semel.flow.lmdb_base import PLAIN_BYTES_MAX, LmdbBase, apply, clear, load
+from semel.flow.lmdb_base import PLAIN_BYTES_MAX, LmdbBase, apply, apply_columns, clear, load
 
 LONG = PLAIN_BYTES_MAX
 A = b"a" * (LONG - 1)
@@ -24,6 +25,10 @@ KEYS = st.one_of(
 )
 PIECES = st.lists(
     st.lists(st.tuples(KEYS, st.one_of(st.none(), st.binary(max_size=3))), max_size=8), max_size=5
+)
+
+PLAIN_PIECES = st.lists(
+    st.lists(st.tuples(st.binary(min_size=1, max_size=2), st.binary(max_size=3)), max_size=8), max_size=5
 )
 
 
@@ -46,15 +51,24 @@ def check(base: LmdbBase, expected: dict[bytes, bytes], asked: list[bytes]) -> N
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(PIECES, st.lists(KEYS, max_size=6), st.dictionaries(KEYS, st.binary(max_size=3)))
-def test_it_is_a_sorted_map_of_any_bytes(database, pieces, asked, loaded):
+@given(
+    PIECES | PLAIN_PIECES,
+    st.lists(KEYS, max_size=6),
+    st.dictionaries(KEYS, st.binary(max_size=3)),
+    st.booleans(),
+)
+def test_it_is_a_sorted_map_of_any_bytes(database, pieces, asked, loaded, in_columns):
     env, states = database
     expected: dict[bytes, bytes] = {}
     with env.begin(write=True) as txn:
         txn.put(b"other", b"beside the state")
         clear(txn, states)
         for piece in pieces:
-            apply(txn, states, [key for key, _ in piece], [value for _, value in piece])
+            keys, values = [key for key, _ in piece], [value for _, value in piece]
+            if in_columns:
+                apply_columns(txn, states, pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+            else:
+                apply(txn, states, keys, values)
             for key, value in piece:
                 if value is None:
                     expected.pop(key, None)

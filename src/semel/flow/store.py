@@ -35,7 +35,7 @@ from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.digest import Digest
 from semel.core.sink.refusal import Refusal
 from semel.errors import StorageError
-from semel.flow.lmdb_base import LmdbBase, apply, clear, load
+from semel.flow.lmdb_base import LmdbBase, apply, apply_columns, clear, load
 from semel.flow.slots import SLOTS_MAX, Slot, boot_id, root_of, take_slots
 from semel.spark.refusing import allow
 
@@ -266,11 +266,10 @@ class Store:
         if isinstance(instruction, StartOver):
             clear(txn, self._states)
             return
-        keys, values = instruction.keys.to_pylist(), instruction.values.to_pylist()
         if isinstance(instruction, Load):
-            load(txn, self._states, keys, values)
+            load(txn, self._states, instruction.keys.to_pylist(), instruction.values.to_pylist())
         else:
-            apply(txn, self._states, keys, values)
+            apply_columns(txn, self._states, instruction.keys, instruction.values)
 
     # -- the database -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, ClassVar
 
 import msgspec
@@ -192,14 +193,11 @@ class _Ready:
         return [states[key] for key in keys]
 
     def _keep(self, keys: list[bytes], before: Sequence[Any], after: Sequence[Any], state: StateView) -> None:
-        changed = [
-            (key, new)
-            for key, old, new in zip(keys, before, after, strict=True)
-            if new is not None and new != old
-        ]
-        state.put_many([key for key, _ in changed], [self._encode(new) for _, new in changed])
         states = self._states
-        states.update(changed)
+        is_changed = [new is not None and new != old for old, new in zip(before, after, strict=True)]
+        keys, changed = list(compress(keys, is_changed)), list(compress(after, is_changed))
+        state.put_many(keys, list(map(self._encode, changed)))
+        states.update(zip(keys, changed, strict=True))
         if len(states) > KEYS_CACHED_MAX:
             states.clear()
 
