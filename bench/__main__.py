@@ -23,6 +23,7 @@ from bench.plan import FULL, QUICK, Plan
 from bench.results import Measurement, Results
 from bench.sections import Bench, Measure
 from bench.sections.ceiling import ceiling
+from bench.sections.flows import flows
 from bench.sections.idempotence import idempotence
 from bench.sections.known import producers
 from bench.sections.producing import producer
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Measure] = {
     "simulator": simulator,
     "producer": producer,
     "spark": spark,
+    "flows": flows,
 }
 WITHOUT_RIVALS = {"ceiling", "producers", "idempotence", "resuming", "simulator"}
 

@@ -22,6 +22,8 @@ class Plan:
     producer_rows: int
     spark_rows: int
     tiny_batches: int
+    flow_rows: int
+    flow_keys: int  # of the state that is restored
     known_producers: int
     seeds: int  # of the simulator
 
@@ -40,6 +42,8 @@ QUICK = Plan(
     producer_rows=500_000,
     spark_rows=400_000,
     tiny_batches=12,
+    flow_rows=200_000,
+    flow_keys=100_000,
     known_producers=1_000_000,
     seeds=30,
 )
@@ -57,6 +61,8 @@ FULL = Plan(
     producer_rows=2_000_000,
     spark_rows=2_000_000,
     tiny_batches=40,
+    flow_rows=1_000_000,
+    flow_keys=1_000_000,
     known_producers=1_000_000,
     seeds=60,
 )

@@ -90,6 +90,10 @@ class Server:
         admin = self._admin()
         admin.delete_topics([topic])[topic].result(_CLIENT_TIMEOUT_S)
 
+    def topics(self) -> list[str]:
+        """The names of all that there are."""
+        return list(self._admin().list_topics(timeout=_CLIENT_TIMEOUT_S).topics)
+
     def end_offsets(self, topic: str, partitions: int) -> list[int]:
         """The log end offset of each partition, as any consumer is told."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "bench", "log_level": 4})

@@ -69,6 +69,11 @@ class FlowOnSpark:
             self.stop()
         self._raise_failure(self._stopped)  # of a stage that failed meanwhile
 
+    @property
+    def queries(self) -> dict[str, Any]:
+        """Spark's streaming queries by the name of their stage, those too that have ended."""
+        return dict(self._queries)
+
     def start(self) -> FlowOnSpark:
         """All stages at once, until :meth:`stop`."""
         self._prepare()
