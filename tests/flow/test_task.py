@@ -71,3 +71,34 @@ def test_a_mended_step_goes_on_though_rows_in_front_of_the_failing_one_were_unde
         run(_flow(mended=False), bootstrap, tmp_path, cuts)
     run(_flow(mended=True), bootstrap, tmp_path, cuts)
     assert sorted(row["n"] for row in rows(bootstrap, "made")) == [2, 2, 3, 5, 10, 10]
+
+
+def test_a_snapshot_of_the_state_is_handed_on_piece_by_piece(
+    semel_server: LocalLog, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it at once may be larger than memory; what the steps made has come through by then."""
+    bootstrap = semel_server.bootstrap
+    people = source("people", json="name string").key_by("name", partitions=1).count().to("counts")
+    put(bootstrap, "people", *({"name": f"{n:05} {'x' * 40}"} for n in range(6000)))
+    made, waiting, waiting_max = 0, 0, 0
+    changelog_batch = task.changelog_batch
+
+    def counted(*given: Any) -> pa.RecordBatch:
+        nonlocal made, waiting, waiting_max
+        made, waiting = made + 1, waiting + 1
+        waiting_max = max(waiting, waiting_max)
+        return changelog_batch(*given)
+
+    def one_by_one(batches: Any) -> Any:
+        nonlocal waiting
+        for batch in batches:
+            if batch.column("topic")[0].as_py().endswith(".changelog"):
+                waiting -= 1
+            yield batch
+
+    monkeypatch.setattr(task, "changelog_batch", counted)
+    monkeypatch.setattr(task, "joined", one_by_one)
+    run(people, bootstrap, tmp_path)
+    assert made >= 3
+    assert (waiting, waiting_max) == (0, 1)
+    assert len(rows(bootstrap, "counts")) == 6000

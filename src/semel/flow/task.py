@@ -198,28 +198,30 @@ class _Stateful(_Attempt):
         for placed in entries:
             try:
                 with failing_as_a_step(stage, f"entry {placed.offset} of {stage.merge_topic}-{partition}"):
-                    made = list(self._entry(placed, rows, chain, partition))
+                    made = list(self._entry(placed, rows, chain))
             except StepFailed as failed:
                 self.failure, self.failed_at = failed, done_to
                 if self._state is not None:
                     self._state.drop_entry()
                 return
             yield from made
+            yield from self._changes(placed, partition)
             done_to = placed.offset + 1
 
-    def _entry(
-        self,
-        placed: PlacedEntry,
-        rows: EntryRows,
-        chain: RunningChain,
-        partition: int,
-    ) -> Iterator[pa.RecordBatch]:
+    def _entry(self, placed: PlacedEntry, rows: EntryRows, chain: RunningChain) -> Iterator[pa.RecordBatch]:
         entry = Entry(placed.offset, placed.entry.tick_ms, self._state)
         pieces = chain.process(rows.of(placed, entry), entry)
         yield from self._written(pieces, entry, placed.offset)
+
+    def _changes(self, placed: PlacedEntry, partition: int) -> Iterator[pa.RecordBatch]:
+        """What the entry changes of the state, piece by piece: a snapshot is all of it, and may be larger than memory.
+
+        Nothing of it can fail any more, for keys and values were bounded when they were set.
+        """
         if self._state is not None:
             for changed in self._state.end_entry(placed.offset):
-                yield changelog_batch(self.stage, partition, changed.keys, changed.values)
+                batch = changelog_batch(self.stage, partition, changed.keys, changed.values)
+                yield refuse_large(batch, self.record_bytes_max)
 
     def committed(self) -> CommittedState:
         end = self.task.source_range.batch_end if self.failure is None else self.failed_at
