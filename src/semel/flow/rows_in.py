@@ -3,7 +3,8 @@
 A piece is cut at places that are known beforehand, whatever a fetch held: so many rows of an entry's range, or, in a
 stateless stage, the rows between two multiples of :data:`PIECE_OFFSETS`. So a second attempt, whose fetches are
 answered otherwise, gives the sink the same rows. A piece is so small because its rows, as Python objects, are then made
-where those of the one before were, in a core's cache: with eight times as many, reading takes twice as long.
+where those of the one before were, in a core's cache: with eight times as many, reading takes twice as long. Where
+rows are large it has fewer, counted from the first row on: a column of bytes holds 2 GiB, and a task not even that.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ from semel.spark.reading import read_range
 from semel.types import TopicPartition
 
 PIECE_OFFSETS: Final = 8192
+PIECE_BYTES_MAX: Final = 16 * 2**20  # of keys and values; a larger row is a piece of its own
 KEYED: Final = "key"  # the step at which it is found that a row's key is not what the flow was told
 
 
 def cut_at_offsets(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows, cut at multiples of :data:`PIECE_OFFSETS`; ``tables`` have a column ``offset`` that rises."""
+    """The same rows, cut at multiples of :data:`PIECE_OFFSETS`, and before :data:`PIECE_BYTES_MAX` are exceeded.
+
+    ``tables`` have a column ``offset`` that rises. Of two calls that begin at the same row each gives the same cuts.
+    """
     waiting: list[pa.Table] = []
-    block = -1
+    block, size_bytes = -1, 0
     for table in tables:
         blocks = np.asarray(table.column("offset")) // PIECE_OFFSETS
         start = 0
@@ -44,18 +49,45 @@ def cut_at_offsets(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
                 continue
             if waiting and int(blocks[start]) != block:
                 yield pa.concat_tables(waiting)
-                waiting = []
+                waiting, size_bytes = [], 0
             block = int(blocks[start])
-            waiting.append(table.slice(start, end - start))
+            for part, part_bytes, is_cut in _parts(table.slice(start, end - start), size_bytes):
+                if is_cut and waiting:
+                    yield pa.concat_tables(waiting)
+                    waiting, size_bytes = [], 0
+                waiting.append(part)
+                size_bytes += part_bytes
             start = end
     if waiting:
         yield pa.concat_tables(waiting)
 
 
+def _parts(table: pa.Table, before_bytes: int) -> Iterator[tuple[pa.Table, int, bool]]:
+    """The rows in parts that fit a piece, the first behind ``before_bytes``; and whether a piece begins with each."""
+    sizes = [
+        pc.fill_null(pc.binary_length(table.column(name)), 0)
+        for name in ("key", "value")
+        if name in table.column_names
+    ]
+    total = sum(int(pc.sum(each).as_py() or 0) for each in sizes)
+    if before_bytes + total <= PIECE_BYTES_MAX:
+        yield table, total, False
+        return
+    start = part_bytes = 0
+    for row, size in enumerate(sum(np.asarray(each, dtype=np.int64) for each in sizes).tolist()):
+        if before_bytes + part_bytes + size > PIECE_BYTES_MAX and before_bytes + part_bytes:
+            if row > start:
+                yield table.slice(start, row - start), part_bytes, not before_bytes
+            start, part_bytes, before_bytes = row, 0, 0
+        part_bytes += size
+    yield table.slice(start), part_bytes, not before_bytes
+
+
 def cut_in_rows(table: pa.Table) -> Iterator[pa.Table]:
-    """The same rows, cut behind each :data:`PIECE_OFFSETS` of them."""
+    """The same rows, cut behind each :data:`PIECE_OFFSETS` of them, and where those are large, before."""
     for start in range(0, table.num_rows, PIECE_OFFSETS):
-        yield table.slice(start, PIECE_OFFSETS)
+        for part, _, _ in _parts(table.slice(start, PIECE_OFFSETS), 0):
+            yield part
 
 
 class EntryRows:
