@@ -21,6 +21,7 @@ from semel.core.flow.merge_stops import (
     InputLoss,
     Lost,
     behind_end,
+    left_out,
     made_anew,
     overtaken,
     pairs,
@@ -162,6 +163,8 @@ class MergeLog:
         self._partitions = self._begun(
             {number: (decided.get(number, 0), listed[self._tp(number)]) for number in range(partition_count)}
         )
+        for part in self._partitions.values():
+            allow(left_out(part.entries, self.inputs))
         self._append(self._next_heads(epoch, inputs, listed))
         self._next_heads(epoch, inputs, listed)  # stops where another one counts, which came in first
         self._epoch = epoch

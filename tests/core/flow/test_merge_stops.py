@@ -19,6 +19,7 @@ from semel.core.flow.merge_stops import (
     InputLoss,
     Lost,
     behind_end,
+    left_out,
     made_anew,
     overtaken,
     pairs,
@@ -107,3 +108,12 @@ def test_what_is_recorded_is_kept_and_not_compacted():
         "'m': cleanup" in whole({"m": kept | {"cleanup.policy": "compact,delete"}, "in": usual}, "m").evidence
     )
     assert "-c retention.ms=-1`" in whole({"m": usual, "in": usual}, "m").evidence
+
+
+def test_recorded_rows_of_a_topic_that_is_not_read_any_more_are_not_left_out():
+    entries = [PlacedEntry(3, FIRST)]
+    assert left_out(entries, ("clicks", "users")) is None
+    assert left_out([], ("clicks",)) is None
+    refusal = left_out(entries, ("clicks",))
+    assert refusal.reason is Reason.PLAN_NOT_SUPPORTED
+    assert "entry 3 of the merge log has rows of topic 'users'" in refusal.evidence

@@ -5,12 +5,12 @@ Each is a value with its evidence; nothing was recorded where one is found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from semel.core.flow.merge import INPUTS_MAX, MergeHistory
-from semel.core.flow.merge_records import InputTopic, MergeInput
+from semel.core.flow.merge_records import InputTopic, MergeInput, PlacedEntry
 from semel.core.sink.refusal import Reason, Refusal
 from semel.wording import counted
 
@@ -84,6 +84,23 @@ def too_many(history: MergeHistory, inputs: Iterable[MergeInput]) -> Refusal | N
         Reason.PLAN_NOT_SUPPORTED,
         f"a stage merges at most {INPUTS_MAX} topics, those counted that it has merged before, and these are {count}",
     )
+
+
+def left_out(entries: Iterable[PlacedEntry], topics: Collection[str]) -> Refusal | None:
+    """Whether what is recorded and not decided has rows of a topic that the stage reads no more; ``None``: not.
+
+    An entry is read as it was recorded or not at all, whoever wrote it.
+    """
+    for placed in entries:
+        for each in placed.entry.ranges:
+            if each.topic not in topics:
+                return Refusal(
+                    Reason.PLAN_NOT_SUPPORTED,
+                    f"entry {placed.offset} of the merge log has rows of topic {each.topic!r}, and is not decided, and "
+                    f"the stage does not read that topic any more: the flow was changed. Nothing was written. Run it "
+                    f"as it was until it is at rest (--once), and then change it",
+                )
+    return None
 
 
 def pairs(merge_topic: str, partition_count: int, inputs: Sequence[MergeInput]) -> Refusal | None:
