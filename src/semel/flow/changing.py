@@ -8,8 +8,10 @@ for nobody. Both are looked for before anybody is fenced and before a topic is m
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from semel.client.blocking import Cluster
-from semel.core.flow.merge import Entry, MergeHistory, begun_behind
+from semel.core.flow.merge import begun_behind
 from semel.core.sink.history import SinkHistory
 from semel.errors import ConfigError
 from semel.flow.merge_reading import read_records
@@ -17,10 +19,10 @@ from semel.flow.plan import MERGE_SUFFIX, Plan, Stage
 from semel.spark.known_sinks import known_sinks
 from semel.spark.options import Connection
 from semel.spark.process import connect
+from semel.spark.reading import read_range
 from semel.spark.sink_log import SinkLog
 from semel.spark.takeover import listed
 from semel.types import LATEST_TIMESTAMP, TopicPartition
-from semel.wording import counted
 
 _ANOTHER_NAME = (
     "or give the changed flow another name, and its outputs other topics: it begins at the beginning then"
@@ -41,10 +43,21 @@ def check_changed(plan: Plan, connection: Connection) -> None:
     cluster = connect(connection)
     if not _own_topics_of_others(cluster, plan):
         return
+    sinks = _sinks_of(plan, connection)
+    written = {topic for history in sinks.values() for topic in history.outputs}
+    for_nobody = written - {read.topic for stage in plan.stages for read in stage.inputs}
+    for name in sinks.keys() - {stage.name for stage in plan.stages}:
+        _refuse_unread(cluster, plan, name, sinks[name], for_nobody)
+
+
+def _sinks_of(plan: Plan, connection: Connection) -> dict[str, SinkHistory]:
+    """All stages that a flow of this name ever had, and that have written."""
+    sinks = {}
     for sink_id, history in known_sinks(connection.bootstrap).items():
         flow, _, name = sink_id.partition("/")
-        if flow == plan.flow and name not in {stage.name for stage in plan.stages}:
-            _refuse_unread(cluster, plan, name, history)
+        if flow == plan.flow and name:
+            sinks[name] = history
+    return sinks
 
 
 def topic_read(stage: Stage) -> str:
@@ -62,47 +75,56 @@ def _own_topics_of_others(cluster: Cluster, plan: Plan) -> set[str]:
     return {name for name in cluster.metadata(None).topics if name.startswith(f"{plan.flow}.")} - own
 
 
-def _refuse_unread(cluster: Cluster, plan: Plan, name: str, history: SinkHistory) -> None:
-    """The stage is gone. What of the flow's own rows has it not read?"""
+def _refuse_unread(
+    cluster: Cluster, plan: Plan, name: str, history: SinkHistory, for_nobody: Collection[str]
+) -> None:
+    """The stage is gone. What has it not read of the flow's own rows that no other stage reads either?
+
+    Rows are looked for, and not offsets: a stage that goes on writes a fence to all that it ever wrote, at each start.
+    """
     if history.decision is None:
         return
     there = cluster.metadata(None).topics
-    ends = {tp: end for tp, end in history.decision.source_ends.items() if tp.topic in there}
-    recorded: dict[TopicPartition, int] = {}
-    unread = 0
-    for tp, decided in ends.items():
+    read_to: dict[TopicPartition, int] = {}
+    for tp, decided in history.decision.source_ends.items():
+        if tp.topic not in there:
+            continue
         if tp.topic.endswith(MERGE_SUFFIX):
-            merged, waiting = _recorded(cluster, tp, decided, str(there[tp.topic].topic_id))
-            unread += waiting
-            recorded |= {TopicPartition(key.topic, tp.partition): end for key, end in merged.ends.items()}
+            read_to |= _recorded(cluster, tp, decided, str(there[tp.topic].topic_id))
         else:
-            recorded[tp] = decided
+            read_to[tp] = decided
     between = {
-        tp: end
-        for tp, end in recorded.items()
-        if tp.topic in there and tp.topic.startswith(f"{plan.flow}.") and tp.topic not in plan.source_topics
+        TopicPartition(topic, number)
+        for topic in {tp.topic for tp in read_to} & there.keys() & for_nobody
+        if topic.startswith(f"{plan.flow}.")
+        for number in there[topic].partitions
     }
     latest = listed(cluster, sorted(between), LATEST_TIMESTAMP)
-    unread += sum(max(0, latest[tp] - end) for tp, end in between.items())
-    if unread:
-        raise ConfigError(
-            f"flow {plan.flow!r} was changed, and stage {name!r}, which it has no more, has not read "
-            f"{counted(unread, 'offset')} of the flow's own topics: nobody would. Nothing was written. Run the flow as "
-            f"it was until it is at rest (--once), then change it; {_ANOTHER_NAME}"
-        )
+    for tp in sorted(between):
+        begun, end = read_to.get(tp, 0), latest[tp]
+        if begun < end and _holds_rows(cluster, tp, begun, end, str(there[tp.topic].topic_id)):
+            raise ConfigError(
+                f"flow {plan.flow!r} was changed, and stage {name!r}, which it has no more, has not read the rows of "
+                f"the flow's own topic {tp.topic!r} from offset {begun} of partition {tp.partition} on: nobody would. "
+                f"Nothing was written. Run the flow as it was until it is at rest (--once), then change it; "
+                f"{_ANOTHER_NAME}"
+            )
 
 
 def _recorded(
     cluster: Cluster, merge_log: TopicPartition, decided: int, topic_id: str
-) -> tuple[MergeHistory, int]:
-    """The merge log's history, from the entry at the decided end on; and how many entries stand behind that."""
-    end = listed(cluster, [merge_log], LATEST_TIMESTAMP)[merge_log]
-    ranges = {merge_log.partition: (max(0, decided - 1), end)}
+) -> dict[TopicPartition, int]:
+    """How far the inputs were read by the entries in front of the decided end."""
+    if not decided:
+        return {}
+    ranges = {merge_log.partition: (decided - 1, decided)}
     rest = iter(read_records(cluster, merge_log.topic, topic_id, ranges)[merge_log.partition])
-    history = begun_behind(decided, rest) if decided else MergeHistory()
+    history = begun_behind(decided, rest)
     if history is None:  # whoever runs the stage is told
-        return MergeHistory(), 0
-    waiting = [
-        record for offset, record in rest if history.apply(offset, record) and isinstance(record, Entry)
-    ]
-    return history, len(waiting)
+        return {}
+    return {TopicPartition(key.topic, merge_log.partition): end for key, end in history.ends.items()}
+
+
+def _holds_rows(cluster: Cluster, tp: TopicPartition, begun: int, end: int, topic_id: str) -> bool:
+    fetches = read_range(cluster, tp, begun, end, topic_id=topic_id)
+    return any(not header.is_control for batches in fetches for _, header in batches)
