@@ -56,7 +56,9 @@ def test_rows_in_between_that_nobody_would_read_are_told_of(semel_server, tmp_pa
             until_idle=True,
             told=stop_behind_the_first_stage,
         )
-    with pytest.raises(ConfigError, match=r"has not read the rows of the flow's own topic 'f.people-by-name'"):
+    with pytest.raises(
+        ConfigError, match=r"has not read the rows of the flow's own topic 'f.people-by-name'"
+    ):
         run(flow("f", people().map(lambda row: row, schema=PEOPLE).to("copy")), bootstrap, tmp_path)
     run(counting(summing), bootstrap, tmp_path, Cuts())
     run(flow("f", people().map(lambda row: row, schema=PEOPLE).to("copy")), bootstrap, tmp_path)

@@ -45,7 +45,9 @@ def test_the_same_rows_are_cut_the_same_however_they_were_fetched(sizes, fetches
         assert len({offset // 8 for offset in piece}) == 1
         assert len(piece) == 1 or sum(sizes[offset - first] for offset in piece) <= 100
     assert sum(part.num_rows for part in by_rows) == len(sizes)
-    assert all(part.num_rows == 1 or sum(map(len, part.column("value").to_pylist())) <= 100 for part in by_rows)
+    assert all(
+        part.num_rows == 1 or sum(map(len, part.column("value").to_pylist())) <= 100 for part in by_rows
+    )
 
 
 def test_rows_that_no_column_could_hold_together_are_several_pieces():

@@ -95,7 +95,7 @@ def _refuse_unread(
             read_to[tp] = decided
     between = {
         TopicPartition(topic, number)
-        for topic in {tp.topic for tp in read_to} & there.keys() & for_nobody
+        for topic in {tp.topic for tp in read_to} & there.keys() & set(for_nobody)
         if topic.startswith(f"{plan.flow}.")
         for number in there[topic].partitions
     }

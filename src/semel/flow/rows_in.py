@@ -74,7 +74,10 @@ def _parts(table: pa.Table, before_bytes: int) -> Iterator[tuple[pa.Table, int, 
         yield table, total, False
         return
     start = part_bytes = 0
-    for row, size in enumerate(sum(np.asarray(each, dtype=np.int64) for each in sizes).tolist()):
+    of_rows = np.zeros(table.num_rows, dtype=np.int64)
+    for each in sizes:
+        of_rows += np.asarray(each, dtype=np.int64)
+    for row, size in enumerate(of_rows.tolist()):
         if before_bytes + part_bytes + size > PIECE_BYTES_MAX and before_bytes + part_bytes:
             if row > start:
                 yield table.slice(start, row - start), part_bytes, not before_bytes
