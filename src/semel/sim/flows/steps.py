@@ -22,7 +22,7 @@ LEVELS: Final = "user string, level bigint"
 TOLD: Final = "user string, id bigint, count bigint, mixed bigint"
 TIMES: Final = (1, 2, 0, 1)  # how many rows are made of one, by its id
 COPIES: Final = 4  # ids made of one
-POISON_EVERY: Final = 31
+POISON_EVERY: Final = 13
 STATE_ROW_BYTES: Final = 20 + ROW_OVERHEAD_BYTES  # about as much as one user's state takes
 
 Row = dict[str, Any]
