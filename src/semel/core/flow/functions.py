@@ -14,6 +14,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -142,8 +143,11 @@ class Conform:
         try:
             if kinds == {self._row_type}:
                 return self._decode(self._encode(made))
-            if dict in kinds:
-                names = self._names
+            names = self._names
+            if kinds == {dict}:
+                if not names.issuperset(chain.from_iterable(made)):
+                    raise TypeError
+            elif dict in kinds:
                 for row in made:
                     if type(row) is dict and not row.keys() <= names:
                         raise TypeError

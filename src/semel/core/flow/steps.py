@@ -65,7 +65,7 @@ class _Map:
         return [self._columns(piece) if self._spec.is_columnar else self._rows(piece) for piece in pieces]
 
     def _rows(self, piece: Piece) -> Piece:
-        f, capture = self._spec.f, self._capture
+        f, capture, is_flat = self._spec.f, self._capture, self._spec.schema is not None
         made: list[Any] = []
         keep = made.append
         try:
@@ -75,7 +75,8 @@ class _Map:
                     raise TypeError(
                         "it returned None, and a map makes one row of each: filter or flat_map leave some out"
                     )
-                keep(capture(returned))
+                kind: type = type(returned)
+                keep(returned.copy() if kind is dict and is_flat else capture(returned))  # most maps
         except Exception as error:
             raise StepFailed(self._spec.name, piece.place(len(made)), error) from error
         return piece.made(None, self._spec.schema, rows=self._conform.rows(made, piece.place))
