@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from semel.errors import FlowError, SemelError
-from semel.flow import Keyed, Stream, Table, flow, source
+from semel.flow import Keyed, Stream, Table, checks, flow, source
 
 CLICKS = "user string, url string, at timestamp, n int"
 clicks = source("clicks", json=CLICKS)
@@ -530,9 +530,17 @@ def test_a_value_is_not_changed_by_what_is_made_of_it() -> None:
 
 
 def test_a_flow_is_named_after_its_topic() -> None:
-    assert clicks.to("shop.visits").name == "shop-visits"
+    assert clicks.to("shop.visits").name == "shop-visits-8bf5c4f7"
     assert clicks.to("visits").named("other").name == "other"
     assert clicks.to("visits").named("other").plan().flow == "other"
+
+
+def test_flows_of_two_topics_have_two_names() -> None:
+    long = "x" * 249
+    topics = ["shop.visits", "shop-visits", "shop..visits", "shop--visits", long, long[:-1], f"{long[:-1]}y"]
+    names = [clicks.to(topic).name for topic in topics]
+    assert len(set(names)) == len(topics)
+    assert all(checks.name_error(name) is None for name in names)
 
 
 def test_partial_functions_and_objects_that_can_be_called_are_functions() -> None:

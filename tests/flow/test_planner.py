@@ -612,16 +612,16 @@ def test_another_key_has_another_topic() -> None:
 def test_what_cannot_be_in_a_name_is_left_out_of_it() -> None:
     odd = source("shop.clicks", json="größe int").key_by("größe").count().to("shop.sizes")
     assert [stage.sink_id for stage in odd.plan().stages] == [
-        "shop-sizes/shop-clicks-by-gr--e",
-        "shop-sizes/shop-clicks-by-gr--e-count",
+        f"{odd.name}/shop-clicks-by-gr--e",
+        f"{odd.name}/shop-clicks-by-gr--e-count",
     ]
     plan = odd.plan()
     assert [own.name for own in plan.own_topics] == [
-        "shop-sizes.shop-clicks-by-gr--e",
-        "shop-sizes.shop-clicks-by-gr--e-count.merge",
-        "shop-sizes.shop-clicks-by-gr--e-count.changelog",
-        "shop-sizes.bad",
-        "shop-sizes.late",
+        f"{odd.name}.shop-clicks-by-gr--e",
+        f"{odd.name}.shop-clicks-by-gr--e-count.merge",
+        f"{odd.name}.shop-clicks-by-gr--e-count.changelog",
+        f"{odd.name}.bad",
+        f"{odd.name}.late",
     ]
 
 

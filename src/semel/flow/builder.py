@@ -152,7 +152,8 @@ class Stream:
     def to(self, topic: str) -> Flow:
         """Write the rows to a topic as JSON objects, under the key that they have.
 
-        The flow is named after the topic (dots become dashes). Name it otherwise with ``.named(...)`` behind this.
+        The flow is named after the topic (dots become dashes, and then a number follows that tells it from others).
+        Name it otherwise with ``.named(...)`` behind this.
         """
         call = Call.here("to", topic)
         checks.refuse_topic(call, topic)

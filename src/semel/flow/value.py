@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from semel.flow import checks
 from semel.flow.calls import Call
@@ -29,8 +30,16 @@ class Flow:
 
     @classmethod
     def of_topic(cls, topic: str, output: OutputNode) -> Flow:
-        """The flow of one output."""
-        return cls(topic.replace(".", "-")[: checks.NAME_CHARS_MAX], (output,), output.site)
+        """The flow of one output, named after its topic.
+
+        What no name can have is changed, and then a sum over the topic's own name stands behind it: ``a.b`` and ``a-b``
+        are two flows, and with one name the second would go on where the first has decided to.
+        """
+        name = topic.replace(".", "-")
+        if name != topic or len(name) > checks.NAME_CHARS_MAX:
+            told_apart = f"-{crc32(topic.encode()):08x}"
+            name = name[: checks.NAME_CHARS_MAX - len(told_apart)] + told_apart
+        return cls(name, (output,), output.site)
 
     def named(self, name: str) -> Flow:
         """Under another name: that of its sinks and of its own topics. It is another flow, which begins anew."""
