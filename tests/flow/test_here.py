@@ -14,9 +14,8 @@ import pytest
 from tests.flow.flowing import put, records, rows, run
 
 import semel
-from semel.core.flow.state import State
 from semel.errors import ConfigError, SinkFenced, StepFailed
-from semel.flow import source
+from semel.flow import source, stage_state
 from semel.flow.here import StageHere, run_here
 from semel.flow.stage_ranges import Cuts
 from semel.flow.topics import made_topics
@@ -184,7 +183,7 @@ def test_killed_at_random_moments_it_counts_each_word_once(semel_server, tmp_pat
 
 
 def test_a_changelog_is_made_short_behind_its_newest_decided_snapshot(semel_server, tmp_path, monkeypatch):
-    monkeypatch.setitem(State.__init__.__kwdefaults__, "snapshot_changes_min", 100)
+    monkeypatch.setattr(stage_state, "SNAPSHOT_CHANGES_MIN", 100)
     bootstrap = semel_server.bootstrap
     people = source("people", json="name string").key_by("name").count().to("counts")
     names = [f"{n:03} {'x' * 60}" for n in range(300)]
@@ -197,3 +196,19 @@ def test_a_changelog_is_made_short_behind_its_newest_decided_snapshot(semel_serv
         partitions = [semel.TopicPartition(changelog, n) for n in range(4)]
         starts = admin.list_offsets(dict.fromkeys(partitions, -2))
     assert all(start.offset > 0 for start in starts.values())
+
+
+def test_to_the_end_of_what_is_there_is_an_end_though_the_source_grows(semel_server, tmp_path):
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "lines", *({"text": "a"} for _ in range(10)))
+    told: list[str] = []
+
+    def more(progress):
+        told.append(progress.stage)
+        assert len(told) < 20, "it goes on for ever"
+        put(bootstrap, "lines", {"text": "a"})
+
+    run_here(word_count().plan(), bootstrap, store=tmp_path, until_idle=True, told=more)
+    assert last_counts(bootstrap) == {"a": 10}
+    run(word_count(), bootstrap, tmp_path)
+    assert last_counts(bootstrap) == {"a": 10 + len(told)}

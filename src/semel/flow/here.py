@@ -65,6 +65,10 @@ class StageHere:
         self._at: Json | None = None
         self._batch_id = 0
 
+    def fix_target(self) -> None:
+        """From now on it ends at what its inputs have now; to be said before the first step."""
+        self._ranges.fix_target()
+
     def step(self, *, is_killed: bool = False) -> Progress | None:
         """One micro-batch; ``None`` where there is nothing to do.
 
@@ -121,7 +125,8 @@ def run_here(
     stop: threading.Event | None = None,
     told: Callable[[Progress], None] = lambda progress: None,
 ) -> None:
-    """Run all stages until ``stop`` is set, or until none has anything left to do.
+    """Run all stages until ``stop`` is set; with ``until_idle``, one after the other to the end of what its inputs have
+    when its turn comes. So it ends, however fast the sources grow.
 
     A stage that fails ends the flow with its error; what was decided stays, and the next run goes on from there.
     """
@@ -133,6 +138,12 @@ def run_here(
         check_before_fencing(sink_options(each, connection))
     stages = [StageHere(stage, connection, cuts or Cuts(), store) for stage in plan.stages]
     stop = stop or threading.Event()
+    if until_idle:
+        for stage in stages:
+            stage.fix_target()
+            while not stop.is_set() and (progress := stage.step()) is not None:
+                told(progress)
+        return
     while not stop.is_set():
         moved = False
         for stage in stages:
@@ -143,6 +154,4 @@ def run_here(
             if stop.is_set():
                 return
         if not moved:
-            if until_idle:
-                return
             stop.wait(IDLE_PAUSE_S)
