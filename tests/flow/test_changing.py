@@ -31,6 +31,38 @@ def test_a_stage_that_would_read_another_topic_from_its_beginning_is_refused(sem
     run(people().filter(lambda row: True).to("out"), bootstrap, tmp_path)
 
 
+def test_an_input_that_takes_the_place_of_another_is_not_counted_on_top_of_it(semel_server, tmp_path):
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "people", {"name": "a", "n": 1}, {"name": "a", "n": 2}, keys=[b"a", b"a"])
+    direct = source("people", json=PEOPLE, key="name").named("x").count().to("counts")
+    by_topic = people().key_by("name", partitions=1).named("x").count().to("counts")
+    both = source("people", json=PEOPLE, key="name").merge(source("more", json=PEOPLE, key="name"))
+    run(direct, bootstrap, tmp_path)
+    with pytest.raises(ConfigError, match="has read people so far, and would read counts.people-by-name from"):
+        run(by_topic, bootstrap, tmp_path)
+    assert rows(bootstrap, "counts") == [{"name": "a", "count": 2}]
+    put(bootstrap, "more", {"name": "a", "n": 1}, keys=[b"a"])
+    run(both.named("x").count().to("counts"), bootstrap, tmp_path)  # one that comes in addition is new
+    run(direct, bootstrap, tmp_path)
+    assert rows(bootstrap, "counts")[-1] == {"name": "a", "count": 3}
+
+
+def test_a_stage_of_another_name_does_not_write_an_output_from_the_beginning_again(semel_server, tmp_path):
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "people", {"name": "a", "n": 1}, {"name": "a", "n": 2})
+    run(people().key_by("name").count().to("out"), bootstrap, tmp_path)
+    for other in (
+        people().key_by("name").sum("n").to("out"),
+        people().named("folk").key_by("name").count().to("out"),
+        people().to("out"),
+    ):
+        with pytest.raises(ConfigError, match="was written by its stage 'people-by-name-count', which it has no"):
+            run(other, bootstrap, tmp_path)
+    assert rows(bootstrap, "out") == [{"name": "a", "count": 2}]
+    run(flow("out", people().key_by("name").count().to("out"), people().to("copy")), bootstrap, tmp_path)
+    assert len(rows(bootstrap, "copy")) == 2
+
+
 def test_rows_in_between_that_nobody_would_read_are_told_of(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
     put(bootstrap, "people", *({"name": "a", "n": n} for n in range(9)))

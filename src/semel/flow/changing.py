@@ -1,14 +1,17 @@
 """A flow that was changed: may it start, or would rows come twice, or never?
 
 A stage goes on where its sink has decided to, in the topic that it read then. So a stage of the same name that reads
-another topic now would begin at that one's beginning, and write a second time what it wrote. And rows that stand in a
-topic of the flow's own are only rows in between: a stage that was to read them and is not there any more leaves them
-for nobody. Both are looked for before anybody is fenced and before a topic is made.
+another topic now would begin at that one's beginning, and write, or count, a second time what it had. A step of Spark's
+between ``key_by`` and a step with state is enough for that: it puts a topic in between. So would a stage of another
+name, which the same steps have when they are written otherwise. And rows that stand in a topic of the flow's own are
+only rows in between: a stage that was to read them and is not there any more leaves them for nobody. All of it is
+looked for before anybody is fenced and before a topic is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 
 from semel.client.blocking import Cluster
 from semel.core.flow.merge import begun_behind
@@ -31,19 +34,23 @@ _ANOTHER_NAME = (
 
 def check_changed(plan: Plan, connection: Connection) -> None:
     """:class:`~semel.errors.ConfigError` for a changed flow that has to be run as it was first, or named otherwise."""
+    is_new = False
     for stage in plan.stages:
         history = SinkLog(connection, stage.sink_id).history()
+        is_new = is_new or history.decision is None
+        before, now = _inputs_read(history), {read.topic for read in stage.inputs}
         read, reads = _topics_read(history), topic_read(stage)
-        if read and reads not in read:
-            raise ConfigError(
-                f"stage {stage.name!r} of flow {plan.flow!r} has read {', '.join(sorted(read))} so far, and would read "
-                f"{reads} from its beginning now: what it has written would come a second time. Nothing was written. "
-                f"Take the change back, {_ANOTHER_NAME}"
-            )
+        if not read:
+            continue
+        if reads not in read:
+            raise _read_otherwise(plan, stage, read, {reads})
+        if stage.is_stateful and before - now and now - before:  # one that comes in addition is another matter
+            raise _read_otherwise(plan, stage, before - now, now - before)
     cluster = connect(connection)
-    if not _own_topics_of_others(cluster, plan):
+    if not is_new and not _own_topics_of_others(cluster, plan):
         return
     sinks = _sinks_of(plan, connection)
+    _refuse_second_writers(plan, sinks)
     written = {topic for history in sinks.values() for topic in history.outputs}
     for_nobody = written - {read.topic for stage in plan.stages for read in stage.inputs}
     for name in sinks.keys() - {stage.name for stage in plan.stages}:
@@ -60,6 +67,14 @@ def _sinks_of(plan: Plan, connection: Connection) -> dict[str, SinkHistory]:
     return sinks
 
 
+def _read_otherwise(plan: Plan, stage: Stage, read: Collection[str], reads: Collection[str]) -> ConfigError:
+    return ConfigError(
+        f"stage {stage.name!r} of flow {plan.flow!r} has read {', '.join(sorted(read))} so far, and would read "
+        f"{', '.join(sorted(reads))} from its beginning now: what it has written would come a second time. Nothing was "
+        f"written. Take the change back, {_ANOTHER_NAME}"
+    )
+
+
 def topic_read(stage: Stage) -> str:
     """The topic whose offsets a stage's are."""
     return stage.merge_topic if stage.is_stateful else stage.inputs[0].topic
@@ -69,10 +84,34 @@ def _topics_read(history: SinkHistory) -> set[str]:
     return set() if history.decision is None else {tp.topic for tp in history.decision.source_ends}
 
 
+def _inputs_read(history: SinkHistory) -> set[str]:
+    """Those of the plan by which the stage ran last."""
+    if history.begin is None or not history.begin.plan:
+        return set()
+    parts, _ = json.JSONDecoder().raw_decode(history.begin.plan)
+    return {read["topic"] for read in parts["inputs"]}
+
+
 def _own_topics_of_others(cluster: Cluster, plan: Plan) -> set[str]:
     """Topics by the flow's name that its plan does not have: those of stages that it had."""
     own = {own.name for own in plan.own_topics} | set(plan.output_topics) | set(plan.source_topics)
     return {name for name in cluster.metadata(None).topics if name.startswith(f"{plan.flow}.")} - own
+
+
+def _refuse_second_writers(plan: Plan, sinks: Mapping[str, SinkHistory]) -> None:
+    """A stage that begins at the beginning, and writes where one wrote that the flow has no more."""
+    names = {stage.name for stage in plan.stages}
+    for stage in plan.stages:
+        known = sinks.get(stage.name)
+        if stage.output.is_internal or (known is not None and known.decision is not None):
+            continue
+        others = [name for name in sinks.keys() - names if stage.output.topic in sinks[name].outputs]
+        if others:
+            raise ConfigError(
+                f"flow {plan.flow!r} was changed: topic {stage.output.topic!r} was written by its stage "
+                f"{min(others)!r}, which it has no more, and would be written by stage {stage.name!r} from the "
+                f"beginning now, a second time. Nothing was written. Take the change back, {_ANOTHER_NAME}"
+            )
 
 
 def _refuse_unread(
