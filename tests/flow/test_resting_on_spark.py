@@ -8,19 +8,18 @@ import pytest
 from tests.flow.flowing import put, records, rows
 
 from semel.flow import source
-from semel.flow.on_spark import FlowOnSpark
 from semel.flow.replay import replay
-from semel.spark import session
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
-def test_windows_close_where_nothing_comes(semel_server, tmp_path):
+def test_windows_close_where_nothing_comes(spark, semel_server, tmp_path):
+    from semel.flow.on_spark import FlowOnSpark
+
     bootstrap = semel_server.bootstrap
     clicks = source("clicks", json="user string, at timestamp").key_by("user", partitions=2)
     flow = clicks.tumbling("4 seconds", on="at", idle="2 seconds").count().to("visits")
     put(bootstrap, "clicks", *({"user": user, "at": "2024-01-01T00:00:01Z"} for user in ("a", "d", "a")))
-    spark = session("resting", "local[2]", {"spark.ui.enabled": "false", "spark.log.level": "ERROR"})
     running = FlowOnSpark(flow.plan(), bootstrap, spark, store=tmp_path).start()
     try:
         deadline = time.monotonic() + 300
@@ -29,7 +28,6 @@ def test_windows_close_where_nothing_comes(semel_server, tmp_path):
             assert time.monotonic() < deadline
     finally:
         running.stop()
-        spark.stop()
     assert sorted((row["user"], row["count"]) for row in rows(bootstrap, "visits")) == [("a", 2), ("d", 1)]
     assert records(bootstrap, "visits.late") == []
     again = replay(flow.plan(), bootstrap)
