@@ -38,7 +38,9 @@ def test_an_input_that_takes_the_place_of_another_is_not_counted_on_top_of_it(se
     by_topic = people().key_by("name", partitions=1).named("x").count().to("counts")
     both = source("people", json=PEOPLE, key="name").merge(source("more", json=PEOPLE, key="name"))
     run(direct, bootstrap, tmp_path)
-    with pytest.raises(ConfigError, match="has read people so far, and would read counts.people-by-name from"):
+    with pytest.raises(
+        ConfigError, match=r"has read people so far, and would read counts\.people-by-name from"
+    ):
         run(by_topic, bootstrap, tmp_path)
     assert rows(bootstrap, "counts") == [{"name": "a", "count": 2}]
     put(bootstrap, "more", {"name": "a", "n": 1}, keys=[b"a"])
@@ -56,7 +58,9 @@ def test_a_stage_of_another_name_does_not_write_an_output_from_the_beginning_aga
         people().named("folk").key_by("name").count().to("out"),
         people().to("out"),
     ):
-        with pytest.raises(ConfigError, match="was written by its stage 'people-by-name-count', which it has no"):
+        with pytest.raises(
+            ConfigError, match="was written by its stage 'people-by-name-count', which it has no"
+        ):
             run(other, bootstrap, tmp_path)
     assert rows(bootstrap, "out") == [{"name": "a", "count": 2}]
     run(flow("out", people().key_by("name").count().to("out"), people().to("copy")), bootstrap, tmp_path)
