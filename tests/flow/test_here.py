@@ -212,3 +212,15 @@ def test_to_the_end_of_what_is_there_is_an_end_though_the_source_grows(semel_ser
     assert last_counts(bootstrap) == {"a": 10}
     run(word_count(), bootstrap, tmp_path)
     assert last_counts(bootstrap) == {"a": 10 + len(told)}
+
+
+def test_a_merged_stream_has_null_for_a_column_that_was_not_declared_for_it(semel_server, tmp_path):
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "one", {"user": "a", "n": 5}, {"user": "b", "n": "text"})
+    put(bootstrap, "two", {"user": "c", "n": 7})
+    one = source("one", json="user string").key_by("user")
+    two = source("two", json="user string, n bigint").key_by("user")
+    run(one.merge(two).to("both"), bootstrap, tmp_path)
+    found = sorted(rows(bootstrap, "both"), key=lambda row: row["user"])
+    assert found == [{"user": "a", "n": None}, {"user": "b", "n": None}, {"user": "c", "n": 7}]
+    assert records(bootstrap, "both.bad") == []

@@ -111,8 +111,6 @@ def widened(branch: Branch, schema: Schema | None) -> Branch:
     if schema is None or branch.shape.schema == schema:
         return branch
     shape = replace(branch.shape, schema=schema)
-    if branch.read.is_internal and not branch.steps:  # its values have just the columns that were declared
-        return replace(branch, shape=shape, read=replace(branch.read, schema=schema))
     have = branch.shape.schema
     assert have is not None
     if branch.is_framed:
