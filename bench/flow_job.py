@@ -35,7 +35,7 @@ from semel.spark.resuming import resume
 from semel.spark.runs import plan_batch
 from semel.spark.stream_ranges import tables
 
-FIRST_ROW_TIMEOUT_S = 120.0
+FIRST_ROW_TIMEOUT_S = 240.0
 
 
 class Side:
