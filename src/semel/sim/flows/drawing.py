@@ -10,7 +10,7 @@ from semel.flow.stage_state import StateBounds
 from semel.sim.flows.steps import STATE_ROW_BYTES, Doing, End
 from semel.sim.flows.story import FlowStory
 
-FLOW_CHANCE: Final = 0.2
+FLOW_CHANCE: Final = 0.05
 NAME: Final = "f0"
 
 
