@@ -102,8 +102,10 @@ class FlowOnSpark:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
+            # Asked for first: one that fails in between has not come to its end.
+            is_over = not any(query.isActive for query in self._queries.values())
             self._raise_failure(self._queries)
-            if not any(query.isActive for query in self._queries.values()):
+            if is_over:
                 return True
             if deadline is not None and time.monotonic() > deadline:
                 return False

@@ -1,0 +1,82 @@
+"""The one error of a flow that stops, from what Spark says of a stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from semel.errors import ConnectionLost, FlowStopped
+from semel.flow import source
+from semel.flow.settling import Settled
+from semel.flow.stopping import is_rows_fault, reason_of, why_stopped
+
+PLAN = source("in", json="n bigint").where("n > 0").to("out").plan()
+STAGE = PLAN.stages[0].name
+OF_SPARK = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+semel.errors.SinkFenced: sink 'out/in' was taken over by
+another driver
+\tat org.apache.spark.Some.method(Some.scala:1)
+
+  File "elsewhere", line 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (OF_SPARK, ("SinkFenced", "sink 'out/in' was taken over by another driver")),
+        ("a\nTraceback\n  ValueError: no\n\tat x", ("", "ValueError: no")),
+        ("[CAST_INVALID_INPUT] no number", ("", "[CAST_INVALID_INPUT] no number")),
+        ("", ("", "no reason was given")),
+    ],
+)
+def test_the_reason_is_found_in_sparks_words(text: str, found: tuple[str, str]) -> None:
+    assert reason_of(text) == found
+
+
+def test_only_what_may_be_a_rows_fault_is_looked_for_among_the_rows() -> None:
+    assert is_rows_fault(RuntimeError("[DIVIDE_BY_ZERO] by zero"))
+    assert not is_rows_fault(RuntimeError(OF_SPARK))
+    assert not is_rows_fault(ConnectionLost("gone"))
+
+
+def test_it_says_where_why_what_is_stored_and_what_to_do() -> None:
+    text = str(why_stopped(PLAN, STAGE, RuntimeError(OF_SPARK)))
+    assert text.startswith(f"flow 'out' stopped at stage {STAGE!r}: SinkFenced: sink 'out/in' was taken over")
+    assert "What its stages have decided is stored and stays" in text
+    assert text.endswith("Start it again: it goes on where it has decided to.")
+    found = Settled("topic 'in', partition 0, offset 7", RuntimeError("[DIVIDE_BY_ZERO] by zero"), True)
+    text = str(why_stopped(PLAN, STAGE, RuntimeError("a task failed"), found))
+    assert f"at stage {STAGE!r} at topic 'in', partition 0, offset 7: [DIVIDE_BY_ZERO] by zero." in text
+    assert "What comes before that row is stored and stays" in text
+    assert "Mend that and start it again" in text
+    left = Settled(None, None, False)
+    assert "it has to run once more as it is" in str(why_stopped(PLAN, STAGE, RuntimeError("x"), left))
+
+
+def test_a_stage_that_fails_between_two_looks_has_not_come_to_its_end(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from semel.flow.on_spark import FlowOnSpark
+
+    class FailsNow:
+        """A streaming query that fails once it was seen at work."""
+
+        looks = 0
+
+        @property
+        def isActive(self) -> bool:
+            self.looks += 1
+            return self.looks == 1
+
+        def exception(self) -> Any:
+            return ConnectionLost("the server is gone")
+
+        def stop(self) -> None: ...
+
+    running = FlowOnSpark(PLAN, "127.0.0.1:1", None, store=tmp_path)
+    running._queries[STAGE] = FailsNow()
+    with pytest.raises(FlowStopped, match="the server is gone"):
+        running.wait()
