@@ -169,6 +169,7 @@ class FlowOnSpark:
         return StageRun(
             stage.name,
             stage.kind,
+            stage.has_state,
             sent(stage),
             options,
             self._cuts,

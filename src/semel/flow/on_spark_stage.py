@@ -134,6 +134,16 @@ class StageWriter(SemelStreamWriter):
         super().__init__(run.options, checkpoint)
         self.run = run
 
+    def __getstate__(self) -> dict[str, Any]:
+        """In the planner, before a micro-batch: what is decided by now needs less of the changelog than before."""
+        is_planned = self.ticket is not None
+        state = super().__getstate__()
+        if self.run.has_state and not is_planned and self.ticket is not None:
+            from semel.flow.stage_state import trim_changelog
+
+            trim_changelog(self.run.stage, self.run.connection, self.ticket)
+        return state
+
     def _attempt(self, task: TaskIdentity, iterator: Iterator[pa.RecordBatch]) -> Attempted | None:
         from semel.flow.on_spark_task import attempt
 
@@ -170,6 +180,7 @@ class StageRun:
 
     name: str
     kind: StageKind
+    has_state: bool
     sent: Shipped
     options: SinkOptions
     cuts: Cuts
