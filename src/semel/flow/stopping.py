@@ -11,6 +11,7 @@ from semel.flow.plan import Plan
 from semel.flow.settling import Settled
 
 _OURS: Final = re.compile(r"semel\.errors\.(\w+): (.+?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
+_SPARKS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] ")  # what Spark begins a text of its own with
 _START_AGAIN: Final = frozenset({"SinkFenced", "ReplayDiffers", "ConnectionLost", "BrokerError"})
 
 
@@ -22,7 +23,9 @@ def reason_of(text: str) -> tuple[str, str]:
         return name, " ".join(words.split())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Exit|Interrupt)\b", line)]
-    return "", (python or lines or ["no reason was given"])[-1]
+    named = [line[match.start() :] for line in lines if (match := _SPARKS.search(line))]
+    words = [line for line in lines if re.search(r"\w", line)]  # Spark underlines what it quotes
+    return "", (python or named or words or ["no reason was given"])[-1]
 
 
 def is_rows_fault(failed: BaseException) -> bool:
