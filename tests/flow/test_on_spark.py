@@ -221,7 +221,7 @@ def test_a_changelog_is_made_short_behind_its_newest_decided_snapshot(on_spark, 
     assert {row["name"]: row["count"] for row in rows(bootstrap, "counts")} == dict.fromkeys(names, 48)
     changelog = semel.TopicPartition("counts.people-by-name-count.changelog", 0)
     with semel.Admin(bootstrap) as admin:
-        assert admin.list_offsets({changelog: -2})[changelog].offset > 10_000
+        assert admin.list_offsets({changelog: -2})[changelog].offset > 0
 
 
 # --- how they stop ------------------------------------------------------------------------------------------
