@@ -207,6 +207,8 @@ class Life:
             yield flow
         finally:
             _kill_all(flow)
+            assert flow.stdout is not None
+            flow.stdout.close()
 
     def _await_start(self, flow: subprocess.Popen[bytes]) -> None:
         assert flow.stdout is not None
