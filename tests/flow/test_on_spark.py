@@ -217,7 +217,9 @@ def test_a_changelog_is_made_short_behind_its_newest_decided_snapshot(on_spark, 
     names = [f"{n:03} {'x' * 60}" for n in range(300)]
     put(bootstrap, "people", *({"name": name} for _ in range(48) for name in names))
     people = source("people", json="name string").key_by("name", partitions=1).count().to("counts")
-    on_spark(people, Cuts(entries_max=8, entry_rows_max=300)).run_to_the_end()
+    running = on_spark(people, Cuts(entries_max=8, entry_rows_max=300))
+    running.run_to_the_end()
+    assert list(running.queries) == [stage.name for stage in running.plan.stages]
     assert {row["name"]: row["count"] for row in rows(bootstrap, "counts")} == dict.fromkeys(names, 48)
     changelog = semel.TopicPartition("counts.people-by-name-count.changelog", 0)
     with semel.Admin(bootstrap) as admin:

@@ -72,7 +72,7 @@ class FlowOnSpark:
     @property
     def queries(self) -> dict[str, Any]:
         """Spark's streaming queries by the name of their stage, those too that have ended."""
-        return dict(self._queries)
+        return self._stopped | self._queries
 
     def start(self) -> FlowOnSpark:
         """All stages at once, until :meth:`stop`."""
