@@ -26,11 +26,16 @@ def rot(server: LocalLog, partition: str, batch: int, at_byte: int) -> None:
         file.write(bytes([log[at] ^ 1]))
 
 
+def produce(semel: Command, *batches: bytes) -> None:
+    """Lines to topic t, a batch each, however slowly they are read."""
+    for lines in batches:
+        assert semel("produce", "t", "-X", "linger.ms=20000", stdin=lines).code == 0
+
+
 @pytest.fixture
 def rotten(semel: Command, semel_server: LocalLog) -> LocalLog:
     """Topic t: a and b, then c and d in a batch that rots, then e."""
-    for lines in (b"a\nb\n", b"c\nd\n", b"e\n"):
-        assert semel("produce", "t", stdin=lines).code == 0
+    produce(semel, b"a\nb\n", b"c\nd\n", b"e\n")
     rot(semel_server, "t-0", 1, -1)
     return semel_server
 
@@ -70,8 +75,7 @@ def test_other_partitions_are_printed_to_their_end(semel: Command, semel_server:
 def test_a_header_that_rots_is_told_too(
     semel: Command, semel_server: LocalLog, at_byte: int, batches: int, behind: str
 ) -> None:
-    for lines in (b"a\nb\n", b"c\nd\n", b"e\n")[:batches]:
-        semel("produce", "t", stdin=lines)
+    produce(semel, *(b"a\nb\n", b"c\nd\n", b"e\n")[:batches])
     rot(semel_server, "t-0", 1, at_byte)
     done = semel("consume", "t", "-e")
     assert (done.code, done.out) == (1, "a\nb\n")
@@ -84,8 +88,7 @@ def test_an_offset_or_a_length_that_rots_is_not_gone_over(
     semel: Command, semel_server: LocalLog, at_byte: int
 ) -> None:
     """No checksum covers them. The next batch does not lie behind that one; and the server cannot find its way."""
-    for lines in (b"a\nb\n", b"c\nd\n", b"e\n"):
-        semel("produce", "t", stdin=lines)
+    produce(semel, b"a\nb\n", b"c\nd\n", b"e\n")
     rot(semel_server, "t-0", 1, at_byte)
     done = semel("consume", "t", "-e", "-X", "request.timeout.ms=2000")
     assert (done.code, done.out) == (1, "a\nb\n")
