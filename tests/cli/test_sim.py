@@ -56,6 +56,8 @@ def test_as_many_seeds_are_tried_for_each_bug_as_were_asked_for(
         (["--scenario", "{here}", "--seeds", "7"], "--scenario tells one again"),
         (["--prove", "--seed", "7"], "--prove begins at seed 0 for every bug"),
         (["--prove", "--seeds", "7", "--page", "f"], "and --seeds where its --page is written"),
+        (["--flows", "--prove"], "--flows is for many seeds"),
+        (["--flows", "--page", "f"], "--flows is for many seeds"),
         (["--page", "no/such/folder.md"], "no/such/folder.md: there is no such folder"),
         (["--scenario", "{here}"], "this is not a scenario"),
         (["--resume", "{here}"], f"{Path(__file__)} is not the progress of a run"),

@@ -14,6 +14,7 @@ from semel.sim.campaign import (
     read_progress,
     write_progress,
 )
+from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.swarm import run_seeds
 
 
@@ -26,6 +27,19 @@ def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
     assert seeds == [7, 8]
     assert report == read_progress(progress) == run_seeds(7, 2)
     assert [path.name for path in tmp_path.iterdir()] == [progress.name]
+
+
+def test_a_run_of_flows_goes_on_with_the_next_seed_that_has_any(tmp_path: Path) -> None:
+    progress = tmp_path / "progress.json"
+    seeds = []
+    for seeds_in_all in (1, 2):
+        report = begin(7, progress, only_flows=True)
+        go_on(report, seeds_in_all, progress_file=progress, on_result=lambda one: seeds.append(one.seed))
+    assert seeds == [seed for seed in range(7, seeds[-1] + 1) if seed_has_flows(seed)]
+    assert len(seeds) == report.seeds == 2
+    assert report.verdicts["flow: micro-batch decided"]
+    with pytest.raises(ConfigError, match="is of flows alone"):
+        begin(7, progress)
 
 
 def test_each_state_of_the_code_has_seeds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

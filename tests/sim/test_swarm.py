@@ -83,6 +83,11 @@ def test_a_fault_or_verdict_that_never_occurred_fails_a_long_run_and_is_named() 
     assert sum("NEVER SEEN" in line for line in report.lines()) == 2
 
 
+def test_a_run_of_flows_alone_need_not_meet_every_fault() -> None:
+    assert SwarmReport(seeds=1_000, only_flows=True).is_clean
+    assert not SwarmReport(seeds=1_000).is_clean
+
+
 def test_a_short_run_tells_of_what_occurred_alone() -> None:
     report = SwarmReport(seeds=1)
     assert len(list(report.lines())) == 1

@@ -16,6 +16,7 @@ from semel.errors import ConfigError
 
 if TYPE_CHECKING:
     from semel.sim.simulation import SeedResult
+    from semel.sim.swarm import SwarmReport
 
 _SEEDS: Final = 300
 
@@ -28,6 +29,7 @@ def sim(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="The first of them.")] = 0,
+    flows: Annotated[bool, typer.Option("--flows", help="Only seeds that have flows, one in ten.")] = False,
     workers: Annotated[
         int | None,
         typer.Option(min=1, max=256, metavar="K", help="Processes.", show_default="one a processor"),
@@ -70,6 +72,8 @@ def sim(
         raise ConfigError("--resume, --scenario and --prove are runs of three kinds: use one of them")
     if scenario is not None and (page is not None or seeds is not None or seed):
         raise ConfigError("--page, --seeds and --seed are for many seeds, --scenario tells one again")
+    if flows and (scenario is not None or prove or page is not None):
+        raise ConfigError("--flows is for many seeds without a --page: leave --scenario and --prove out")
     if prove and (seed or (seeds is not None and page is not None)):
         raise ConfigError(
             "--prove begins at seed 0 for every bug: leave --seed out, and --seeds where its --page is written"
@@ -83,17 +87,30 @@ def sim(
     elif prove:
         is_clean = _prove(seeds, processes, page)
     else:
-        is_clean = _run(seeds or _SEEDS, seed, processes, resume, page, None if no_shrink else scenarios)
+        from semel.sim.campaign import begin
+
+        is_clean = _run(
+            begin(seed, resume, only_flows=flows),
+            seeds or _SEEDS,
+            processes,
+            resume,
+            page,
+            None if no_shrink else scenarios,
+        )
     raise typer.Exit(0 if is_clean else 1)
 
 
 def _run(
-    seeds: int, first_seed: int, workers: int, resume: Path | None, page: Path | None, scenarios: Path | None
+    report: SwarmReport,
+    seeds: int,
+    workers: int,
+    resume: Path | None,
+    page: Path | None,
+    scenarios: Path | None,
 ) -> bool:
     from semel.sim import tally
-    from semel.sim.campaign import begin, go_on
+    from semel.sim.campaign import go_on
 
-    report = begin(first_seed, resume)
     began_s, seeds_before = time.monotonic(), report.seeds
     with rows_progress("simulate", seeds, unit="seeds") as progress:
         progress(seeds_before)

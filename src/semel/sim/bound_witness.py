@@ -14,7 +14,7 @@ from semel.record.batch import BatchHeader
 from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.producer_ids import Response
 from semel.server.storage.storage import Storage
-from semel.sim.checkers import Checker
+from semel.sim.checkers import Checker, who_watch
 from semel.sim.faults import Counts
 from semel.sim.rooms import RoomLedger
 from semel.sim.verdicts import GRANTED_AGAIN, NO_ROOM, NO_ROOM_FOR_SINK, WROTE_AT_THE_BOUND
@@ -30,6 +30,7 @@ class BoundWitness:
         self, checkers: Sequence[Checker], counts: Counts, sink_tps: Collection[TopicPartition]
     ) -> None:
         self._checkers = checkers
+        self._who_watch_the_bound = who_watch(checkers, Checker.remembered)
         self._counts = counts
         self._sink_tps = sink_tps  # where sinks write, and nobody else
         self._rooms = RoomLedger()
@@ -75,8 +76,9 @@ class BoundWitness:
         elif isinstance(response, Refused) and response.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             self._counts.verdict(NO_ROOM)
             self._was_short = True
+            free = self._free_of_the_living
             for checker in self._checkers:
-                checker.lease_refused_for_room(max(1, lacks), self._free_of_the_living)
+                checker.lease_refused_for_room(max(1, lacks), free)
 
     def judged(self, tp: TopicPartition, batches: Iterable[Judged]) -> None:
         """Batches were appended or refused, with one write as far as possible."""
@@ -92,14 +94,10 @@ class BoundWitness:
             elif outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
                 could_write = False  # whose room is free again may have been in the others' way
         self._show_remembered()
+        free = self._free_of_the_living if refused and could_write else 0
         for producer_id in refused:
             for checker in self._checkers:
-                checker.append_refused_for_room(
-                    tp,
-                    producer_id,
-                    self._rooms.left(producer_id),
-                    self._free_of_the_living if could_write else 0,
-                )
+                checker.append_refused_for_room(tp, producer_id, self._rooms.left(producer_id), free)
 
     def _appended(self, tp: TopicPartition, producer_id: int) -> None:
         had_room = self._rooms.left(producer_id) > 0
@@ -128,5 +126,5 @@ class BoundWitness:
 
     def _show_remembered(self, *, is_start: bool = False) -> None:
         known, kept = self._known, self._rooms.kept
-        for checker in self._checkers:
+        for checker in self._who_watch_the_bound:
             checker.remembered(known, kept, self._storage.settings.producers_max, is_start=is_start)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -17,19 +18,21 @@ import semel
 from semel.errors import ConfigError
 from semel.sim.faults import Fault
 from semel.sim.simulation import SeedResult
-from semel.sim.swarm import SwarmReport, run_seeds
+from semel.sim.swarm import SwarmReport, run_seeds, seeds_from
 
 SEEDS_A_STEP: Final = 100  # and worker
 _SEED_DIGITS: Final = 6  # hexadecimal
 
 
-def begin(first_seed: int, progress_file: Path | None = None) -> SwarmReport:
-    """What is done already of the seeds from ``first_seed`` on."""
+def begin(first_seed: int, progress_file: Path | None = None, *, only_flows: bool = False) -> SwarmReport:
+    """What is done already of the seeds from ``first_seed`` on, or of those of them that have flows."""
     if progress_file is None:
-        return SwarmReport(first_seed)
+        return SwarmReport(first_seed, only_flows)
     if not progress_file.exists():
-        write_progress(SwarmReport(first_seed), progress_file)
+        write_progress(SwarmReport(first_seed, only_flows), progress_file)
     report = read_progress(progress_file)
+    if report.only_flows != only_flows:
+        raise ConfigError(f"{progress_file} is of {'flows alone' if report.only_flows else 'all seeds'}")
     if report.first_seed != first_seed:
         raise ConfigError(f"{progress_file} begins with seed {report.first_seed}, not with {first_seed}")
     return report
@@ -51,8 +54,15 @@ def go_on(
 
     while report.seeds < seeds and not report.failures:
         step = min(SEEDS_A_STEP * workers if progress_file else seeds, seeds - report.seeds)
-        next_seed = report.first_seed + report.seeds
-        run_seeds(next_seed, step, workers=workers, stop_at_first=True, on_result=add)
+        next_seed = next(islice(seeds_from(report.first_seed, report.only_flows), report.seeds, None))
+        run_seeds(
+            next_seed,
+            step,
+            only_flows=report.only_flows,
+            workers=workers,
+            stop_at_first=True,
+            on_result=add,
+        )
         if progress_file is not None and not report.failures:
             read_progress(progress_file)  # refuses what the code that has changed meanwhile would add
             write_progress(report, progress_file)
@@ -95,6 +105,7 @@ def write_progress(report: SwarmReport, path: Path) -> None:
     fields = {
         "code_sha256": code_sha256(),
         "first_seed": report.first_seed,
+        "only_flows": report.only_flows,
         "seeds": report.seeds,
         "operations": report.operations,
         "fewest_operations": report.fewest_operations,

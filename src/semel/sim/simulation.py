@@ -41,7 +41,8 @@ TOPIC: Final = "events"
 OPERATIONS_MIN: Final = 1_000
 FAULTS_MIN: Final = 20
 FAULTS_FOR_MS: Final = (6_000, 18_000)
-FAULTS_FOR_MS_BESIDE_FLOWS: Final = (12_000, 36_000)
+FAULTS_FOR_MS_BESIDE_FLOWS: Final = (8_000, 24_000)
+PARTITIONS_BESIDE_FLOWS: Final = 1  # flows have enough of their own
 FAULTS_FOR_MS_MAX: Final = 960_000  # far from what any seed needs
 HEALED_WITHIN_MS: Final = 120_000
 UP_WITHIN_MS: Final = 60_000
@@ -127,9 +128,12 @@ class Simulation:
             flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
         self.history.sinks += drawn_sinks if sinks is None else sinks
         self.history.flows += flows or ()
+        of_flows = flow_partitions(self.history.flows)
+        if of_flows:
+            del tps[PARTITIONS_BESIDE_FLOWS:]
         self.witness = Witness(
             tps,
-            [*sink_partitions(self.history.sinks), *flow_partitions(self.history.flows)],
+            [*sink_partitions(self.history.sinks), *of_flows],
             self.history,
             self.checkers,
             self.counts,
@@ -139,7 +143,7 @@ class Simulation:
         has_sinks = bool(self.history.sinks or self.history.flows)
         self._producers_max = ProducersMax(
             self.stream("room for sinks" if has_sinks else "bound"),
-            len(tps),
+            len(tps) + len(of_flows),
             beside_sinks=has_sinks,
         )
         batch_limit = BatchLimit(self.stream("batch limit"))

@@ -36,6 +36,8 @@ from semel.sim.waiting import drawn_wait_ms
 from semel.types import ProducerGrant
 
 PRODUCERS_MAX: Final = 3
+PRODUCERS_BESIDE_FLOWS_MAX: Final = 1  # a flow's own clients are many and dear
+SOURCES_MAX: Final = 2
 LEASED_CHANCE: Final = 0.4
 LEASED_NUMBER: Final = PRODUCERS_MAX
 OTHER_PACE_CHANCE: Final = 0.5
@@ -90,12 +92,13 @@ class Workload:
         for tp in self._tps:
             self.consumers.append(self._consumer(f"reader{tp.partition}", tp.partition))
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
-        for number, kind in enumerate(kinds[: self._random.randint(1, PRODUCERS_MAX)]):
-            self._start_producer(number, kind, 0)
         history = self._around.history
+        producers_max = PRODUCERS_BESIDE_FLOWS_MAX if history.flows else PRODUCERS_MAX
+        for number, kind in enumerate(kinds[: self._random.randint(1, producers_max)]):
+            self._start_producer(number, kind, 0)
         if not (history.sinks or history.flows) and self._stream("leased producer").random() < LEASED_CHANCE:
             self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
-        for _ in range(self._random.randint(0, 2)):
+        for _ in range(0 if history.flows else self._random.randint(0, SOURCES_MAX)):
             self._start_source()
         self._admin = SimulatedAdmin(
             self._tps,
@@ -113,9 +116,9 @@ class Workload:
                 self._around,
             )
         lessee_random = self._stream("lessee")
-        if lessee_random.random() < LESSEE_CHANCE:
+        if not history.flows and lessee_random.random() < LESSEE_CHANCE:
             self._start_lessee("lessee", lessee_random)
-        if self._server.is_short_of_room:
+        if self._server.is_short_of_room and not history.flows:
             for number in range(RIVALS):
                 self._start_lessee(f"rival{number}", self._stream(f"rival{number}"))
         mix = SinkMix.draw(self._stream("sink mix"))

@@ -10,7 +10,7 @@ from semel.flow.stage_state import StateBounds
 from semel.sim.flows.steps import STATE_ROW_BYTES, Doing, End
 from semel.sim.flows.story import FlowStory
 
-FLOW_CHANCE: Final = 0.05
+FLOW_CHANCE: Final = 0.1
 NAME: Final = "f0"
 
 
@@ -42,7 +42,7 @@ def draw_flow(random: Random, elapsed_ms: Callable[[], int]) -> FlowStory:
         source_partitions=random.choice((1, 2)),
         breaks=random.random() < 0.4,
         users=users,
-        row_gap_ms=random.choice((40, 120, 300)),
+        row_gap_ms=random.choice((60, 150, 300)),
         bounds=StateBounds(
             inline_bytes_max=random.choice((0, 2, 2, 1_000)) * STATE_ROW_BYTES,
             snapshot_changes_min=random.choice((2, 20, 1_000)),

@@ -35,6 +35,7 @@ from semel.spark.options import Connection
 from semel.spark.process import this_process
 
 TRIGGER_MS: Final = (5, 250)
+IDLE_TRIGGERS_MAX: Final = 16  # so much less often it looks where nothing new comes
 IS_ONE_PROCESS: Final = 0.3
 THINKS_MS_MAX: Final = 60
 
@@ -91,18 +92,19 @@ class StageDriver(Life):
         ranges = self._call(
             self._source, partial(stage_ranges.ranges_of, stage, connection, self.cuts, resumed)
         )
-        at, batch_id = self._call(self._source, ranges.initial), 0
+        at, batch_id, idle_triggers = self._call(self._source, ranges.initial), 0, 1
         while True:
             is_fed = story.is_fed  # before it is asked what there is
             end = self._call(self._source, partial(ranges.next_end, at))
             if end == at:
                 if is_fed:
                     return
+                idle_triggers = min(2 * idle_triggers, IDLE_TRIGGERS_MAX)
             else:
                 tasks = self._call(self._source, partial(ranges.tasks, at, end))
                 self._micro_batch(batch_id, tasks, end)
-                at, batch_id = end, batch_id + 1
-            clock.pause(self._random.randint(*TRIGGER_MS))
+                at, batch_id, idle_triggers = end, batch_id + 1, 1
+            clock.pause(idle_triggers * self._random.randint(*TRIGGER_MS))
 
     def _micro_batch(self, batch_id: int, tasks: list[StageTask], end: Json) -> None:
         story = self.story

@@ -20,7 +20,7 @@ from semel.types import TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 5_000
 ROWS_AT_ONCE_MAX: Final = 4
-ROWS_MAX: Final = 300  # a healed world has to come to their end
+ROWS_MAX: Final = 200  # a healed world has to come to their end
 LATE_MS_MAX: Final = 40_000  # behind which no copy of a request comes any more
 NONSENSE: Final = 0.02
 NO_USER: Final = 0.02
