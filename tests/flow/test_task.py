@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.flow.flowing import put, rows, run
 
-from semel.errors import StepFailed
-from semel.flow import here, source, task
+import semel
+from semel.errors import SinkFenced, StepFailed
+from semel.flow import here, source, stage_state, task
 from semel.flow.stage_ranges import Cuts
+from semel.flow.stage_state import TaskState
 from semel.local import LocalLog
+from semel.types import EARLIEST_TIMESTAMP, TopicPartition
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30))
@@ -71,6 +75,36 @@ def test_a_mended_step_goes_on_though_rows_in_front_of_the_failing_one_were_unde
         run(_flow(mended=False), bootstrap, tmp_path, cuts)
     run(_flow(mended=True), bootstrap, tmp_path, cuts)
     assert sorted(row["n"] for row in rows(bootstrap, "made")) == [2, 2, 3, 5, 10, 10]
+
+
+def test_who_was_overtaken_is_told_so_where_the_changelog_was_made_short_since(
+    semel_server: LocalLog, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap = semel_server.bootstrap
+    monkeypatch.setattr(stage_state, "inline_bytes_max", lambda partition_count: 0)
+    monkeypatch.setattr(stage_state, "SNAPSHOT_CHANGES_MIN", 1)
+    counted = source("people", json="name string").key_by("name", partitions=1).count().to("counts")
+    changelog = TopicPartition(counted.plan().stages[-1].changelog_topic, 0)
+    load = TaskState.load
+
+    def more(store: str) -> None:
+        put(bootstrap, "people", *({"name": name} for name in "abc"))
+        run(counted, bootstrap, tmp_path / store)
+
+    def overtaken(kept: TaskState) -> Any:
+        monkeypatch.setattr(TaskState, "load", load)
+        with ThreadPoolExecutor(1) as other_driver:
+            for _ in range(5):
+                other_driver.submit(more, "others").result()
+        with semel.Admin(bootstrap) as admin:
+            assert admin.list_offsets({changelog: EARLIEST_TIMESTAMP})[changelog].offset
+        return load(kept)
+
+    more("first")
+    monkeypatch.setattr(TaskState, "load", overtaken)
+    with pytest.raises(SinkFenced, match="was taken over"):
+        more("fresh")
+    assert {row["name"]: row["count"] for row in rows(bootstrap, "counts")} == dict.fromkeys("abc", 7)
 
 
 def test_a_snapshot_of_the_state_is_handed_on_piece_by_piece(

@@ -13,12 +13,14 @@ from semel.core.flow.state import SNAPSHOT_CHANGES_MIN, State, inline_bytes_max,
 from semel.core.sink.committed_state import CommittedState, state_of
 from semel.core.sink.ranges import SourceRange, writers_of
 from semel.core.sink.run import Ticket
-from semel.errors import SemelError
+from semel.errors import DataLoss, SemelError
 from semel.flow.changelog import read_changelog
 from semel.flow.plan import Stage
 from semel.flow.store import Store
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
+from semel.spark.refusing import allow
+from semel.spark.sink_log import SinkLog
 from semel.types import TopicPartition
 
 _LOG: Final = logging.getLogger("semel.flow")
@@ -100,14 +102,25 @@ class TaskState:
     def _read_changelog(self, first: int, end: int) -> Iterator[tuple[Any, Any]]:
         ids = self._ticket.writers.get(self._range.writer, {}).values()
         output = self._ticket.outputs.get(self._changelog.topic)
-        return read_changelog(
-            connect(self._connection),
-            self._changelog,
-            frozenset(ids),
-            first,
-            end,
-            topic_id=None if output is None else output.topic_id,
-        )
+        try:
+            yield from read_changelog(
+                connect(self._connection),
+                self._changelog,
+                frozenset(ids),
+                first,
+                end,
+                topic_id=None if output is None else output.topic_id,
+            )
+        except DataLoss:
+            self._stop_if_overtaken()  # by one that decided a newer snapshot, and deleted what this one needs
+            raise
+
+    def _stop_if_overtaken(self) -> None:
+        since = self._ticket.history()
+        SinkLog(self._connection, self._stage.sink_id).read(since)
+        fenced = since.fenced_by_other(self._ticket.sink_epoch)
+        if fenced is not None:
+            allow(fenced)
 
     def __enter__(self) -> Self:
         return self
