@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from tests.peers.same_as_kafka.wire import decode_answer, encode_request
 
 from semel.config import ServerSettings
 from semel.server.broker import Broker
-from semel.server.storage.aside import at_once
+from semel.server.storage.aside import aside, at_once
 from semel.server.storage.storage import Storage
 from semel.sim.disk import Disk
 from semel.sim.faults import NO_FAULTS, Counts
@@ -54,15 +55,13 @@ class Answered(Link):
         return answers
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_each_sees_what_those_before_it_did(seed: int) -> None:
-    scheduler = Scheduler(start_ms=time.time_ns() // 1_000_000)  # the rows say when they were made
+def shell_of(seed: int, scheduler: Scheduler) -> ServerShell:
+    """With one topic."""
     counts, random = Counts(), Random(seed)
-    trace = Trace(scheduler)
-    mount = Disk(Random(seed), trace, counts, lambda: NO_FAULTS).mount()
+    mount = Disk(Random(seed), Trace(scheduler), counts, lambda: NO_FAULTS).mount()
     storage = Storage.open(Path("/data"), mount, now_ms=0)
     at_once(storage.create_topic("events", 1, now_ms=0))
-    shell = ServerShell(
+    return ServerShell(
         Broker(ServerSettings(), storage),
         mount,
         random,
@@ -72,6 +71,30 @@ def test_each_sees_what_those_before_it_did(seed: int) -> None:
         lambda partitions: None,
         scheduler.after,
     )
+
+
+def test_a_long_line_of_changes_is_run_one_after_the_other() -> None:
+    """While one of them waits for the disk, thousands may come that need not."""
+    scheduler, done = Scheduler(), list[int]()
+
+    async def change(number: int) -> int:
+        if number == 0:
+            await aside(lambda: None)
+        return number
+
+    shell = shell_of(0, scheduler)
+    for number in range(2 * sys.getrecursionlimit()):
+        shell._change_in_turn(lambda number=number: change(number), done.append)
+    assert done == []
+    assert scheduler.run(lambda: len(done) == 2 * sys.getrecursionlimit(), scheduler.now_ms + 1_000)
+    assert done == sorted(done)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_sees_what_those_before_it_did(seed: int) -> None:
+    scheduler = Scheduler(start_ms=time.time_ns() // 1_000_000)  # the rows say when they were made
+    counts, random, shell = Counts(), Random(seed), shell_of(seed, scheduler)
+    trace = Trace(scheduler)
     network = Network(scheduler, Random(seed), Random(seed), trace, counts, lambda: NO_FAULTS)
     link = Answered(network)
     requests = [

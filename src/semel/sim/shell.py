@@ -327,20 +327,20 @@ class ServerShell:
 
     def _change_in_turn(self, begin: Callable[[], Change[T]], done: Callable[[T], None]) -> None:
         self._changes.append(lambda: self._go_on(begin(), done))
-        if not self._changing:
+        self._run_changes()
+
+    def _run_changes(self) -> None:
+        """One after the other, up to one that waits for work aside: a whole line of them may need none."""
+        while self._changes and not self._changing:
             self._changing = True
             self._changes.popleft()()
 
     def _go_on(self, change: Change[T], done: Callable[[T], None]) -> None:
-        """Run a change up to its next work aside; after the last, the next change."""
         try:
             work = change.send(None)
         except StopIteration as ended:
             done(ended.value)
-            if self._changes:
-                self._changes.popleft()()
-            else:
-                self._changing = False
+            self._changing = False
         else:
             self._later(self._sync_ms(), lambda: self._work_aside(work, change, done))
 
@@ -351,6 +351,7 @@ class ServerShell:
         while self._held_back:
             self._take_held_back(1)
         self._go_on(change, done)
+        self._run_changes()
 
     # -- batches that are compressed again ---------------------------------------------------------------
 
