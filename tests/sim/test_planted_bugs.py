@@ -1,13 +1,15 @@
-"""The proof of the proof: each planted bug is found within 200 seeds, by a checker that should find it.
+"""The proof of the proof: each planted bug is found within 200 seeds that may show it, by a checker that should.
 
 The page says at which seed each was found last. That one is tried first: most are found there again, at once.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from semel.sim.checkers import all_checkers
+from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.planting import Plant
 from semel.sim.plants import PLANTS
 from semel.sim.proof import SEEDS_MAX, Finding, find, prove, row_without_finding
@@ -15,6 +17,7 @@ from semel.sim.swarm import run_watched
 
 PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
 PLANTS_MIN = 25
+FLOW_PLANTS_MIN = 15
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,20 @@ def test_a_plant_is_to_be_found_by_checkers(plant: Plant) -> None:
 
 def test_there_are_enough_of_them() -> None:
     assert len(PLANTS) >= PLANTS_MIN
+    assert sum(plant.may_show is seed_has_flows for plant in PLANTS.values()) >= FLOW_PLANTS_MIN
+
+
+def test_a_bug_in_flows_is_looked_for_where_there_are_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def lived(seed: int) -> SimpleNamespace:
+        tried.append(seed)
+        return SimpleNamespace(violation=None)
+
+    monkeypatch.setattr("semel.sim.proof.run_watched", lived)
+    assert find("flow_keyed_by_crc32", likely_seed=7, seeds_max=3).seed is None
+    assert tried == [7, *[seed for seed in range(tried[-1] + 1) if seed_has_flows(seed)]]
+    assert len(tried) == 4
 
 
 @pytest.mark.slow

@@ -29,7 +29,9 @@ def sim(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="The first of them.")] = 0,
-    flows: Annotated[bool, typer.Option("--flows", help="Only seeds that have flows, one in ten.")] = False,
+    flows: Annotated[
+        bool, typer.Option("--flows", help="Only seeds that have flows, one in twenty.")
+    ] = False,
     workers: Annotated[
         int | None,
         typer.Option(min=1, max=256, metavar="K", help="Processes.", show_default="one a processor"),

@@ -89,8 +89,9 @@ def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     yield "[What the seeds met](simulated.md) where no bug was planted is a page of its own."
     yield ""
     yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
-    yield f"find it within {SEEDS_MAX} seeds, from seed 0 on (of a bug in flows: of those that have flows, one in ten);"
-    yield "the third column says at which seed it did when this page was written, and which invariant fell."
+    yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; a bug in flows, within as many of the seeds that have"
+    yield "flows, which is one in twenty. The third column says at which seed it did when this page was written, and"
+    yield "which invariant fell."
     yield ""
     yield _RESEMBLES
     yield ""

@@ -22,8 +22,8 @@ REQUEST_TIMEOUT_MS: Final = 5_000
 ROWS_AT_ONCE_MAX: Final = 4
 ROWS_MAX: Final = 200  # a healed world has to come to their end
 LATE_MS_MAX: Final = 40_000  # behind which no copy of a request comes any more
-NONSENSE: Final = 0.02
-NO_USER: Final = 0.02
+NONSENSE: Final = 0.04
+NO_USER: Final = 0.04
 
 
 class Feeder:

@@ -105,6 +105,7 @@ def flow_planners_do_not_read_back(patch: Patches) -> None:
     COUNTED,
     RECORDED,
     OUTPUT,
+    STOPPED,
 )
 def flow_heads_begin_anew(patch: Patches) -> None:
     def heads(history: MergeHistory, epoch: int, owner: str, inputs: Any, log_starts: Any) -> Any:
@@ -185,6 +186,22 @@ def flow_folds_micro_batches(patch: Patches) -> None:
         return [replace(each, entries=_as_one(each.entries or ())) for each in planned]
 
     original = patch.set(MergedRanges, "tasks", tasks)
+
+
+@flow_plant(
+    "a tick is as long as the attempt's own clock has counted, and not as is recorded",
+    "ticks are recorded",
+    OUTPUT,
+    STATE,
+    STARTS,
+    STOPPED,
+)
+def flow_ticks_by_the_clock(patch: Patches) -> None:
+    def begins(offset: int = -1, tick_ms: int | None = None, *rest: Any, **more: Any) -> Any:
+        by_the_clock = None if tick_ms is None else this_process().clock.elapsed_ms()
+        return original(offset, by_the_clock, *rest, **more)
+
+    original = patch.set(task, "Entry", begins)
 
 
 def _as_one(entries: tuple[PlacedEntry, ...]) -> tuple[PlacedEntry, ...]:
@@ -349,14 +366,19 @@ def flow_snapshots_named_at_the_end(patch: Patches) -> None:
     original = patch.set(TaskState, "load", loads)
 
 
-@flow_plant("where a state lies is settled at a micro-batch's first entry", "mode per entry", STOPPED, OUTPUT)
+@flow_plant(
+    "where a state lies is settled at a micro-batch's last entry", "mode per entry", STATE, STARTS, STOPPED
+)
 def flow_state_moves_by_micro_batch(patch: Patches) -> None:
-    def ends(state: State, offset: int) -> Any:
-        if state.meta.is_inline and state._last_offset >= 0:
+    def changes(attempt: Any, placed: PlacedEntry, partition: int) -> Iterator[Any]:
+        state = attempt._state
+        bound = state._inline_bytes_max
+        if placed is not attempt.task.entries[-1]:
             state._inline_bytes_max = 2**40
-        return original(state, offset)
+        yield from original(attempt, placed, partition)
+        state._inline_bytes_max = bound
 
-    original = patch.set(State, "end_entry", ends)
+    original = patch.set(task._Stateful, "_changes", changes)
 
 
 # -- rows that no step takes, and where rows lie --------------------------------------------------------

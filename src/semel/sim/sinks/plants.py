@@ -11,7 +11,7 @@ from typing import Any
 
 from semel.core.sink import run, task
 from semel.core.sink.digest import NO_ROWS
-from semel.core.sink.epochs import identity_name, sink_epoch_of
+from semel.core.sink.epochs import identity_epoch, identity_name, sink_epoch_of
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Begin, Decision, Fence, JournalRecord, OutputTopic, WriterClaim
 from semel.core.sink.landing import Landing
@@ -292,7 +292,7 @@ def sink_abort_gives_rows_up(patch: Patches) -> None:
         given_up: JournalRecord = Begin(ticket.sink_id, ticket.sink_epoch, tuple(outputs), ends)
         if before.decision is not None:
             given_up = replace(before.decision, sink_epoch=ticket.sink_epoch, output_ends=ends, closed=True)
-        grant = ProducerGrant(ticket.producer_id, ticket.sink_epoch)
+        grant = ProducerGrant(ticket.producer_id, identity_epoch(ticket.sink_epoch))
         log.append(given_up, grant, ticket.journal_sequence)
 
     def aborts(driver: SimulatedDriver, ticket: Ticket) -> None:
