@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from semel.core.flow.state import inline_bytes_max
 from semel.flow.stage_state import StateBounds
 from semel.sim.flows.steps import STATE_ROW_BYTES, Doing, End
 from semel.sim.flows.story import FlowStory
@@ -44,7 +45,9 @@ def draw_flow(random: Random, elapsed_ms: Callable[[], int]) -> FlowStory:
         users=users,
         row_gap_ms=random.choice((60, 150, 300)),
         bounds=StateBounds(
-            inline_bytes_max=random.choice((0, 2, 5, 1_000)) * STATE_ROW_BYTES,
+            inline_bytes_max=min(
+                random.choice((0, 2, 5, 1_000)) * STATE_ROW_BYTES, inline_bytes_max(doing.partition_count)
+            ),
             snapshot_changes_min=random.choice((2, 20, 1_000)),
         ),
         rows_max=random.choice(((8,), (4, 8, 40), (8, 1_000))),

@@ -228,7 +228,14 @@ def sink_reports_before_the_answers(patch: Patches) -> None:
     patch.set(Flight, "land", lambda flight: None)
 
 
-@plant("a row too many is taken to be stored already", "paimon#9667", DECIDED, ROWS_ONCE, STOPS)
+@plant(
+    "a row too many is taken to be stored already",
+    "paimon#9667",
+    DECIDED,
+    ROWS_ONCE,
+    STOPS,
+    "stage_output_is_replay",  # a flow writes by the same tasks
+)
 def sink_drops_a_row_too_many(patch: Patches) -> None:
     def feeds(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> Any:
         stored = original(check, tp, keys, values, headers)
@@ -272,7 +279,14 @@ def sink_twins_not_ended(patch: Patches) -> None:
     patch.set(commit, "_settle_twins", lambda log, ticket, history, report: report)
 
 
-@plant("a decision forgets the writers that had no rows", "S5", STOPS, ROWS_ONCE, DECIDED)
+@plant(
+    "a decision forgets the writers that had no rows",
+    "S5",
+    STOPS,
+    ROWS_ONCE,
+    DECIDED,
+    "flow_stops_are_right",  # a flow's decisions are the same
+)
 def sink_forgets_idle_writers(patch: Patches) -> None:
     def decides(*rest: Any, **more: Any) -> Any:
         return original(*rest, **{**more, "carry": False})
