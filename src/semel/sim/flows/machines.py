@@ -44,9 +44,13 @@ class Machines:
             shutil.rmtree(kept, ignore_errors=True)
             shutil.copytree(self.folder(machine), kept)
 
+    def has_copy(self, machine: int) -> bool:
+        """Whether a copy of its folder was kept."""
+        return self._root is not None and self._copy_of(machine).exists()
+
     def put_back(self, machine: int) -> bool:
         """Give it the folder of which a copy was kept; ``False``: there is none."""
-        if self._root is None or not self._copy_of(machine).exists():
+        if not self.has_copy(machine):
             return False
         shutil.rmtree(self.folder(machine), ignore_errors=True)
         shutil.copytree(self._copy_of(machine), self.folder(machine))

@@ -206,7 +206,9 @@ class FlowOperator:
             return
         machines, counts, machine = self.story.machines, self._around.counts, self._random.randrange(MACHINES)
         kind = self._random.choice(("lost", "copied", "put back"))
-        if kind == "copied":
+        if kind == "copied" or not machines.has_copy(
+            machine
+        ):  # the first is copied, or nothing would be put back
             machines.copy_away(machine)
         elif kind == "lost":
             if counts.occurs(Fault.FLOW_STORE_LOST) and machines.lose(machine):
