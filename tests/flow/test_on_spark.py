@@ -13,6 +13,7 @@ from tests.flow.flowing import put, records, rows, run
 from semel.errors import FlowError, FlowStopped, ReplayDiffers
 from semel.flow import flow, source
 from semel.flow.files import load_flows
+from semel.flow.replay import replay
 from semel.flow.stage_ranges import Cuts
 from semel.spark.options import Connection
 from semel.spark.resuming import has_undecided
@@ -95,6 +96,9 @@ def test_a_flow_moves_between_spark_and_this_process_and_writes_the_same(on_spar
         f"k{k}".encode(): sum(n for n in range(600) if n % 7 == k and n != 13) for k in range(7)
     }
     assert [record["value"] for record in records(bootstrap, "moved.bad")] == [b"{nonsense"] * 3
+
+
+LANDS = "user string, nothing string, land string"
 
 
 def length_of(row):
@@ -367,6 +371,62 @@ def test_bad_rows_keep_their_order_however_a_replay_cuts_them(on_spark, semel_se
     assert [r["value"] for r in bad if r["partition"] == 0] == [b"nonsense %d" % n for n in range(1, 100, 2)]
     assert len([r for r in bad if r["partition"] == 1]) == 50
     assert {row["word"]: row["count"] for row in rows(bootstrap, "out")} == {"poison": 1}
+
+
+def test_a_tombstone_goes_past_steps_of_sparks_to_the_table_whose_row_it_deletes(
+    on_spark, spark, semel_server
+):
+    """In its place among the rows, whatever batches Spark makes of them; none of Spark's steps sees it."""
+    bootstrap = semel_server.bootstrap
+    for topic in ("users", "clicks"):
+        create(bootstrap, topic, 1)
+    users = source("users", json="user string, country string", key="user")
+    table = (
+        users.where("country <> 'XX'")
+        .filter(lambda row: row.country != "YY")
+        .select(
+            "user",
+            "CAST(assert_true(country IS NOT NULL) AS string) AS nothing",
+            "upper(country) AS land",
+            schema=LANDS,
+        )
+        .as_table("user")
+    )
+    joined = source("clicks", json="user string").join(table, how="left").to("visits")
+    given = [
+        (name, None if turn == 1 else {"user": name, "country": f"{name[0]}{turn}"})
+        for turn in range(3)
+        for name in (f"a{number}" for number in range(200))
+        if turn < 2 or name < "a2"
+    ]
+    put(bootstrap, "users", *(row for _, row in given), keys=[key.encode() for key, _ in given])
+    put(bootstrap, "users", None, keys=[b"a0"])
+    on_spark(joined, Cuts(rows_max=150)).run_to_the_end()
+    put(bootstrap, "clicks", {"user": "a0"}, {"user": "a1"}, {"user": "a3"})
+    on_spark(joined).run_to_the_end()
+    assert sorted((row["user"], row["land"]) for row in rows(bootstrap, "visits")) == [
+        ("a0", None),
+        ("a1", "A2"),
+        ("a3", None),
+    ]
+    between = [(row["key"].decode(), row["value"]) for row in records(bootstrap, "visits.users-by-user")]
+    assert not records(bootstrap, "visits.bad")
+    assert sum(value is None for _, value in between) == 201
+    held = replay(joined.plan(), bootstrap, spark=spark)
+    assert held.holds and held.is_complete, held.text()
+
+
+def test_a_row_without_the_key_that_a_stage_of_sparks_is_to_make_is_told(on_spark, spark, semel_server):
+    bootstrap = semel_server.bootstrap
+    create(bootstrap, "users", 1)
+    users = source("users", json="user string, country string", key="user")
+    counts = users.select("country").map(lambda row: row, schema="country string").count().to("counts")
+    put(bootstrap, "users", {"user": "ann"}, {"country": "AT"}, b"no JSON", keys=[b"ann", b"?", b"?"])
+    on_spark(counts).run_to_the_end()
+    assert rows(bootstrap, "counts") == [{"user": "ann", "count": 1}]
+    bad = records(bootstrap, "counts.bad")
+    assert [row["value"] for row in bad] == [b'{"country": "AT"}', b"no JSON"]
+    assert replay(counts.plan(), bootstrap, spark=spark).holds
 
 
 def test_what_spark_cannot_make_sense_of_is_told_before_anything_is_made(on_spark, semel_server):

@@ -200,7 +200,8 @@ class Stream:
         """The last row of each key, to be joined.
 
         Rows that are not keyed by ``key`` go through a topic of the flow's first. A record without a value deletes its
-        key's row, which wants a source that is declared with this ``key=``: else nothing says whose row it is.
+        key's row, through that topic, too. It wants a source that is declared with this ``key=``, and no step in
+        between that makes rows or their key anew: else nothing says whose row it is, and it is a bad record.
         """
         call = Call.here("as_table", *key)
         node = nodes.key_by(self.node, call, key, None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import OnInputs
 from semel.flow.durations import short_duration
-from semel.flow.plan import Input, Output, Plan, Stage, StageKind
+from semel.flow.plan import Input, Output, Plan, Stage, StageKind, Tombstones
 from semel.wording import counted
 
 WIDTH: Final = 110
@@ -129,8 +129,9 @@ def _stage_document(stage: Stage) -> dict[str, Any]:
 def _input_text(read: Input) -> str:
     what = _columns(read.schema) or "bytes"
     key = f", keyed by {', '.join(_names(read.key))}" if read.is_keyed else ""
-    proven = ", which is proven of each row" if read.is_promised else ""
-    return f"{read.topic}{' as a table' if read.is_table else ''}: {what}{key}{proven}"
+    proven = ", which is proven of each row" if read.is_promised and read.is_keyed else ""
+    gone = "; without a value: on to the table" if read.tombstones is Tombstones.PASSED else ""
+    return f"{read.topic}{' as a table' if read.is_table else ''}: {what}{key}{proven}{gone}"
 
 
 def _step_text(step: Any, inputs: Sequence[Input]) -> str:

@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from semel.core.flow.pieces import Entry
 from semel.core.sink.ranges import SourceRange
-from semel.flow.frames import columns_read, decoded, frame_of, records_of
+from semel.flow.frames import (
+    Between,
+    as_spark_sees,
+    columns_read,
+    decoded,
+    frame_of,
+    records_of,
+    tombstones_of,
+)
 from semel.flow.plan import Stage
 from semel.flow.replayed import recorded_rows
 from semel.flow.rows_out import side_batches
@@ -26,19 +34,27 @@ def framed(
     stage: Stage, connection: Connection, source_range: SourceRange, spark: Any
 ) -> Iterator[pa.RecordBatch]:
     """What a stage with steps of Spark's makes of a plain range."""
-    waiting: list[pa.RecordBatch] = []
-    entry = Entry()
+    waiting: list[pa.Table] = []
+    between = Between()
     for table in recorded_rows(stage, connection, source_range):
-        waiting += decoded(stage, source_range.source, table, entry)
+        entry = Entry()
+        for piece in decoded(stage, source_range.source, table, entry):
+            if piece.is_tombstones:
+                between.add([pa.Table.from_batches([tombstones_of(stage, piece, entry)])])
+            elif len(piece):
+                waiting.append(as_spark_sees(stage, piece))
         yield from side_batches(stage, entry, source_range.batch_from)
-        if sum(batch.num_rows for batch in waiting) >= QUERY_ROWS:
-            yield from _through(stage, waiting, spark)
+        if sum(rows.num_rows for rows in waiting) >= QUERY_ROWS:
+            yield from _through(stage, waiting, source_range, between, spark)
             waiting = []
-    yield from _through(stage, waiting, spark)
+    yield from _through(stage, waiting, source_range, between, spark)
+    yield from between.rest()
 
 
-def _through(stage: Stage, batches: list[pa.RecordBatch], spark: Any) -> Iterator[pa.RecordBatch]:
-    rows = [batch for batch in batches if batch.num_rows]
+def _through(
+    stage: Stage, rows: list[pa.Table], source_range: SourceRange, between: Between, spark: Any
+) -> Iterator[pa.RecordBatch]:
     if rows:
-        frame = spark.createDataFrame(pa.Table.from_batches(rows), schema=columns_read(stage))
-        yield from records_of(stage, frame_of(stage, frame).toArrow().combine_chunks())
+        frame = spark.createDataFrame(pa.concat_tables(rows), schema=columns_read(stage))
+        made = frame_of(stage, frame).toArrow().combine_chunks()
+        yield from records_of(stage, made, source_range.source, between)

@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError
 
 from semel.flow.by_value import Shipped, shipped
 from semel.flow.changing import check_changed
-from semel.flow.frames import columns_read, frame_of, trying_records
+from semel.flow.frames import columns_read, frame_of, steps_of_source, trying_records
 from semel.flow.on_spark_stage import TASK_OPTION, StageRun, Stopping, stage_format, task_option
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.settling import Decided, Settled, Tried, settle
@@ -251,7 +251,9 @@ def _is_active(query: Any) -> bool:
 
 
 def sent(stage: Stage) -> Shipped:
-    """What other processes need of a stage. The steps of a frame stage are in its plan, which Spark sends."""
+    """What other processes need of a stage. A frame stage's steps are in its plan, which Spark sends, without those
+    that its source has to do.
+    """
     if stage.kind is StageKind.FRAME:
-        return shipped(replace(stage, steps=()))
+        return shipped(replace(stage, steps=steps_of_source(stage)))
     return shipped(stage, stage.steps, stage.site)

@@ -12,7 +12,7 @@ from semel.core.flow.steps import KeyBy, Map, OnInputs
 from semel.core.flow.windows import Window
 from semel.errors import FlowError
 from semel.flow.frame_steps import Select, is_frame_step
-from semel.flow.plan import Input, Output, StageKind
+from semel.flow.plan import Input, Output, StageKind, Tombstones
 from semel.flow.tree import KeyByNode, Node, RowShape
 
 
@@ -71,10 +71,15 @@ class Open:
         return replace(self, label=name, branches=branches, renamed="")
 
 
-def reading(output: Output, shape: RowShape) -> Input:
-    """A topic of the flow's own, as the next stage reads it."""
+def reading(output: Output, shape: RowShape, tombstones: Tombstones) -> Input:
+    """A topic of the flow's own, as the next stage reads it; ``tombstones``: what became of them in the one before."""
     return Input(
-        output.topic, shape.schema, is_internal=True, is_keyed=shape.key is not None, key=shape.key or ()
+        output.topic,
+        shape.schema,
+        is_internal=True,
+        is_keyed=shape.key is not None,
+        key=shape.key or (),
+        has_tombstones=tombstones is Tombstones.PASSED,
     )
 
 
@@ -83,16 +88,23 @@ def without_promise(read: Input) -> Input:
     return replace(read, is_keyed=False, key=(), is_promised=False) if read.is_promised else read
 
 
-def unpromised(branch: Branch) -> tuple[Branch, tuple[Field, ...] | None]:
+def deleting(read: Input, tombstones: Tombstones) -> Input:
+    """As a stage reads it that does not go by the key of rows, only by that of tombstones that it passes on."""
+    if read.is_promised and tombstones is Tombstones.PASSED:
+        return replace(read, is_keyed=False, tombstones=tombstones)
+    return replace(without_promise(read), tombstones=tombstones)
+
+
+def unpromised(branch: Branch, tombstones: Tombstones) -> tuple[Branch, tuple[Field, ...] | None]:
     """A branch that a topic of the flow's own is made of, and the key for that; ``None``: the key as it came.
 
     A promise about the key is kept by making it anew: of the columns at the end, or, where a step has changed them, of
     those that were read.
     """
     key = branch.read.key
+    bare = replace(branch, read=deleting(branch.read, tombstones))
     if not branch.read.is_promised:
-        return branch, None
-    bare = replace(branch, read=without_promise(branch.read))
+        return bare, None
     if branch.shape.is_key_in_columns:
         return bare, key
     if not branch.shape.has_record_key:

@@ -42,12 +42,21 @@ class StageKind(Enum):
     TASK = "python"  # wholly inside the sink's task, with or without Spark around it
 
 
+class Tombstones(Enum):
+    """What a record without a value is to a stage. One of a table's own input deletes its key's row."""
+
+    BAD = "bad"  # as any value that cannot be read
+    PASSED = "passed"  # it deletes a row of a table further down, and goes there under its key
+    UNKEYED = "unkeyed"  # it would, and nothing says whose: bad, in words that say so
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """A topic that a stage reads.
 
     ``is_promised``: others have promised that a record's key is that of the columns ``key``, and that it lies in the
     key's partition. The shell proves both for each row, and stops the flow at the first for which they do not hold.
+    Where ``is_keyed`` is not set beside it, the stage goes by the key of tombstones alone, and the first is proven.
     """
 
     topic: str
@@ -58,6 +67,13 @@ class Input:
     is_promised: bool = False
     is_table: bool = False
     has_headers: bool = False  # a step looks at the records' headers
+    tombstones: Tombstones = Tombstones.BAD
+    has_tombstones: bool = False  # of a topic of the flow's own: its values are not all of rows
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a record without a value is a tombstone here, which no step sees but a join's."""
+        return self.is_table or self.tombstones is Tombstones.PASSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,12 +318,13 @@ def _no_stage(name: str) -> Stage:
 
 
 def _input_parts(read: Input) -> dict[str, Any]:
-    return {
+    parts = {
         "topic": read.topic,
         "columns": _columns(read.schema),
         "key": _fields(read.key) if read.is_keyed else None,
         "is_table": read.is_table,
     }
+    return parts if read.tombstones is Tombstones.BAD else {**parts, "tombstones": read.tombstones.value}
 
 
 def _columns(schema: Schema | None) -> list[list[str]] | None:

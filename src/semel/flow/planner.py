@@ -37,6 +37,7 @@ from semel.flow.opened import (
     Branch,
     Open,
     behind,
+    deleting,
     idle_times,
     keeps_no_input,
     reading,
@@ -50,6 +51,7 @@ from semel.flow.opened import (
 from semel.flow.own_topics import clash, own_topics, refuse_topics
 from semel.flow.partitions import partition_groups
 from semel.flow.plan import Input, Output, Plan, Stage, StageKind, above, internal_topic
+from semel.flow.tombstones import TombstonesOf
 from semel.flow.tree import (
     JoinNode,
     KeyByNode,
@@ -91,6 +93,7 @@ class _Planner:
                 id(self._same[id(parent)]): self._same[id(parent)] for parent in node.parents
             }.values()
         )
+        self._tombstones = TombstonesOf(nodes, self._same)
         self._open: dict[int, Open] = {}
         self._stages: dict[str, Stage] = {}
         self._named_by: dict[str, Node] = {}  # the step that gave each stage its name
@@ -269,7 +272,8 @@ class _Planner:
 
     def _closed_stateful(self, opened: Open, output: Output, label: str, why: str) -> Open:
         self._stateful(opened, opened.name, output, why)
-        branch = Branch(reading(output, opened.shape), label, opened.shape, opened.node)
+        read = reading(output, opened.shape, self._tombstones.of(opened.node))
+        branch = Branch(read, label, opened.shape, opened.node)
         return Open(label, opened.shape, opened.node, (branch,))
 
     def _cut(self, branch: Branch, why: str) -> Branch:
@@ -282,11 +286,12 @@ class _Planner:
             steps = branch.steps[len(base.steps) :]
             return replace(branch, read=self._cut(base, why).read, steps=steps, because="")
         name = f"{branch.label}-rows"
-        branch, key = unpromised(branch)
+        tombstones = self._tombstones.of(branch.node)
+        branch, key = unpromised(branch, tombstones)
         output = self._own_output(name, branch.shape, key)
         reason = reasons.cut(branch.because, why)
         self._add(name, branch.kind, (branch.read,), branch.steps, output, branch.node, reason)
-        return replace(branch, read=reading(output, branch.shape), steps=(), because="")
+        return replace(branch, read=reading(output, branch.shape, tombstones), steps=(), because="")
 
     def _keyed(self, opened: Open, rekey: KeyByNode, why: str) -> Open:
         """Under another key: the rows of each branch by themselves, for their order is not needed before."""
@@ -299,13 +304,15 @@ class _Planner:
             self._ask(output.topic, rekey)
             return self._closed_stateful(replace(opened, node=rekey, shape=rekey.shape), output, label, why)
         branches: list[Branch] = []
+        tombstones = self._tombstones.of(rekey)
         for branch in opened.branches:
             name, shape = branch.label + by, replace(rekey.shape, schema=branch.shape.schema)
             output = self._own_output(name, shape, fields)
             self._ask(output.topic, rekey)
             reason = reasons.keyed(rekey, branch.read, branch.steps, branch.because)
-            self._add(name, branch.kind, (without_promise(branch.read),), branch.steps, output, rekey, reason)
-            branches.append(Branch(reading(output, shape), name, shape, rekey))
+            read = deleting(branch.read, tombstones)
+            self._add(name, branch.kind, (read,), branch.steps, output, rekey, reason)
+            branches.append(Branch(reading(output, shape, tombstones), name, shape, rekey))
         return Open(label, rekey.shape, rekey, tuple(branches))
 
     def _ask(self, topic: str, rekey: KeyByNode) -> None:
@@ -338,7 +345,11 @@ class _Planner:
     def _stateful(self, opened: Open, name: str, output: Output, why: str = "") -> None:
         parts = (*opened.branches, *opened.tables)
         needs_key = any(step.is_stateful for step in opened.steps) or opened.shape.key is not None
-        inputs = tuple(part.read if needs_key else without_promise(part.read) for part in parts)
+        tombstones = self._tombstones.of(opened.node)
+        inputs = tuple(
+            replace(part.read if needs_key else without_promise(part.read), tombstones=tombstones)
+            for part in parts
+        )
         before = steps_in_front(opened)
         reason = reasons.stateful(inputs, opened.steps, why)
         self._add(

@@ -15,7 +15,7 @@ from semel.core.flow.pieces import Entry, Piece
 from semel.core.flow.state import MemoryBase, State, inline_bytes_max
 from semel.core.sink.ranges import SourceRange
 from semel.flow.plan import Stage
-from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, with_output_key
+from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, proven, with_output_key
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import source_options
 from semel.flow.task import chain_of
@@ -31,7 +31,8 @@ def stateless(stage: Stage, connection: Connection, source_range: SourceRange) -
     number = source_range.batch_from
     for table in recorded_rows(stage, connection, source_range):
         entry = Entry()
-        pieces = chain.process([piece_of(given, 0, table, source_range.source)], entry)
+        read = proven(given, piece_of(given, 0, table, source_range.source), entry)
+        pieces = chain.process(read, entry)
         yield from list(_written(stage, pieces, entry, number))
         number = int(table.column("offset")[-1].as_py()) + 1
 

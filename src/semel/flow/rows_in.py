@@ -21,7 +21,7 @@ from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.merge import EntryRange, PlacedEntry
 from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece, keyed
 from semel.errors import StepFailed
-from semel.flow.plan import Input, Stage
+from semel.flow.plan import Input, Stage, Tombstones
 from semel.record.columnar import decode_table as decode_records
 from semel.record.columnar import partition_rows
 from semel.spark.options import Connection
@@ -205,23 +205,33 @@ def in_its_partition(
             piece.place(row),
             f"the key {keys[row].as_py()!r} belongs to another partition of the {partition_count} by Kafka's murmur2 "
             f"partitioner: the topic was written by another partitioner, or it grew. Leave key= out where the source "
-            f"is declared, so that the rows go through a topic of the flow's",
+            f"is declared, or put .key_by(..., partitions=n) behind it: the rows go through a topic of the flow's then",
         )
+    yield from proven(read, piece, entry)
+
+
+def proven(read: Input, piece: Piece, entry: Entry, *, as_columns: bool = False) -> Iterator[Piece]:
+    """The piece, with its values read where the source's record key is said to be that of its columns: it has to be."""
     if not read.is_promised or piece.schema is None:
         yield piece
         return
-    for each in read_piece(piece, entry, as_columns=False, is_table=read.is_table):
+    is_unkeyed = read.tombstones is Tombstones.UNKEYED
+    for each in read_piece(piece, entry, as_columns=as_columns, is_table=read.deletes, is_unkeyed=is_unkeyed):
         if not each.is_tombstones:
             _prove_columns(read, each)
         yield each
 
 
 def _prove_columns(read: Input, piece: Piece) -> None:
-    """A source's record key is made of the columns that it was declared with."""
     names = tuple(field.name for field in read.key)
     assert piece.schema is not None
-    made = keys_of_rows(piece.schema, names, piece.as_rows())
-    differs = np.flatnonzero(~np.asarray(pc.fill_null(pc.equal(made, piece.keys), False)))
+    made = (
+        keys_of_rows(piece.schema, names, piece.rows)
+        if piece.rows is not None
+        else keys_of_table(piece.schema, names, piece.as_table())
+    )
+    # A row that is keyed by its columns from here on may have had no key.
+    differs = np.flatnonzero(~np.asarray(pc.fill_null(pc.equal(made, piece.keys), not read.is_keyed)))
     if len(differs):
         row = int(differs[0])
         raise StepFailed(
@@ -235,6 +245,8 @@ def _prove_columns(read: Input, piece: Piece) -> None:
 def with_output_key(stage: Stage, piece: Piece, entry: Entry) -> Piece:
     """Under the key that the stage's output is written by. A row whose key is null is bad where the key matters."""
     key = stage.output.key
+    if piece.is_tombstones:
+        return keyed(piece, entry, KEYED)
     if key == ():
         return piece
     if key is None:

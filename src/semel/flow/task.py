@@ -35,8 +35,8 @@ from semel.core.sink.journal import Routing
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import NonDeterministicReplay, SemelError, StepFailed
-from semel.flow.plan import Stage
-from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_of, with_output_key
+from semel.flow.plan import Stage, Tombstones
+from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_of, proven, with_output_key
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.flow.stage_state import TaskState
@@ -154,7 +154,8 @@ class _Stateless(_Attempt):
     def _made(self, chain: RunningChain, table: pa.Table, number: int) -> list[pa.RecordBatch]:
         entry, piece = Entry(), piece_of(self.stage.inputs[0], 0, table, self.task.source_range.source)
         with failing_as_a_step(self.stage, f"{piece.place(0)} or behind it"):
-            return list(self._written(chain.process([piece], entry), entry, number))
+            pieces = proven(self.stage.inputs[0], piece, entry)
+            return list(self._written(chain.process(pieces, entry), entry, number))
 
     def _in_front_of(
         self, failed: StepFailed, table: pa.Table, number: int
@@ -290,6 +291,11 @@ def chain_of(stage: Stage) -> Chain:
     inputs = list(enumerate(stage.inputs))
     return Chain(
         stage.steps,
-        frozenset(number for number, read in inputs if read.is_table),
-        frozenset(number for number, read in inputs if read.is_internal and not read.is_table),
+        frozenset(number for number, read in inputs if read.deletes),
+        frozenset(
+            number
+            for number, read in inputs
+            if read.is_internal and not read.is_table and not read.has_tombstones
+        ),
+        frozenset(number for number, read in inputs if read.tombstones is Tombstones.UNKEYED),
     )

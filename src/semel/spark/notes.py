@@ -69,24 +69,38 @@ def leave_note(source_range: SourceRange, work: object = None) -> None:
     _drop_old(folder.parent.parent, task.batch_id)
 
 
-def lay_aside(piece: bytes) -> None:
+def lay_aside(piece: bytes, kind: str) -> None:
     """Hand bytes of a source task to the sink of the same task, past all that lies between them."""
     task = this_task()
     if task is None:
         return
-    with (_made(task) / _ASIDE).open("ab") as file:
+    with (_made(task) / f"{_ASIDE}-{kind}").open("ab") as file:
         file.write(len(piece).to_bytes(8, "big") + piece)
 
 
-def laid_aside(task: TaskIdentity) -> Iterator[bytes]:
-    """All of them, in their order; complete once the sink has seen its last row."""
-    try:
-        file = (_folder(task) / _ASIDE).open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        while head := file.read(8):
-            yield file.read(int.from_bytes(head, "big"))
+class LaidAside:
+    """Those of one kind, in their order.
+
+    What was laid aside before a row was handed out is there once the sink sees the row; all of it, behind its last row.
+    """
+
+    def __init__(self, task: TaskIdentity, kind: str) -> None:
+        self._task, self._kind, self._read_bytes = task, kind, 0
+
+    def more(self) -> Iterator[bytes]:
+        """Those that have come since it was asked last."""
+        try:
+            file = (_folder(self._task) / f"{_ASIDE}-{self._kind}").open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._read_bytes)
+            while len(head := file.read(8)) == 8:
+                size_bytes = int.from_bytes(head, "big")
+                if len(piece := file.read(size_bytes)) < size_bytes:
+                    return  # it is being written, for rows that are still to come
+                self._read_bytes += 8 + size_bytes
+                yield piece
 
 
 def read_notes(task: TaskIdentity) -> list[SourceRange]:

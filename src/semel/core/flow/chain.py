@@ -25,13 +25,18 @@ from semel.core.flow.schema import Schema
 from semel.errors import StepFailed
 
 DECODE: str = "read"  # the step that errors and headers name where a value cannot be read
+UNKEYED: str = (
+    "it has no value, and nothing says whose row it deletes: it deletes a row of the table only where the source is "
+    "declared with the table's key (key=...) and no step in front of the table makes its rows or their key anew"
+)
 
 
 @dataclass(frozen=True)
 class Chain:
     """Steps as values of a plan.
 
-    ``table_inputs`` are inputs whose rows are those of a table, by key. The values of ``own_inputs`` were written by a
+    ``table_inputs`` are inputs whose rows are those of a table, by key; ``unkeyed_inputs`` those whose rows become a
+    table's under another key. The values of ``own_inputs`` were written by a
     stage of the same flow: that they can be read is known, so a first step that looks at some of their columns only
     has no others read.
     """
@@ -39,6 +44,7 @@ class Chain:
     steps: tuple[StepSpec, ...]
     table_inputs: frozenset[int] = frozenset()
     own_inputs: frozenset[int] = frozenset()
+    unkeyed_inputs: frozenset[int] = frozenset()
 
     @property
     def is_stateful(self) -> bool:
@@ -74,12 +80,18 @@ class RunningChain:
 
     def process(self, pieces: Iterable[Piece], entry: Entry) -> list[Piece]:
         """What the steps make of an entry's rows, in order. What goes to named outputs is in ``entry.side``."""
-        tables = self._chain.table_inputs
+        tables, unkeyed = self._chain.table_inputs, self._chain.unkeyed_inputs
         passed: list[Piece] = []
         for piece in pieces:
             if piece.input in self._chain.own_inputs:
                 piece = self._narrowed(piece)
-            passed += read(piece, entry, as_columns=self._wants_columns, is_table=piece.input in tables)
+            passed += read(
+                piece,
+                entry,
+                as_columns=self._wants_columns,
+                is_table=piece.input in tables,
+                is_unkeyed=piece.input in unkeyed,
+            )
         for name, step, prefix in self._steps:
             if prefix is None:
                 passed = self._pass_tombstones(step, passed, entry)
@@ -113,7 +125,9 @@ class RunningChain:
         return out
 
 
-def read(piece: Piece, entry: Entry, *, as_columns: bool, is_table: bool = False) -> list[Piece]:
+def read(
+    piece: Piece, entry: Entry, *, as_columns: bool, is_table: bool = False, is_unkeyed: bool = False
+) -> list[Piece]:
     """The piece with its values read, without those that are bad; a table's tombstones are pieces of their own."""
     if piece.raw is None or piece.schema is None or piece.rows is not None or piece.table is not None:
         return [piece]
@@ -127,7 +141,8 @@ def read(piece: Piece, entry: Entry, *, as_columns: bool, is_table: bool = False
         table, rows, bad = None, decoded.rows, decoded.bad
     if bad:
         places = np.array([index for index, _ in bad], dtype=np.int64)
-        entry.emit_rows(BAD, DECODE, piece, places, [why for _, why in bad])
+        whys = [UNKEYED if is_unkeyed and not piece.raw[index].is_valid else why for index, why in bad]
+        entry.emit_rows(BAD, DECODE, piece, places, whys)
         piece = piece.take(np.delete(np.arange(len(piece), dtype=np.int64), places))
     return [Piece(piece.keys, piece.schema, rows, table, piece.raw, piece.input, piece.headers, piece.origin)]
 

@@ -323,7 +323,12 @@ def keyed(piece: Piece, entry: Entry, step: str) -> Piece:
     else:
         is_null = np.asarray(pc.is_null(piece.keys))
         without, has = np.flatnonzero(is_null), np.flatnonzero(~is_null)
-    entry.emit_rows(BAD, step, piece, without, "it has no key: a column of the key is null")
+    why = (
+        "it has neither a key nor a value"
+        if piece.is_tombstones
+        else "it has no key: a column of the key is null"
+    )
+    entry.emit_rows(BAD, step, piece, without, why)
     kept = piece.take(has)
     if kept.keys is None:
         kept.keys = pa.nulls(0, pa.binary())
