@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.flow.attempts import DictState
 from tests.flow.flowing import put, records, run
 
+from semel.core.flow.pieces import Entry, Indices
 from semel.flow import here, source
+from semel.flow.rows_in import in_its_partition, piece_of
+from semel.flow.rows_out import side_batches
 from semel.flow.stage_ranges import Cuts
+from semel.flow.task import chain_of
 from semel.local import LocalLog
+from semel.types import TopicPartition
 
 FLOW = source("given", json="word string").key_by("word").count().to("counts")
 ROWS = [{"word": None}, b"no JSON", {"word": "a"}] * 40
@@ -47,3 +59,73 @@ def test_bad_rows_that_are_undecided_are_met_again_under_other_cuts(
         run(FLOW, semel_server.bootstrap, tmp_path, Cuts(rows_max=31))
     run(FLOW, semel_server.bootstrap, tmp_path)
     assert len(records(semel_server.bootstrap, "counts.bad")) == 80
+
+
+COLUMNS = "user string, at timestamp"
+WINDOWS = (
+    source("one", json=COLUMNS, key="user")
+    .merge(source("two", json=COLUMNS, key="user"))
+    .tumbling("1 s", on="at")
+    .count()
+    .to("windows")
+)
+AT = {
+    "new": "2024-01-01T00:01:00Z",
+    "late": "2023-01-01T00:00:00Z",
+    "beyond": "9999-12-31T23:59:59Z",
+    "null": None,
+}
+KINDS = ["no JSON", "no key", *AT]
+
+
+def _rows(kinds: list[str]) -> pa.Table:
+    return pa.table(
+        {
+            "offset": pa.array(range(len(kinds)), pa.int64()),
+            "key": pa.array([None if kind == "no key" else b"a" for kind in kinds], pa.binary()),
+            "value": pa.array(
+                [
+                    b"no JSON"
+                    if kind == "no JSON"
+                    else json.dumps({"user": "a", "at": AT.get(kind)}).encode()
+                    for kind in kinds
+                ],
+                pa.binary(),
+            ),
+        }
+    )
+
+
+@given(
+    st.lists(st.sampled_from(KINDS), max_size=8),
+    st.lists(st.sampled_from(KINDS), max_size=8),
+    st.sets(st.integers(1, 7)),
+)
+def test_rows_of_an_entry_are_laid_aside_in_one_order_whatever_pieces_they_come_in(
+    one: list[str], two: list[str], ends: set[int]
+) -> None:
+    stage = replace(WINDOWS.plan().stages[0], partition_count=1)
+
+    def laid(ends: Indices) -> list[dict[str, Any]]:
+        chain, state, told = chain_of(stage).start(), DictState(), list[dict[str, Any]]()
+        for number, kinds in enumerate([[["new"], ["new"]], [one, two]]):
+            entry = Entry(number, None, state)
+            pieces = [
+                each
+                for place, read in enumerate(stage.inputs)
+                for part in np.split(np.arange(len(kinds[place])), ends)
+                for each in in_its_partition(
+                    read,
+                    piece_of(read, place, _rows(kinds[place]).take(part), TopicPartition(read.topic, 0)),
+                    0,
+                    1,
+                    entry,
+                )
+            ]
+            chain.process(pieces, entry)
+            told += [row for batch in side_batches(stage, entry, number) for row in batch.to_pylist()]
+        return told
+
+    at_once = laid(np.array([], dtype=np.int64))
+    assert laid(np.array(sorted(ends), dtype=np.int64)) == at_once
+    assert len(at_once) == sum(kind != "new" for kind in one + two)

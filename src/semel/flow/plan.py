@@ -22,7 +22,7 @@ from semel.core.flow.steps import OnInputs
 from semel.core.flow.windows import Window
 from semel.errors import FlowError
 
-PLAN_FORMAT: Final = 1  # raised where a new semel would write other bytes for the same plan and the same rows
+PLAN_FORMAT: Final = 2  # raised where a new semel would write other bytes for the same plan and the same rows
 PARTITION_COUNT: Final = 4  # of a flow's own topics, where nothing says another
 MERGE_SUFFIX: Final = ".merge"
 CHANGELOG_SUFFIX: Final = ".changelog"

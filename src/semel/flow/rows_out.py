@@ -4,9 +4,8 @@ Where a record without a key lies must not depend on how a replay cuts its micro
 a stage's own output, which come in one order however they are cut. All others name their partition, and a number of
 their own, so that they are not counted.
 
-Nor may the order of rows. Steps lay rows aside one after the other, each those of a whole piece; a stateful stage's
-piece is an entry's, and is always the same. A stateless stage's ends where its micro-batch does, so there they are put
-into the order of the input's offsets first.
+Nor may the order of rows. Steps lay rows aside one after the other, each those of a whole piece, and where a piece ends
+is known to nobody but a task. So they are put into the order of the inputs and their offsets first.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def side_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the named outputs. ``number``: an offset that the rows come from, whatever was fetched with them."""
     topics = {BAD: (f"{stage.flow}.bad", bad_partition), LATE: (f"{stage.flow}.late", 0)}
-    for side in entry.side if stage.is_stateful else _by_offset(entry.side):
+    for side in _in_order(entry.side):
         rows = len(side)
         topic, partition = topics[side.output]
         yield pa.record_batch(
@@ -72,19 +71,23 @@ def changelog_batch(stage: Stage, partition: int, keys: pa.Array, values: pa.Arr
     )
 
 
-def _by_offset(sides: Sequence[SideRows]) -> Iterator[SideRows]:
-    """All rows of an output in the order of the input's; those of one row as the steps gave them."""
-    for output in dict.fromkeys(side.output for side in sides):
-        of_output = [side for side in sides if side.output == output]
-        if len(of_output) == 1 or any(side.offsets is None for side in of_output):
-            yield from of_output
-            continue
-        order = pa.array(np.argsort(np.concatenate([side.offsets for side in of_output]), kind="stable"))
-        keys, values, headers = (
-            pa.concat_arrays([getattr(side, column) for side in of_output]).take(order)
-            for column in ("keys", "values", "headers")
-        )
-        yield SideRows(output, keys, values, headers)
+def _in_order(sides: Sequence[SideRows]) -> Iterator[SideRows]:
+    """All rows of an output in the order of the inputs; those of one row as the steps gave them.
+
+    Behind them those that came of no single row: they are made of whole entries, in one piece.
+    """
+    for output in sorted({side.output for side in sides}):
+        of_rows = [side for side in sides if side.output == output and side.offsets is not None]
+        if of_rows:
+            inputs = np.concatenate([np.full(len(side), side.input) for side in of_rows])
+            offsets = np.concatenate([side.offsets for side in of_rows])
+            order = pa.array(np.lexsort((offsets, inputs)))
+            keys, values, headers = (
+                pa.concat_arrays([getattr(side, column) for side in of_rows]).take(order)
+                for column in ("keys", "values", "headers")
+            )
+            yield SideRows(output, keys, values, headers)
+        yield from (side for side in sides if side.output == output and side.offsets is None)
 
 
 def _constant(text: str, rows: int) -> pa.DictionaryArray:

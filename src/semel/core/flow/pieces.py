@@ -227,6 +227,7 @@ class SideRows:
     keys: pa.Array
     values: pa.Array
     headers: pa.Array
+    input: int = 0  # which input of the stage they are of, or came of
     offsets: Indices | None = None  # of the input's rows that they are, or came of, where they are known
 
     def __len__(self) -> int:
@@ -249,12 +250,13 @@ class Entry:
         keys: pa.Array | None,
         values: pa.Array,
         headers: pa.Array,
+        input: int = 0,
         offsets: Indices | None = None,
     ) -> None:
         """Rows for a named output."""
         if len(values):
             keys = pa.nulls(len(values), pa.binary()) if keys is None else keys
-            self.side.append(SideRows(output, keys, values, headers, offsets))
+            self.side.append(SideRows(output, keys, values, headers, input, offsets))
 
     def emit_rows(
         self, output: str, step: str, piece: Piece, rows: Indices, why: str | Sequence[str]
@@ -273,7 +275,7 @@ class Entry:
             for row, text in enumerate(whys)
         ]
         offsets = None if left.origin is None else left.origin.offsets
-        self.emit(output, left.keys, left.values(), pa.array(headers, type=HEADERS_TYPE), offsets)
+        self.emit(output, left.keys, left.values(), pa.array(headers, type=HEADERS_TYPE), left.input, offsets)
 
     def own_state(self) -> StateView:
         """Of the step that is running; only stateful ones ask."""
