@@ -12,15 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.flow.attempts import DictState
-from tests.flow.flowing import put, records, run
+from tests.flow.flowing import put, records, rows, run
 
+import semel
 from semel.core.flow.pieces import Entry, Indices
 from semel.flow import here, source
+from semel.flow.replay import replay
 from semel.flow.rows_in import in_its_partition, piece_of
 from semel.flow.rows_out import side_batches
 from semel.flow.stage_ranges import Cuts
 from semel.flow.task import chain_of
 from semel.local import LocalLog
+from semel.record.batch import Record, encode_batch
+from semel.spark.sink_log import produce_until_answered
 from semel.types import TopicPartition
 
 FLOW = source("given", json="word string").key_by("word").count().to("counts")
@@ -129,3 +133,47 @@ def test_rows_of_an_entry_are_laid_aside_in_one_order_whatever_pieces_they_come_
     at_once = laid(np.array([], dtype=np.int64))
     assert laid(np.array(sorted(ends), dtype=np.int64)) == at_once
     assert len(at_once) == sum(kind != "new" for kind in one + two)
+
+
+BOUND = 1_000_000
+LARGE_SIZES = [
+    (0, BOUND),
+    (0, 5 * BOUND),
+    (BOUND - 2000, 2000),
+    (2 * BOUND, 0),
+    (2 * BOUND, BOUND),
+    (400_000, BOUND),
+]
+
+
+def test_a_bad_row_that_no_record_can_hold_is_cut_and_told_and_the_flow_goes_on(
+    semel_server: LocalLog, tmp_path: Any
+) -> None:
+    """Of what stands around it nothing is lost, and how it is cut depends on nothing but itself."""
+    bootstrap = semel_server.bootstrap
+    large = [(b"k" * key or None, b"x" * value) for key, value in LARGE_SIZES]
+    given = [each for row in large for each in (row, (b"a", b'{"word": "a"}'), (b"b", b"no JSON"))]
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic("given", configs={"max.message.bytes": str(2**24)})
+        for key, value in given:
+            batch = bytes(encode_batch([Record(0, 1, key, value)]))
+            produce_until_answered(admin.cluster, {TopicPartition("given", 0): batch})
+    run(FLOW, bootstrap, tmp_path, Cuts(rows_max=4))
+    told = records(bootstrap, "counts.bad")
+    assert [_at(record) for record in told] == [n for n in range(len(given)) if n % 3 != 1]
+    for record in told:
+        key, value = given[_at(record)]
+        cut = {header["key"]: header["value"].decode() for header in record["headers"]}.get("semel-cut")
+        assert (key or b"").startswith(record["key"] or b"") and value.startswith(record["value"])
+        is_whole = (record["key"], record["value"]) == (key, value)
+        assert is_whole == (cut is None) == (len(key or b"") + len(value) < BOUND - 1200)
+        if cut is not None:
+            assert ("key:" in cut) == (record["key"] != key) and ("value:" in cut) == (
+                record["value"] != value
+            )
+            assert len(record["key"] or b"") + len(record["value"]) > 0.9 * min(
+                BOUND, len(value) + len(key or b"")
+            )
+    (last, *_) = [row["count"] for row in rows(bootstrap, "counts")][::-1]
+    assert last == len(large)
+    assert replay(FLOW.plan(), bootstrap).holds

@@ -6,6 +6,9 @@ their own, so that they are not counted.
 
 Nor may the order of rows. Steps lay rows aside one after the other, each those of a whole piece, and where a piece ends
 is known to nobody but a task. So they are put into the order of the inputs and their offsets first.
+
+What a batch cannot hold is cut to what fits, by the row's own sizes alone, and a header says so. The whole of it is
+where it came from, and the reason and the place are there.
 """
 
 from __future__ import annotations
@@ -15,11 +18,17 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from semel.core.flow.pieces import BAD, LATE, Entry, Piece, SideRows
+from semel.core.flow.pieces import BAD, CUT_HEADER, HEADERS_TYPE, LATE, Entry, Piece, SideRows
 from semel.flow.plan import Stage
+from semel.record.columnar import BATCH_BYTES_MAX
 from semel.spark.output import ROW_NUMBER
 
+RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and value; headers are few and short
+SIDE_BYTES_MAX: Final = (
+    BATCH_BYTES_MAX - RECORD_OVERHEAD_BYTES
+)  # of key, value and headers of what is laid aside
 BAD_PARTITION: Final = 0
 BAD_BEHIND_STEPS: Final = (
     1  # of a frame stage: what is found behind its steps comes in another order than what is not
@@ -41,7 +50,7 @@ def side_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the named outputs. ``number``: an offset that the rows come from, whatever was fetched with them."""
     topics = {BAD: (f"{stage.flow}.bad", bad_partition), LATE: (f"{stage.flow}.late", 0)}
-    for side in _in_order(entry.side):
+    for side in map(_cut, _in_order(entry.side)):
         rows = len(side)
         topic, partition = topics[side.output]
         yield pa.record_batch(
@@ -88,6 +97,42 @@ def _in_order(sides: Sequence[SideRows]) -> Iterator[SideRows]:
             )
             yield SideRows(output, keys, values, headers)
         yield from (side for side in sides if side.output == output and side.offsets is None)
+
+
+def _cut(side: SideRows) -> SideRows:
+    """The rows, each as much of it as fits a batch."""
+    pairs = side.headers.flatten()
+    pair_bytes = pc.add(
+        pc.binary_length(pairs.field("key")), pc.fill_null(pc.binary_length(pairs.field("value")), 0)
+    )
+    header_bytes = np.zeros(len(side), dtype=np.int64)
+    np.add.at(header_bytes, np.asarray(side.headers.value_parent_indices()), np.asarray(pair_bytes))
+    key_bytes, value_bytes = (
+        np.asarray(pc.fill_null(pc.binary_length(column), 0), dtype=np.int64)
+        for column in (side.keys, side.values)
+    )
+    large = np.flatnonzero(key_bytes + value_bytes + header_bytes > SIDE_BYTES_MAX)
+    if not len(large):
+        return side
+    keys, values, headers = side.keys.to_pylist(), side.values.to_pylist(), side.headers.to_pylist()
+    for row in large.tolist():
+        room = SIDE_BYTES_MAX - int(header_bytes[row])
+        told = []
+        key_room = max(room // 2, room - int(value_bytes[row]))
+        if key_bytes[row] > key_room:
+            keys[row] = keys[row][:key_room]
+            told.append(_cut_text("key", len(keys[row]), int(key_bytes[row])))
+        room -= len(keys[row] or b"")
+        if value_bytes[row] > room:
+            values[row] = values[row][:room]
+            told.append(_cut_text("value", room, int(value_bytes[row])))
+        headers[row].append({"key": CUT_HEADER, "value": "; ".join(told).encode()})
+    made = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(headers, HEADERS_TYPE)
+    return SideRows(side.output, *made)
+
+
+def _cut_text(what: str, kept: int, whole: int) -> str:
+    return f"{what}: the first {kept} of {whole} bytes"
 
 
 def _constant(text: str, rows: int) -> pa.DictionaryArray:

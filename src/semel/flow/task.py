@@ -37,7 +37,7 @@ from semel.core.sink.task import Attempted
 from semel.errors import NonDeterministicReplay, SemelError, StepFailed
 from semel.flow.plan import Stage, Tombstones
 from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_of, proven, with_output_key
-from semel.flow.rows_out import changelog_batch, main_batch, side_batches
+from semel.flow.rows_out import RECORD_OVERHEAD_BYTES, changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, source_options
 from semel.flow.stage_state import TaskState
 from semel.spark.options import Connection, SinkOptions
@@ -47,7 +47,6 @@ from semel.spark.task_write import write_range
 
 JOINED_ROWS_MAX: Final = 32_768  # one piece more is too much for a core's cache
 JOINED_BYTES_MAX: Final = 8 * 2**20
-RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and value; headers are few and short
 
 
 def sink_options(stage: Stage, connection: Connection, resumed_epoch: int | None = None) -> SinkOptions:
@@ -126,8 +125,7 @@ class _Attempt:
             keyed = with_output_key(self.stage, piece, entry)
             if len(keyed):
                 yield refuse_large(main_batch(self.stage.output.topic, keyed), self.record_bytes_max)
-        for batch in side_batches(self.stage, entry, number):
-            yield refuse_large(batch, self.record_bytes_max)
+        yield from side_batches(self.stage, entry, number)
 
 
 class _Stateless(_Attempt):

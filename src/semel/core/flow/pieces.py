@@ -35,6 +35,7 @@ LATE: Final = "late"  # the output of rows that came after their window was clos
 WHY_HEADER: Final = "semel-why"  # in words
 STEP_HEADER: Final = "semel-step"  # which step would not take it
 AT_HEADER: Final = "semel-at"  # which row of the input it is, or came of
+CUT_HEADER: Final = "semel-cut"  # how much of its key and value is there, where it is not all
 HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
