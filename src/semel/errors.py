@@ -141,14 +141,23 @@ class FencedInDoubt(ProducerFenced, CannotKnow):
 
 
 class DataLoss(SemelError):
-    """Offsets that were asked for have been deleted by retention or by a trim, or the topic was made anew."""
+    """Offsets that were asked for have been deleted by retention or by a trim, or the topic was made anew.
 
-    def __init__(self, partition: TopicPartition, lost_from: int, lost_to_end: int, remedy: str) -> None:
+    ``why`` is what became of them, ``remedy`` what whoever asked for them can do.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, lost_from: int, lost_to_end: int, why: str, remedy: str = ""
+    ) -> None:
         self.partition, self.lost_from, self.lost_to_end = partition, lost_from, lost_to_end
+        self.why, self.remedy = why, remedy
         super().__init__(
             f"offsets {lost_from} to {lost_to_end - 1} of topic {partition.topic!r}, "
-            f"partition {partition.partition} are gone: {remedy}"
+            f"partition {partition.partition} are gone: {why}{f'. {remedy}' if remedy else ''}"
         )
+
+    def __reduce__(self) -> tuple[type[DataLoss], tuple[TopicPartition, int, int, str, str]]:
+        return DataLoss, (self.partition, self.lost_from, self.lost_to_end, self.why, self.remedy)
 
 
 class StorageError(SemelError):

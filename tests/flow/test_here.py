@@ -14,7 +14,7 @@ import pytest
 from tests.flow.flowing import put, records, rows, run
 
 import semel
-from semel.errors import ConfigError, SinkFenced, StepFailed
+from semel.errors import ConfigError, DataLoss, SinkFenced, StepFailed
 from semel.flow import source, stage_state
 from semel.flow.here import StageHere, run_here
 from semel.flow.stage_ranges import Cuts
@@ -224,3 +224,27 @@ def test_a_merged_stream_has_null_for_a_column_that_was_not_declared_for_it(seme
     found = sorted(rows(bootstrap, "both"), key=lambda row: row["user"])
     assert found == [{"user": "a", "n": None}, {"user": "b", "n": None}, {"user": "c", "n": 7}]
     assert records(bootstrap, "both.bad") == []
+
+
+@pytest.mark.parametrize("is_stateful", [False, True])
+def test_rows_that_are_gone_stop_a_flow_with_what_its_user_can_do(semel_server, tmp_path, is_stateful):
+    bootstrap = semel_server.bootstrap
+    given = source("in", json="name string", key="name")
+    flow = (given.count() if is_stateful else given.map(lambda row: row, schema="name string")).to("out")
+    names = [b"a"] * 20
+    put(bootstrap, "in", *({"name": "a"} for _ in names), keys=names)
+    run(flow, bootstrap, tmp_path)
+    put(bootstrap, "in", *({"name": "a"} for _ in names), keys=names)
+    with semel.Admin(bootstrap) as admin:
+        admin.delete_records({semel.TopicPartition("in", 0): 30})
+    with pytest.raises(
+        DataLoss, match=r"offsets 20 to 29 of topic 'in'.*another name, into new topics"
+    ) as lost:
+        run(flow, bootstrap, tmp_path)
+    assert "failOnDataLoss" not in str(lost.value)
+    with semel.Admin(bootstrap) as admin:
+        admin.delete_topic("in")
+        admin.create_topic("in")
+    with pytest.raises(DataLoss, match=r"another name, into new topics") as lost:
+        run(flow, bootstrap, tmp_path)
+    assert "failOnDataLoss" not in str(lost.value)

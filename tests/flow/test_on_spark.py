@@ -409,7 +409,7 @@ def test_a_tombstone_goes_past_steps_of_sparks_to_the_table_whose_row_it_deletes
         ("a1", "A2"),
         ("a3", None),
     ]
-    between = [(row["key"].decode(), row["value"]) for row in records(bootstrap, "visits.users-by-user")]
+    between = [(row["key"].decode(), row["value"]) for row in records(bootstrap, "visits.users-rows")]
     assert not records(bootstrap, "visits.bad")
     assert sum(value is None for _, value in between) == 201
     held = replay(joined.plan(), bootstrap, spark=spark)

@@ -30,11 +30,10 @@ from semel.flow.frame_steps import Apply, Select, Where
 from semel.flow.plan import Stage, Tombstones
 from semel.flow.rows_in import cut_in_rows, piece_of, proven, with_output_key
 from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
-from semel.flow.stage_ranges import StageTask, source_options
+from semel.flow.stage_ranges import StageTask, plain_tables
 from semel.flow.task import failing_as_a_step, refuse_large
 from semel.spark.notes import LaidAside, TaskIdentity, lay_aside
 from semel.spark.options import Connection
-from semel.spark.stream_ranges import tables
 from semel.spark.worker_heap import freeze_heap
 from semel.types import TopicPartition
 
@@ -65,7 +64,7 @@ def _has_tombstones(stage: Stage) -> bool:
 
 def rows_read(stage: Stage, connection: Connection, task: StageTask) -> Iterator[pa.RecordBatch]:
     """In the task of the source: the rows of its range, decoded."""
-    for table in tables(source_options(stage, connection), task.planned):
+    for table in plain_tables(stage, connection, task.planned):
         entry = Entry()
         for piece in decoded(stage, task.source_range.source, table, entry):
             if piece.is_tombstones:

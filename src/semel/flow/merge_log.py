@@ -30,6 +30,7 @@ from semel.core.flow.merge_stops import (
 )
 from semel.core.sink.refusal import Reason, Refusal
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, UnknownTopic
+from semel.flow.losses import LOSS_REMEDY
 from semel.flow.merge_reading import Placed, no_planned_end, order_lost, read_records
 from semel.flow.row_sizes import RowSizes
 from semel.record.batch import Record, encode_batch
@@ -444,8 +445,8 @@ def _data_loss(loss: InputLoss, number: int) -> DataLoss:
         TopicPartition(loss.topic, number),
         loss.lost_from,
         loss.lost_end,
-        f"{loss.how.value}. Nothing was recorded of what comes behind them, and what is decided stays. The flow cannot "
-        f"go on without them: run it under another name, into new topics, to begin with what is left",
+        f"{loss.how.value}. Nothing was recorded of what comes behind them",
+        LOSS_REMEDY,
     )
 
 

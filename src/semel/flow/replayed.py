@@ -17,11 +17,10 @@ from semel.core.sink.ranges import SourceRange
 from semel.flow.plan import Stage
 from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, proven, with_output_key
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
-from semel.flow.stage_ranges import source_options
+from semel.flow.stage_ranges import plain_tables
 from semel.flow.task import chain_of
 from semel.spark.options import Connection
 from semel.spark.planning import ReadRange
-from semel.spark.stream_ranges import tables
 
 
 def stateless(stage: Stage, connection: Connection, source_range: SourceRange) -> Iterator[pa.RecordBatch]:
@@ -73,4 +72,4 @@ def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> It
 def recorded_rows(stage: Stage, connection: Connection, source_range: SourceRange) -> Iterator[pa.Table]:
     """The rows of a plain range, in pieces as the stage's tasks have them."""
     planned = ReadRange(source_range, source_range.batch_from, source_range.batch_end)
-    return cut_at_offsets(tables(source_options(stage, connection), planned))
+    return cut_at_offsets(plain_tables(stage, connection, planned))

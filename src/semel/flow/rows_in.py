@@ -21,6 +21,7 @@ from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.merge import EntryRange, PlacedEntry
 from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece, keyed
 from semel.errors import StepFailed
+from semel.flow.losses import told_to_a_flow
 from semel.flow.plan import Input, Stage, Tombstones
 from semel.record.columnar import decode_table as decode_records
 from semel.record.columnar import partition_rows
@@ -164,7 +165,8 @@ class _Cursor:
             self._left = self._left.slice(count)
             if count < len(offsets):
                 break
-            following = next(self._tables, None)
+            with told_to_a_flow():
+                following = next(self._tables, None)
             if following is None:
                 break
             self._left = following

@@ -7,12 +7,16 @@ entries of its merge log, whose offsets are the stage's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from semel.core.flow.merge import PlacedEntry
 from semel.core.flow.merge_plan import ENTRY_ROWS_MAX
 from semel.core.sink.ranges import SourceRange
+from semel.flow.losses import told_to_a_flow
 from semel.flow.merge_log import MergeLog
 from semel.flow.plan import Stage
 from semel.flow.resting import Ticks
@@ -21,7 +25,7 @@ from semel.spark.options import Connection, Position, SourceOptions
 from semel.spark.planning import RangeTopic, ReadRange, split
 from semel.spark.resuming import Resumption
 from semel.spark.source_offsets import SourceOffsets
-from semel.spark.stream_ranges import StreamRanges
+from semel.spark.stream_ranges import StreamRanges, tables
 from semel.types import TopicPartition
 
 Json = dict[str, Any]
@@ -86,6 +90,12 @@ def source_options(stage: Stage, connection: Connection) -> SourceOptions:
     )
 
 
+def plain_tables(stage: Stage, connection: Connection, planned: ReadRange) -> Iterator[pa.Table]:
+    """The rows of a range that a stateless stage reads, in offset order, fetch by fetch."""
+    with told_to_a_flow():
+        yield from tables(source_options(stage, connection), planned)
+
+
 class PlainRanges:
     """Of a stateless stage."""
 
@@ -95,6 +105,7 @@ class PlainRanges:
         self._stream = StreamRanges(self._options)
         self._ended: Offsets = {}  # when the sink had been fenced
 
+    @told_to_a_flow()
     def initial(self) -> Json:
         resumed = self._resumed
         offsets = SourceOffsets(self._options)
@@ -107,9 +118,11 @@ class PlainRanges:
     def fix_target(self) -> None:
         self._stream.fix_target()
 
+    @told_to_a_flow()
     def next_end(self, start: Json) -> Json:
         return self._stream.next_end(start, self._cuts.rows_max)
 
+    @told_to_a_flow()
     def tasks(self, start: Json, end: Json) -> list[StageTask]:
         return [
             StageTask(planned, undecided_below=self._ended.get(planned.source_range.source))

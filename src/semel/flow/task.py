@@ -38,11 +38,10 @@ from semel.errors import NonDeterministicReplay, SemelError, StepFailed
 from semel.flow.plan import Stage, Tombstones
 from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_of, proven, with_output_key
 from semel.flow.rows_out import RECORD_OVERHEAD_BYTES, changelog_batch, main_batch, side_batches
-from semel.flow.stage_ranges import StageTask, source_options
+from semel.flow.stage_ranges import StageTask, plain_tables
 from semel.flow.stage_state import TaskState
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.output import PARTITIONER
-from semel.spark.stream_ranges import tables
 from semel.spark.task_write import write_range
 
 JOINED_ROWS_MAX: Final = 32_768  # one piece more is too much for a core's cache
@@ -139,7 +138,7 @@ class _Stateless(_Attempt):
         stage = self.stage
         chain = chain_of(stage).start()
         done_to = self.task.source_range.batch_from
-        for table in cut_at_offsets(tables(source_options(stage, self.connection), self.task.planned)):
+        for table in cut_at_offsets(plain_tables(stage, self.connection, self.task.planned)):
             try:
                 made = self._made(chain, table, done_to)
             except StepFailed as failed:

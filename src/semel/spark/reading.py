@@ -140,7 +140,8 @@ def data_loss(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss
         source,
         lost_from,
         lost_end,
-        "retention or a trim took them before they were read. failOnDataLoss=false goes on with what is left",
+        "retention or a trim took them before they were read",
+        "failOnDataLoss=false goes on with what is left",
     )
 
 
@@ -151,7 +152,8 @@ def behind_the_end(source: TopicPartition, log_end: int, asked: int) -> DataLoss
         log_end,
         asked,
         f"the log ends at offset {log_end}. It has lost its end, or these are offsets of another log: a checkpoint or "
-        f"startingOffsets of another cluster. failOnDataLoss=false reads this one from its start",
+        f"startingOffsets of another cluster",
+        "failOnDataLoss=false reads this one from its start",
     )
 
 
@@ -161,8 +163,9 @@ def another_topic(source: TopicPartition, lost_from: int, lost_end: int) -> Data
         source,
         lost_from,
         max(lost_end, lost_from + 1),
-        "the topic was deleted and made anew, and these are offsets of the one before. failOnDataLoss=false goes on "
-        "with the new topic, from its beginning; what was not read of the one before is lost",
+        "the topic was deleted and made anew, and these are offsets of the one before",
+        "failOnDataLoss=false goes on with the new topic, from its beginning; what was not read of the one before is "
+        "lost",
     )
 
 
