@@ -75,6 +75,21 @@ def test_each_row_stands_once_in_its_partition_however_often_it_is_started(boots
     assert all(end.offset > total // 2 for end in ends.values())
 
 
+def test_it_ends_where_its_input_did_however_fast_that_grows(bootstrap):
+    fill(bootstrap, 0, 4)
+    told = []
+
+    def growing(written):
+        told.append(written)
+        assert len(told) < 20, "it goes on behind the end that it began with"
+        fill(bootstrap, 2 * len(told) + 2, 2 * len(told) + 4)
+
+    run_exclusive(numbers().plan(), bootstrap, until_idle=True, told=growing)
+    assert sum(written.row_count for written in told) == 4
+    go(numbers(), bootstrap)
+    assert made(bootstrap) == wanted(2 * len(told) + 4)
+
+
 def test_whoever_starts_it_again_fences_the_one_that_runs(bootstrap):
     fill(bootstrap, 0, 4)
     go(numbers(), bootstrap)

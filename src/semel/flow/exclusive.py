@@ -80,7 +80,7 @@ def run_exclusive(
     stop: threading.Event | None = None,
     told: Callable[[Written], None] = lambda written: None,
 ) -> None:
-    """Run a flow of maps until ``stop`` is set, or until its input has nothing more.
+    """Run a flow of maps until ``stop`` is set, or with ``until_idle`` to the end of what its input has now.
 
     ``ConfigError`` for a flow that it is not for; nothing was made or written then. ``PlanNotSupported`` where the
     topics are not what can be counted by, ``SinkFenced`` where another copy was started: what is stored stays.
@@ -90,6 +90,9 @@ def run_exclusive(
     count = _made_output(connect(connection), stage)
     partitions = [ExclusivePartition(stage, connection, number) for number in range(count)]
     stop = stop or threading.Event()
+    if until_idle:
+        for each in partitions:
+            each.fix_target()
     while not stop.is_set():
         moved = False
         for each in partitions:
@@ -133,17 +136,24 @@ class ExclusivePartition:
         self._grant: ProducerGrant | None = None
         self._sequence = 0
         self._offset = START_OFFSET
+        self._target: int | None = None
 
     @property
     def identity(self) -> str:
         """The name under which its rows are written."""
         return f"semel.exclusive.{self._stage.sink_id}/{self._topic_id}/{self._source.partition}"
 
+    def fix_target(self) -> None:
+        """From now on it ends at what its input has now, however fast that grows."""
+        self._target = self._end(self._source, LATEST_TIMESTAMP)
+
     def step(self) -> Written | None:
         """The next rows, ``None`` where there are none."""
         if self._grant is None:
             self._grant = self._begun()
-        end = min(self._end(self._source, LATEST_TIMESTAMP), self._offset + ROWS_MAX)
+        latest = self._end(self._source, LATEST_TIMESTAMP)
+        target = latest if self._target is None else min(latest, self._target)
+        end = min(target, self._offset + ROWS_MAX)
         if end <= self._offset:
             return None
         before = self._offset
