@@ -7,6 +7,7 @@ from tests.flow.flowing import put, rows, run
 
 from semel.errors import ConfigError, PlanNotSupported
 from semel.flow import flow, source
+from semel.flow.here import run_here
 from semel.flow.stage_ranges import Cuts, ranges_of
 from semel.flow.topics import made_topics
 from semel.spark.options import Connection
@@ -82,8 +83,6 @@ def test_rows_in_between_that_nobody_would_read_are_told_of(semel_server, tmp_pa
         if progress.stage == "people-by-name":
             raise InterruptedError
 
-    from semel.flow.here import run_here
-
     with pytest.raises(InterruptedError):
         run_here(
             counting(summing).plan(),
@@ -99,6 +98,38 @@ def test_rows_in_between_that_nobody_would_read_are_told_of(semel_server, tmp_pa
     run(counting(summing), bootstrap, tmp_path, Cuts())
     run(flow("f", people().map(lambda row: row, schema=PEOPLE).to("copy")), bootstrap, tmp_path)
     assert len(rows(bootstrap, "copy")) == 18
+
+
+@pytest.mark.parametrize("change", ["removed", "renamed"])
+def test_rows_for_a_stage_that_went_before_its_first_micro_batch_are_told_of(semel_server, tmp_path, change):
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "people", {"name": "a", "n": 1})
+    as_it_was = flow("f", people().key_by("name").count().to("counts"))
+
+    def stop_behind_the_first_stage(progress):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run_here(
+            as_it_was.plan(), bootstrap, store=tmp_path, until_idle=True, told=stop_behind_the_first_stage
+        )
+    copied = people().map(lambda row: row, schema=PEOPLE).to("copy")
+    renamed = people().named("folk").key_by("name").count().to("counts")
+    changed = flow("f", copied if change == "removed" else renamed)
+    with pytest.raises(ConfigError, match=r"its own topic 'f.people-by-name'.*has read nothing of it"):
+        run(changed, bootstrap, tmp_path)
+    run(as_it_was, bootstrap, tmp_path)
+    if change == "removed":
+        run(changed, bootstrap, tmp_path)
+        assert rows(bootstrap, "copy") == [{"name": "a", "n": 1}]
+
+
+def test_a_topic_of_the_users_that_begins_with_the_flows_name_is_for_others_to_read(semel_server, tmp_path):
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "people", {"name": "a", "n": 1})
+    run(flow("f", people().to("f.people"), people().filter(bool).to("out")), bootstrap, tmp_path)
+    run(flow("f", people().filter(bool).to("out"), people().filter(bool).to("more")), bootstrap, tmp_path)
+    assert rows(bootstrap, "more") == [{"name": "a", "n": 1}]
 
 
 def test_a_stage_that_went_asks_for_nothing_of_rows_that_others_read(semel_server, tmp_path):

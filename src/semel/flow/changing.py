@@ -18,14 +18,14 @@ from semel.core.flow.merge import begun_behind
 from semel.core.sink.history import SinkHistory
 from semel.errors import ConfigError
 from semel.flow.merge_reading import read_records
-from semel.flow.plan import MERGE_SUFFIX, Plan, Stage
+from semel.flow.plan import CHANGELOG_SUFFIX, MERGE_SUFFIX, OWN_TOPIC_CONFIGS, Plan, Stage
 from semel.spark.known_sinks import known_sinks
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.reading import read_range
 from semel.spark.sink_log import SinkLog
 from semel.spark.takeover import listed
-from semel.types import LATEST_TIMESTAMP, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 _ANOTHER_NAME = (
     "or give the changed flow another name, and its outputs other topics: it begins at the beginning then"
@@ -55,8 +55,10 @@ def check_changed(plan: Plan, connection: Connection) -> None:
     _refuse_second_writers(plan, sinks)
     written = {topic for history in sinks.values() for topic in history.outputs}
     for_nobody = written - {read.topic for stage in plan.stages for read in stage.inputs}
-    for name in sinks.keys() - {stage.name for stage in plan.stages}:
-        _refuse_unread(cluster, plan, name, sinks[name], for_nobody)
+    read_by_some: set[str] = set()
+    for name in sorted(sinks.keys() - {stage.name for stage in plan.stages}):
+        read_by_some |= _refuse_unread(cluster, plan, name, sinks[name], for_nobody)
+    _refuse_never_read(cluster, plan, for_nobody - read_by_some)
 
 
 def _sinks_of(plan: Plan, connection: Connection) -> dict[str, SinkHistory]:
@@ -118,13 +120,14 @@ def _refuse_second_writers(plan: Plan, sinks: Mapping[str, SinkHistory]) -> None
 
 def _refuse_unread(
     cluster: Cluster, plan: Plan, name: str, history: SinkHistory, for_nobody: Collection[str]
-) -> None:
+) -> set[str]:
     """The stage is gone. What has it not read of the flow's own rows that no other stage reads either?
 
     Rows are looked for, and not offsets: a stage that goes on writes a fence to all that it ever wrote, at each start.
+    The topics that it has read.
     """
     if history.decision is None:
-        return
+        return set()
     there = cluster.metadata(None).topics
     read_to: dict[TopicPartition, int] = {}
     for tp, decided in history.decision.source_ends.items():
@@ -150,6 +153,35 @@ def _refuse_unread(
                 f"Nothing was written. Run the flow as it was until it is at rest (--once), then change it; "
                 f"{_ANOTHER_NAME}"
             )
+    return {tp.topic for tp in read_to}
+
+
+def _refuse_never_read(cluster: Cluster, plan: Plan, for_nobody: set[str]) -> None:
+    """Rows for a stage that went before its first micro-batch: no sink tells of it, only the topic in front of it."""
+    there = cluster.metadata(None).topics
+    sides = {plan.bad_topic, plan.late_topic}
+    between = sorted(
+        topic
+        for topic in for_nobody & there.keys() - sides
+        if topic.startswith(f"{plan.flow}.") and not topic.endswith(CHANGELOG_SUFFIX)
+    )
+    configs = cluster.describe_configs(between) if between else {}
+    for topic in between:
+        found = {name: each.value for name, each in configs[topic].items()}
+        if any(found.get(name) != value for name, value in OWN_TOPIC_CONFIGS.items()):
+            continue  # a user's output that only begins with the flow's name
+        partitions = [TopicPartition(topic, number) for number in sorted(there[topic].partitions)]
+        starts, ends = (
+            listed(cluster, partitions, which) for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        )
+        for tp in partitions:
+            if _holds_rows(cluster, tp, starts[tp], ends[tp], str(there[topic].topic_id)):
+                raise ConfigError(
+                    f"flow {plan.flow!r} was changed, and the stage that was to read its own topic {topic!r}, which "
+                    f"it has no more, has read nothing of it: nobody would read the rows from offset {starts[tp]} of "
+                    f"partition {tp.partition} on. Nothing was written. Run the flow as it was until it is at rest "
+                    f"(--once), then change it; {_ANOTHER_NAME}"
+                )
 
 
 def _recorded(
