@@ -109,6 +109,9 @@ def test(file: File) -> None:
     from semel.local import starting_log
 
     with starting_log(durability="page-cache") as server:  # while all that runs a flow is imported
+        from semel.flow.pandas_later import import_pandas_later
+
+        import_pandas_later()
         from semel.flow.testing import run_tests
 
         passed = run_tests(file, server=server)
