@@ -35,10 +35,13 @@ from semel.flow.plan import Stage, StageKind
 from semel.flow.stage_ranges import BoundedRanges, Cuts, Json, StageRanges, StageTask, ranges_of
 from semel.spark.notes import TaskIdentity, leave_note
 from semel.spark.options import Connection, SinkOptions
+from semel.spark.process import this_process
 from semel.spark.resuming import Resumption
 from semel.spark.stream_sink import SemelStreamWriter, TaskMessage
 
 TASK_OPTION: Final = "task"  # of a probe
+IDLE_PAUSE_MS_MIN: Final = 10  # Spark asks again after as much, hundred times a second
+IDLE_PAUSE_MS_MAX: Final = 100  # a micro-batch takes longer
 _STOP_FILE: Final = "stop"
 _STOPPED_SUFFIX: Final = ".stopped"
 
@@ -86,6 +89,8 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, run: StageRun) -> None:
         self.run = run
         self._planning: StageRanges | None = None
+        self._is_bounded = False
+        self._idle_pause_ms = IDLE_PAUSE_MS_MIN
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_planning": None}  # it lives in one process of the driver; tasks get none
@@ -104,14 +109,24 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the target."""
+        self._is_bounded = True
         self._ranges.fix_target()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """The end of the next micro-batch; there is none once the flow is to stop."""
+        """The end of the next micro-batch; there is none once the flow is to stop.
+
+        Where nothing has come it waits for a while, longer each time: a flow at rest is not to ask all the time.
+        """
         if self.run.stopping.is_asked:
             self.run.stopping.tell(self.run.name)
             return start
-        return self._ranges.next_end(start)
+        end = self._ranges.next_end(start)
+        if end != start:
+            self._idle_pause_ms = IDLE_PAUSE_MS_MIN
+        elif not self._is_bounded:
+            this_process().clock.pause(self._idle_pause_ms)
+            self._idle_pause_ms = min(2 * self._idle_pause_ms, IDLE_PAUSE_MS_MAX)
+        return end
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """The tasks of a micro-batch."""
