@@ -191,6 +191,139 @@ def test_a_decision_that_counts_rows_which_are_not_there_is_found(
     assert any("counts 2 rows" in each for each in found), found
 
 
+# -- what was trimmed: neither right nor wrong -------------------------------------------------------------------
+
+
+def trim(bootstrap: str, topic: str, offset: int, partition: int = 0) -> None:
+    with semel.Admin(bootstrap) as admin:
+        admin.delete_records({semel.TopicPartition(topic, partition): offset})
+
+
+def trim_half(bootstrap: str) -> None:
+    """The first half of the output, which lies in one partition, as rows without keys do for a while."""
+    offsets = [row["offset"] for row in records(bootstrap, "out")]
+    (partition,) = {row["partition"] for row in records(bootstrap, "out")}
+    trim(bootstrap, "out", offsets[15], partition)
+
+
+def unproven(flow: Any, bootstrap: str) -> Replay:
+    found = replay(flow.plan(), bootstrap)
+    assert found.holds, found.text()
+    assert not found.is_complete
+    assert "each stage equals" not in found.text()
+    return found
+
+
+def upper(row: Any) -> dict[str, Any]:
+    return {"line": row.line.upper()}
+
+
+def lines_of(step: Any = upper, **key: Any) -> Any:
+    return source("lines", json="line string", **key).map(step, schema="line string").to("out")
+
+
+def upper_but_the_first(row: Any) -> dict[str, Any]:
+    return {"line": row.line if row.line == "a0" else row.line.upper()}
+
+
+def upper_but_the_last(row: Any) -> dict[str, Any]:
+    return {"line": row.line if row.line == "a29" else row.line.upper()}
+
+
+@pytest.fixture
+def thirty(semel_server: LocalLog, tmp_path: Any) -> str:
+    """Thirty lines that went through, into an output of three partitions."""
+    bootstrap = semel_server.bootstrap
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic("out", 3)
+    put(bootstrap, "lines", *({"line": f"a{n}"} for n in range(30)), b"no JSON")
+    run(lines_of(), bootstrap, tmp_path)
+    checked(lines_of(), bootstrap)
+    return bootstrap
+
+
+def test_of_an_output_that_was_trimmed_the_rest_is_compared(thirty: str) -> None:
+    trim_half(thirty)
+    found = unproven(lines_of(), thirty)
+    (stage,) = found.stages
+    assert "not provable" in stage.text()
+    assert 0 < stage.rows < 31
+    unproven(lines_of(upper_but_the_first), thirty)
+    assert not replay(lines_of(upper_but_the_last).plan(), thirty).holds
+
+
+def test_of_an_output_that_was_trimmed_to_its_end_nothing_is_told(thirty: str) -> None:
+    for partition in range(3):
+        trim(thirty, "out", -1, partition)
+    trim(thirty, "out.bad", -1)
+    (stage,) = unproven(lines_of(upper_but_the_last), thirty).stages
+    assert stage.rows == 0
+
+
+@pytest.mark.parametrize("gone", [1, 17, 30, 31])
+def test_of_an_input_that_was_trimmed_since_the_rest_is_compared(thirty: str, gone: int) -> None:
+    trim(thirty, "lines", gone)
+    (stage,) = unproven(lines_of(), thirty).stages
+    assert stage.rows == 31 - gone
+    assert "not provable" in stage.text()
+    unproven(lines_of(upper_but_the_first), thirty)
+    if gone < 30:
+        assert not replay(lines_of(upper_but_the_last).plan(), thirty).holds
+
+
+def test_input_and_output_may_both_be_trimmed(thirty: str) -> None:
+    trim(thirty, "lines", 10)
+    trim_half(thirty)
+    unproven(lines_of(upper_but_the_first), thirty)
+    assert not replay(lines_of(upper_but_the_last).plan(), thirty).holds
+
+
+def test_an_input_that_was_trimmed_before_the_flow_began_leaves_nothing_out(
+    semel_server: LocalLog, tmp_path: Any
+) -> None:
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "lines", *({"line": f"a{n}"} for n in range(30)))
+    trim(bootstrap, "lines", 12)
+    run(lines_of(), bootstrap, tmp_path)
+    checked(lines_of(), bootstrap)
+    assert not replay(lines_of(upper_but_the_last).plan(), bootstrap).holds
+
+
+def test_recorded_rows_that_were_trimmed_are_not_provable(semel_server: LocalLog, tmp_path: Any) -> None:
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "given", *({"name": "a", "n": n} for n in range(9)))
+    run(totals(), bootstrap, tmp_path)
+    trim(bootstrap, "totals.given-by-name", 3, _partition_of_a(bootstrap))
+    keyed, folded = unproven(totals(), bootstrap).stages
+    assert keyed.left_out and folded.left_out
+    assert "another name" not in folded.text()
+
+
+@pytest.mark.parametrize("suffix", [".given-by-name-fold.merge", ".given-by-name-fold.changelog"])
+def test_an_order_or_a_state_that_was_trimmed_is_not_provable(
+    semel_server: LocalLog, tmp_path: Any, suffix: str
+) -> None:
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, "given", *({"name": f"{n:05} {'x' * 60}", "n": n} for n in range(500)))
+    run(totals(), bootstrap, tmp_path)
+    for partition in range(4):
+        trim(bootstrap, f"totals{suffix}", -1, partition)
+    unproven(totals(doubled), bootstrap)
+
+
+def test_decisions_that_were_trimmed_leave_nothing_to_compare_by(thirty: str) -> None:
+    with semel.Admin(thirty) as admin:
+        partitions = admin.describe_topic("__semel_sinks").partitions
+    for partition in partitions:
+        trim(thirty, "__semel_sinks", -1, partition)
+    (stage,) = unproven(lines_of(), thirty).stages
+    assert stage.rows == 0
+
+
+def _partition_of_a(bootstrap: str) -> int:
+    return int(next(row["partition"] for row in records(bootstrap, "totals.given-by-name")))
+
+
 # -- coverage --------------------------------------------------------------------------------------------------
 
 KEY = InputTopic("given", "id")

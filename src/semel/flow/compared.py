@@ -1,8 +1,10 @@
 """What a replay gives, beside what stands in the log: per writer and output partition, in key, value and headers.
 
 Rows of other writers in between do not matter, nor do offsets: two runs interleave their writers otherwise. What is
-stored behind the decided end is not compared, for it is not decided; it is counted. Where the beginning of a
-partition was trimmed, its rest is compared with the end of what the replay gives.
+stored behind the decided end is not compared, for it is not decided; it is counted.
+
+Where the beginning of an output partition was trimmed, or that of the input, the two are held against each other from
+their ends. What then is in the one alone is neither right nor wrong: nobody can prove it any more, and it is counted.
 """
 
 from __future__ import annotations
@@ -46,10 +48,15 @@ class WriterCompared:
     cluster: Cluster
     record: StageRecord
     writer: str
+    first_row: int = (
+        0  # the number of the replay's first one among the writer's rows, those of their own not counted
+    )
+    is_cut: bool = False  # the beginning of the input is gone, and what is stored may have come of it
     row_count: int = 0  # that were compared
     own_number_count: int = 0
     undecided: int = 0
-    trimmed: int = 0
+    trimmed: int = 0  # rows of the replay, that were where an output was trimmed
+    unmade: int = 0  # rows that are stored, of which the replay has not the input
     differences: list[Difference] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     _made_count: int = 0
@@ -58,7 +65,7 @@ class WriterCompared:
     def over(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Compare all that the replay gives."""
         for batch in batches:
-            incoming = rows_of(batch, self._made_count - self.own_number_count)
+            incoming = rows_of(batch, self.first_row + self._made_count - self.own_number_count)
             self._made_count += len(incoming.rows)
             if has_numbers(batch):
                 self.own_number_count += len(incoming.rows)
@@ -75,7 +82,7 @@ class WriterCompared:
             for number in range(count or 0):
                 self._output(TopicPartition(topic, number)).finish()
         state = self.record.writer(self.writer)
-        numbered = self._made_count - self.own_number_count
+        numbered = self.first_row + self._made_count - self.own_number_count
         if state is not None and state.rows_total != numbered:
             self.differences.append(
                 Difference(
@@ -119,8 +126,11 @@ class _OutputCompared:
         self._stored = _Stored(self._read(), self._decided_below)
         self._number = 0
         self._differs = False
-        self._kept: deque[Rows] = deque()  # where the beginning was trimmed: the end of what the replay gives
-        self._kept_max = self._count() if self._start > 0 else 0
+        self._is_from_end = self._start > 0 or of.is_cut
+        self._kept: deque[Rows] = (
+            deque()
+        )  # of what is compared from the end: the last rows that the replay gives
+        self._kept_max = self._count() if self._is_from_end else 0
         self._kept_rows = 0
 
     def _read(self) -> Iterator[tuple[Rows, Any]]:
@@ -142,7 +152,7 @@ class _OutputCompared:
 
     def feed(self, rows: Rows) -> None:
         """The next rows of the replay."""
-        if self._start == 0:
+        if not self._is_from_end:
             self._compare(rows)
             return
         self._kept.append(rows)
@@ -158,6 +168,8 @@ class _OutputCompared:
         if surplus > 0 and self._kept:
             self._kept[0] = self._kept[0].drop(surplus)
             self._of.trimmed += surplus
+        if self._of.is_cut:
+            self._pass_over(-surplus)
         for rows in self._kept:
             self._compare(rows)
         left = self._stored.take(1)
@@ -167,6 +179,11 @@ class _OutputCompared:
                 int(left[1][0].as_py()), f"the replay has no row {self._number} there, and {row} is stored"
             )
         self._of.undecided += self._stored.undecided()
+
+    def _pass_over(self, count: int) -> None:
+        while count > 0 and (taken := self._stored.take(count)) is not None:
+            count -= len(taken[0])
+            self._of.unmade += len(taken[0])
 
     def _compare(self, rows: Rows) -> None:
         if self._differs:

@@ -12,12 +12,12 @@ moved, or cut otherwise, it is the same, or it is told where it is not. Beside t
 * nobody but the flow's own writers has written to its own topics.
 
 Rows that stand behind a decided end are visible and not decided; they are counted, not compared. What cannot be
-compared, because it was trimmed or wants Spark, is said to be left out.
+compared, because it was trimmed or wants Spark, is said to be left out: it is neither right nor wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from semel.core.flow.state import MemoryBase, State
 from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Refusal
-from semel.errors import DataLoss, ReplayUnprovable, StepFailed
+from semel.errors import DataLoss, ReplayUnprovable, SemelError, StepFailed
 from semel.flow.compared import DIFFERENCES_MAX, Difference, WriterCompared
 from semel.flow.merge_log import MergeLog
 from semel.flow.plan import Plan, Stage, StageKind
@@ -38,6 +38,7 @@ from semel.flow.recorded import StageRecord, recorded
 from semel.flow.replayed import Stateful, stateless
 from semel.flow.topics import found_topics
 from semel.spark.options import Connection
+from semel.spark.output import has_numbers
 from semel.spark.process import connect
 from semel.spark.reading import read_range
 from semel.spark.sink_log import topic_partition_count
@@ -47,6 +48,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from semel.wording import counted
 
 _KEYS_SHOWN_MAX = 3
+_NOT_PROVABLE = "not provable"
 
 
 @dataclass(slots=True)
@@ -131,10 +133,27 @@ def replay(plan: Plan, bootstrap: str, *, spark: Any = None) -> Replay:
     """
     connection = Connection(bootstrap, f"semel-replay-{plan.flow}")
     plan = found_topics(connect(connection), plan)
-    records = {stage.name: recorded(connection, stage.sink_id) for stage in plan.stages}
-    stages = [_Replayed(stage, connection, records[stage.name], spark).run() for stage in plan.stages]
-    _strangers(plan, connection, records, {each.stage: each for each in stages})
-    return Replay(plan.flow, tuple(stages))
+    records: dict[str, StageRecord] = {}
+    found: dict[str, StageReplay] = {}
+    for stage in plan.stages:
+        try:
+            records[stage.name] = recorded(connection, stage.sink_id)
+        except (DataLoss, ReplayUnprovable) as gone:
+            found[stage.name] = StageReplay(
+                stage.name, left_out=[f"{_NOT_PROVABLE}: all of it: {_told(gone)}"]
+            )
+    for stage in plan.stages:
+        if stage.name in records:
+            found[stage.name] = _Replayed(stage, connection, records[stage.name], spark).run()
+    _strangers([stage for stage in plan.stages if stage.name in records], connection, records, found)
+    return Replay(plan.flow, tuple(found[stage.name] for stage in plan.stages))
+
+
+def _told(gone: SemelError) -> str:
+    """What is gone, without what a flow could do about it."""
+    if isinstance(gone, DataLoss):
+        return str(DataLoss(gone.partition, gone.lost_from, gone.lost_to_end, gone.why))
+    return str(gone)
 
 
 class _Replayed:
@@ -188,37 +207,61 @@ class _Replayed:
         """One source partition; returns its writer's name."""
         log_start = listed(self.cluster, [source], EARLIEST_TIMESTAMP)[source]
         begin = 0 if self.stage.is_stateful else self.record.begins.get(source, log_start)
-        source_range = self.record.source_range(source, begin)
+        begin_there = min(max(begin, log_start), self.record.ends[source])
+        source_range = self.record.source_range(source, begin_there)
         if log_start > begin:
-            self.result.left_out.append(f"offsets {begin} to {log_start - 1} of {source} are gone")
-            return source_range.writer
+            self.result.left_out.append(
+                f"{_NOT_PROVABLE}: what came of offsets {begin} to {log_start - 1} of {source}, which are gone"
+            )
+            if self.stage.is_stateful:
+                return source_range.writer
         try:
             if self.stage.is_stateful:
                 self._merged(source_range)
             else:
                 self._plain(source_range)
         except (DataLoss, ReplayUnprovable) as gone:
-            self.result.left_out.append(f"{source}: {gone}")
+            self.result.left_out.append(f"{_NOT_PROVABLE}: what came of {source}: {_told(gone)}")
         except StepFailed as failed:
             self._differs(source_range.writer, f"the replay fails where the flow went on: {failed}")
         return source_range.writer
 
     def _plain(self, source_range: SourceRange) -> None:
         self.result.rows_read += source_range.batch_end - source_range.batch_from
-        if self.stage.kind is StageKind.FRAME:
-            if self.spark is None:
-                self.result.left_out.append(
-                    f"{source_range.source}: its steps are Spark's, and no session was given"
-                )
-                return
-            from semel.flow.frame_replay import framed
-
-            self._compare(source_range, framed(self.stage, self.connection, source_range, self.spark))
+        if self.stage.kind is StageKind.FRAME and self.spark is None:
+            self.result.left_out.append(
+                f"{source_range.source}: its steps are Spark's, and no session was given"
+            )
             return
-        self._compare(source_range, stateless(self.stage, self.connection, source_range))
+        begun = self.record.begins.get(source_range.source, 0)
+        is_cut = (
+            source_range.batch_from > begun
+        )  # it may have begun there, where nothing says that it began before
+        first_row = self._first_row(source_range) if is_cut else 0
+        self._compare(source_range, self._rows(source_range), first_row, is_cut=is_cut)
 
-    def _compare(self, source_range: SourceRange, batches: Iterator[pa.RecordBatch]) -> None:
-        compared = WriterCompared(self.cluster, self.record, source_range.writer)
+    def _rows(self, source_range: SourceRange) -> Iterator[pa.RecordBatch]:
+        if self.stage.kind is not StageKind.FRAME:
+            return stateless(self.stage, self.connection, source_range)
+        from semel.flow.frame_replay import framed
+
+        return framed(self.stage, self.connection, source_range, self.spark)
+
+    def _first_row(self, source_range: SourceRange) -> int:
+        """The number of the first row that the replay gives, where the topic may have begun before: counted back."""
+        state = self.record.writer(source_range.writer)
+        made = sum(batch.num_rows for batch in self._rows(source_range) if not has_numbers(batch))
+        return 0 if state is None else max(0, state.rows_total - made)
+
+    def _compare(
+        self,
+        source_range: SourceRange,
+        batches: Iterator[pa.RecordBatch],
+        first_row: int = 0,
+        *,
+        is_cut: bool = False,
+    ) -> None:
+        compared = WriterCompared(self.cluster, self.record, source_range.writer, first_row, is_cut)
         compared.over(batches)
         compared.finish()
         self.result.rows += compared.row_count
@@ -227,7 +270,13 @@ class _Replayed:
         self.result.left_out += sorted(compared.left_out)
         if compared.trimmed:
             self.result.left_out.append(
-                f"{counted(compared.trimmed, 'row')} of {source_range.writer} were trimmed from where they stood"
+                f"{_NOT_PROVABLE}: {counted(compared.trimmed, 'row')} of {source_range.writer}, trimmed from where "
+                f"they stood"
+            )
+        if compared.unmade:
+            self.result.left_out.append(
+                f"{_NOT_PROVABLE}: {counted(compared.unmade, 'row')} of {source_range.writer}, made of what is gone "
+                f"below offset {source_range.batch_from} of {source_range.source}"
             )
 
     def _differs(self, place: str, what: str) -> None:
@@ -299,11 +348,14 @@ class _Replayed:
 
 
 def _strangers(
-    plan: Plan, connection: Connection, records: dict[str, StageRecord], results: dict[str, StageReplay]
+    stages: Sequence[Stage],
+    connection: Connection,
+    records: dict[str, StageRecord],
+    results: dict[str, StageReplay],
 ) -> None:
     """Rows in topics that are the flow's alone, by nobody of it."""
     cluster = connect(connection)
-    for stage in plan.stages:
+    for stage in stages:
         own = [stage.output.topic] if stage.output.is_internal else []
         own += [stage.changelog_topic] if stage.has_state else []
         writers = records[stage.name].history.writers.values()
