@@ -17,6 +17,7 @@ import semel
 from semel.errors import ConfigError, DataLoss, SinkFenced, StepFailed
 from semel.flow import source, stage_state
 from semel.flow.here import StageHere, run_here
+from semel.flow.replay import replay
 from semel.flow.stage_ranges import Cuts
 from semel.flow.topics import made_topics
 from semel.spark.options import Connection
@@ -224,6 +225,27 @@ def test_a_merged_stream_has_null_for_a_column_that_was_not_declared_for_it(seme
     found = sorted(rows(bootstrap, "both"), key=lambda row: row["user"])
     assert found == [{"user": "a", "n": None}, {"user": "b", "n": None}, {"user": "c", "n": 7}]
     assert records(bootstrap, "both.bad") == []
+
+
+def test_what_is_decided_may_be_trimmed_between_the_stages_by_hand(semel_server, tmp_path):
+    bootstrap = semel_server.bootstrap
+    rows_between, merge_log = "counts.lines-by-word", "counts.lines-by-word-count.merge"
+    for turn in range(3):
+        put(bootstrap, "lines", *({"text": f"a b{n % 3}"} for n in range(30)))
+        run(word_count(), bootstrap, tmp_path)
+        with semel.Admin(bootstrap) as admin:
+            for topic, kept in (
+                (rows_between, 0),
+                (merge_log, 1),
+            ):  # the record in front of the decided end is read
+                partitions = [semel.TopicPartition(topic, n) for n in range(4)]
+                ends = admin.list_offsets(dict.fromkeys(partitions, -1))
+                admin.delete_records({tp: max(0, each.offset - kept) for tp, each in ends.items()})
+        assert last_counts(bootstrap) == {"a": 30 * (turn + 1)} | dict.fromkeys(
+            ["b0", "b1", "b2"], 10 * (turn + 1)
+        )
+    held = replay(word_count().plan(), bootstrap)
+    assert held.holds and not held.is_complete
 
 
 @pytest.mark.parametrize("is_stateful", [False, True])
