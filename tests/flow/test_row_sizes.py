@@ -51,9 +51,18 @@ def test_much_is_looked_at_again(cluster, of):
     of.append(TopicPartition(of.users, 0), *[bytes(100)] * 30)
     of.append(TopicPartition(of.users, 0), *[bytes(50_000)] * 20)
     sizes = RowSizes()
-    assert sizes.rows_max(cluster, {(users, 0): (0, 50)}) == 65_536
+    assert sizes.rows_max(cluster, {(users, 0): (0, 20)}) == 65_536
     assert sizes.rows_max(cluster, {(users, 0): (30, 50)}) == 65_536  # few: no look
     assert sizes.rows_max(cluster, {(users, 0): (30, 60_000)}) == pytest.approx(16 * _MIB / 50_000, rel=0.01)
+
+
+def test_rows_that_grow_are_looked_at_where_the_entry_would_end(cluster, of):
+    users = key_of(cluster, of.users)
+    of.append(TopicPartition(of.users, 0), *[bytes(100)] * 30)
+    of.append(TopicPartition(of.users, 0), *[bytes(50_000)] * 20)
+    cluster.forget()
+    assert RowSizes().rows_max(cluster, {(users, 0): (0, 50)}) == pytest.approx(16 * _MIB / 50_000, rel=0.01)
+    assert [list(asked.values()) for _, asked in cluster.asked] == [[0], [49]]
 
 
 @pytest.mark.parametrize("topic_id", [None, "00000000-0000-4000-8000-000000000001"])
@@ -65,7 +74,7 @@ def test_what_cannot_be_seen_is_guessed(cluster, of, topic_id):
 
 def test_what_is_cut_off_says_so_much():
     batch = bytes(encode_batch([Record(0, 1, None, bytes(1000))] * 9))
-    assert _mean_bytes(batch) == pytest.approx(1000, rel=0.02)
-    assert _mean_bytes(batch[:200]) == pytest.approx(1000, rel=0.02)
+    assert _mean_bytes(batch) == (pytest.approx(1000, rel=0.02), 8)
+    assert _mean_bytes(batch[:200]) == (pytest.approx(1000, rel=0.02), 8)
     assert _mean_bytes(batch + batch[:200]) == _mean_bytes(batch)
-    assert _mean_bytes(batch[:20]) is None
+    assert _mean_bytes(batch[:20]) == (None, -1)

@@ -1,13 +1,14 @@
 """How large rows are, by a small look at some: an entry is bounded in bytes too, for a stage holds all of its rows.
 
 A list of offsets tells nothing of bytes. So where much is to be recorded, the rows that come next in each topic are
-looked at, by one fetch for all topics, and what was seen holds until much is to be recorded again. A wrong mean costs
-memory and never correctness: the cuts are recorded.
+looked at, by one fetch for all topics, and where those are small, the rows at which the entry would end by that: rows
+grow, when a topic begins with a few of another kind. The larger mean holds until much is to be recorded again. A wrong
+one costs memory and never correctness: the cuts are recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 from uuid import UUID
@@ -48,16 +49,27 @@ class RowSizes:
             if rows * self._mean_bytes.get(key.topic, ENTRY_BYTES_MAX) * _TIMES_LARGER > ENTRY_BYTES_MAX
         }
         if unsure:
-            self._look(cluster, {tp: largest[key][2] for key, tp in unsure.items()}, unsure)
-        means = [self._mean_bytes.get(key.topic, UNKNOWN_ROW_BYTES) for key in largest]
-        return rows_that_fit(means, rows_max)
+            seen = self._look(cluster, {tp: largest[key][2] for key, tp in unsure.items()}, unsure)
+            self._mean_bytes |= {tp.topic: mean for tp, (mean, _) in seen.items()}
+            fit = self._fit(largest, rows_max)
+            lasts = {key: first + min(rows, fit) - 1 for key, (rows, _, first) in largest.items()}
+            far = {key: tp for key, tp in unsure.items() if tp in seen and seen[tp][1] < lasts[key]}
+            if far:
+                there = self._look(cluster, {tp: lasts[key] for key, tp in far.items()}, far)
+                for tp, (mean, _) in there.items():
+                    self._mean_bytes[tp.topic] = max(mean, self._mean_bytes[tp.topic])
+        return self._fit(largest, rows_max)
 
+    def _fit(self, topics: Iterable[InputTopic], rows_max: int) -> int:
+        return rows_that_fit([self._mean_bytes.get(key.topic, UNKNOWN_ROW_BYTES) for key in topics], rows_max)
+
+    @staticmethod
     def _look(
-        self,
         cluster: Cluster,
         positions: Mapping[TopicPartition, int],
         keys: Mapping[InputTopic, TopicPartition],
-    ) -> None:
+    ) -> dict[TopicPartition, tuple[float, int]]:
+        """The mean bytes of a row from there on, and the last offset that was seen."""
         fetched = cluster.fetch(
             positions,
             max_wait_ms=0,
@@ -65,22 +77,28 @@ class RowSizes:
             partition_max_bytes=_LOOK_BYTES_MAX,
             topic_ids={key.topic: UUID(key.topic_id) for key in keys},
         )
+        found: dict[TopicPartition, tuple[float, int]] = {}
         for tp, answer in fetched.items():
             if answer.error_code is ErrorCode.NONE:
                 with suppress(CorruptRecordBatch):  # whoever is to read it will say so
-                    seen = _mean_bytes(answer.records)
-                    if seen is not None:
-                        self._mean_bytes[tp.topic] = seen
+                    mean, last = _mean_bytes(answer.records)
+                    if mean is not None:
+                        found[tp] = mean, last
+        return found
 
 
-def _mean_bytes(records: Buffer) -> float | None:
-    """Of a row of these batches, unpacked; of one that is cut off, as its header says. ``None``: nothing is there."""
-    size_bytes = count = 0
+def _mean_bytes(records: Buffer) -> tuple[float | None, int]:
+    """Of a row of these batches, unpacked; of one that is cut off, as its header says. ``None``: nothing is there.
+
+    And the last offset of them.
+    """
+    size_bytes, count, last = 0, 0, -1
     for batch, header in scan_batches(records, allow_partial_tail=True):
+        last = header.last_offset
         if not header.is_control:
             size_bytes += len(payload_of(batch, header))
             count += header.record_count
     if not count and len(records) >= HEADER_BYTES:
         header = decode_header(records)
-        size_bytes, count = header.size_bytes, header.record_count
-    return size_bytes / count if count else None
+        size_bytes, count, last = header.size_bytes, header.record_count, header.last_offset
+    return (size_bytes / count if count else None), last
