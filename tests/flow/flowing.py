@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +30,26 @@ def run(flow: Flow, bootstrap: str, store: Any, cuts: Cuts | None = None) -> lis
     told: list[Progress] = []
     run_here(flow.plan(), bootstrap, store=store, until_idle=True, cuts=cuts, told=told.append)
     return told
+
+
+def end_offsets(bootstrap: str, topic: str) -> int:
+    """How much stands in a topic, fences and all; nothing where there is none."""
+    with semel.Admin(bootstrap) as admin:
+        if topic not in admin.list_topics(include_internal=True):
+            return 0
+        partitions = [semel.TopicPartition(topic, n) for n in admin.describe_topic(topic).partitions]
+        return sum(end.offset for end in admin.list_offsets(dict.fromkeys(partitions, -1)).values())
+
+
+def wait_for_growth(
+    bootstrap: str, topic: str, child: subprocess.Popen[Any], least: int, before: int
+) -> None:
+    """Until ``child`` has written, so that it is at work: to be killed anywhere behind that."""
+    deadline_s = time.monotonic() + 60
+    while end_offsets(bootstrap, topic) < before + least:
+        assert child.poll() is None, "it has ended by itself"
+        assert time.monotonic() < deadline_s, f"nothing came to {topic}"
+        time.sleep(0.01)
 
 
 def records(bootstrap: str, topic: str) -> list[dict[str, Any]]:

@@ -8,13 +8,12 @@ import random
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections import Counter
 
 import pyarrow as pa
 import pytest
-from tests.flow.flowing import records, rows, run
+from tests.flow.flowing import end_offsets, records, rows, run, wait_for_growth
 
 import semel
 from semel.core.flow.lineage import LINEAGE_HEADER, Lineage
@@ -167,12 +166,12 @@ run_here(clean().plan(), sys.argv[1], store=Path(sys.argv[2]), cuts=Cuts(entries
 @pytest.mark.slow
 def test_a_clean_up_job_that_is_killed_takes_each_row_once(bootstrap, tmp_path):
     for turn in range(4):
+        before = end_offsets(bootstrap, "clean")
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, bootstrap, str(tmp_path), str(1 + turn)], stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 1.2 + 0.3 * turn
         write_and_write_again(bootstrap, "dirty", turn, 200 + 50 * turn)
-        time.sleep(max(0, deadline - time.monotonic()))
+        wait_for_growth(bootstrap, "clean", child, 1 + 10 * turn, before)
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     run(clean(), bootstrap, tmp_path)

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from tests.flow.flowing import put, records, rows, run
+from tests.flow.flowing import end_offsets, put, records, rows, run, wait_for_growth
 
 import semel
 from semel.client.blocking import Cluster
@@ -237,8 +237,9 @@ def killed_again_and_again(bootstrap, topic, output, crash=lambda: None):
     for turn in range(5):
         fill(bootstrap, total, total + 2_000, topic)
         total += 2_000
+        before = end_offsets(bootstrap, output)
         running = child(bootstrap, topic, output)
-        time.sleep(0.9 + 0.13 * turn)
+        wait_for_growth(bootstrap, output, running, 1 + 250 * turn, before)
         if turn == 1:
             running.send_signal(signal.SIGSTOP)
             paused = running
@@ -247,11 +248,9 @@ def killed_again_and_again(bootstrap, topic, output, crash=lambda: None):
             crash()
         if turn == 3:
             paused.send_signal(signal.SIGCONT)
-            time.sleep(0.3)
+            paused.wait(60)  # it finds that others have taken its identity
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
-    os.kill(paused.pid, signal.SIGKILL)
-    paused.wait()
     run_exclusive(numbers(topic, output).plan(), bootstrap, until_idle=True)
     assert made(bootstrap, output) == wanted(total)
 

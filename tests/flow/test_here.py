@@ -8,10 +8,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
-from tests.flow.flowing import put, records, rows, run
+from tests.flow.flowing import end_offsets, put, records, rows, run, wait_for_growth
 
 import semel
 from semel.errors import ConfigError, DataLoss, SinkFenced, StepFailed
@@ -158,6 +157,7 @@ def test_killed_at_random_moments_it_counts_each_word_once(semel_server, tmp_pat
     for turn in range(6):
         put(bootstrap, "lines", *({"text": f"a b{n % 5}"} for n in range(400)))
         sent += 400
+        before = end_offsets(bootstrap, "counts")
         child = subprocess.Popen(
             [
                 sys.executable,
@@ -169,7 +169,7 @@ def test_killed_at_random_moments_it_counts_each_word_once(semel_server, tmp_pat
                 str(1 + turn),
             ]
         )
-        time.sleep(0.8 + 0.17 * turn)
+        wait_for_growth(bootstrap, "counts", child, 1 + 3 * turn, before)
         if turn == 3:
             semel_server.crash()
             semel_server.restart()

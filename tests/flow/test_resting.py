@@ -7,10 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from tests.flow.flowing import put, records, rows, run
+from tests.flow.flowing import end_offsets, put, records, rows, run, wait_for_growth
 
 from semel.flow import source
 from semel.flow.here import StageHere
@@ -253,17 +252,21 @@ run_here(clicks("20 ms", "0 s").plan(), sys.argv[1], store=Path(sys.argv[2]), cu
 @pytest.mark.slow
 def test_killed_while_it_ticks_it_is_a_replay_of_what_it_recorded(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
+    merge_log = "visits.clicks-by-user-tumbling-1h-count.merge"
     for turn in range(4):
         put(bootstrap, "clicks", *(click(f"u{n}", 60 * turn + n % 60) for n in range(200)))
+        before = end_offsets(bootstrap, merge_log)
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, bootstrap, str(tmp_path), str(1 + turn)], stderr=subprocess.DEVNULL
         )
-        time.sleep(1.5 + 0.23 * turn)
+        wait_for_growth(
+            bootstrap, merge_log, child, 20 + 5 * turn, before
+        )  # of heads and entries there are fewer
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
     flow = clicks("20 ms", "0 s")
     run(flow, bootstrap, tmp_path)
     again = replay(flow.plan(), bootstrap)
     assert again.holds and again.is_complete and again.is_at_rest, again.text()
-    merge_log = records(bootstrap, "visits.clicks-by-user-tumbling-1h-count.merge")
-    assert any(json.loads(each["value"]).get("tick_ms") for each in merge_log)
+    recorded = records(bootstrap, merge_log)
+    assert any(json.loads(each["value"]).get("tick_ms") for each in recorded)
