@@ -19,10 +19,11 @@ _SOCKET_NAME_BYTES: Final = 43
 _SOCKET_PATH_BYTES_MAX: Final = 103
 
 
-def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str, str] | None = None) -> Any:
+def session(app_name: str = "semel", master: str | None = None, conf: Mapping[str, str] | None = None) -> Any:
     """The running Spark session, or a new one, that knows semel's format.
 
-    ``conf`` wins over the defaults here. Sets JAVA_HOME (when Spark is not running yet) and PYSPARK_PYTHON:
+    Without ``master`` it is what ``spark-submit`` or Spark's own files say, else ``local[*]``. ``conf`` wins over the
+    defaults here, and so does ``spark-submit``. Sets JAVA_HOME (when Spark is not running yet) and PYSPARK_PYTHON:
     Spark's workers would otherwise be the PATH's ``python3``, which may lack this package.
     """
     _check_version()
@@ -39,9 +40,12 @@ def session(app_name: str = "semel", master: str = "local[*]", conf: Mapping[str
         # and with this check Spark would never start the query again.
         "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
         **_unix_sockets(tempfile.gettempdir()),
-        **(conf or {}),
     }
-    builder = SparkSession.builder.appName(app_name).master(master)
+    submitted = _submitted()
+    settings = {name: value for name, value in settings.items() if name not in submitted} | dict(conf or {})
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -63,6 +67,16 @@ def register(spark: Any) -> None:
     if "PYSPARK_PYTHON" not in os.environ:
         spark.sparkContext.pythonExec = sys.executable
     spark.dataSource.register(SemelDataSource)
+
+
+def _submitted() -> dict[str, str]:
+    """What ``spark-submit`` was given; to ask Spark outside of it would start its JVM, without our settings."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # only then has a SparkConf what its JVM was started with
+    return dict(SparkConf().getAll())
 
 
 def _check_version() -> None:
