@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from tests.spark.mortal import Died, MortalCluster, die, nothing
 
 from semel.client.blocking import Cluster
 from semel.core.sink.history import SinkHistory
@@ -30,48 +30,7 @@ from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
-CHANGES = ("produce", "begin_produce", "init_producer_id", "write_fence")
 REQUESTS = 24  # that change something, in the three micro-batches below
-
-
-class Died(BaseException):
-    """The driver's process is gone."""
-
-
-class MortalCluster(Cluster):
-    """Calls a hook around its ``at``-th request that changes something."""
-
-    def __init__(
-        self, bootstrap: str, at: int, before: Callable[[], None], after: Callable[[], None]
-    ) -> None:
-        super().__init__(bootstrap)
-        self.left, self.before, self.after = at, before, after
-
-    def __getattribute__(self, name):
-        real = super().__getattribute__(name)
-        if name not in CHANGES:
-            return real
-
-        def change(*args, **kwargs):
-            self.left -= 1
-            if self.left == -1:
-                self.before()
-            answer = real(*args, **kwargs)
-            if self.left == -1:
-                if name == "begin_produce":
-                    answer.result()
-                self.after()
-            return answer
-
-        return change
-
-
-def nothing() -> None:
-    pass
-
-
-def die() -> None:
-    raise Died
 
 
 class Driver:
