@@ -22,11 +22,25 @@ another driver
 
   File "elsewhere", line 2
 """
+# As told of a query whose planner was killed.
+OF_A_LOST_PROCESS = """Broken pipe
+=== Streaming Query ===
+Identifier: out/in [id = 1, runId = 2]
+Current Committed Offsets: {org.apache.spark.Some@143214a8: {"in": {"0": 17}}}
+
+Current State: ACTIVE
+Thread State: RUNNABLE
+
+Logical Plan:
+WriteToMicroBatchDataSource semel-out-in-d16a3939
++- ~StreamingDataSourceV2ScanRelation[name#19, n#20L] semel-out-in-d16a3939
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
+        (OF_A_LOST_PROCESS, ("", "Broken pipe")),
         (OF_SPARK, ("SinkFenced", "sink 'out/in' was taken over by another driver")),
         ("a\nTraceback\n  ValueError: no\n\tat x", ("", "ValueError: no")),
         ("[CAST_INVALID_INPUT] no number", ("", "[CAST_INVALID_INPUT] no number")),
@@ -55,6 +69,21 @@ def test_it_says_where_why_what_is_stored_and_what_to_do() -> None:
     assert "Mend that and start it again" in text
     left = Settled(None, None, False)
     assert "it has to run once more as it is" in str(why_stopped(PLAN, STAGE, RuntimeError("x"), left))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        OF_A_LOST_PROCESS,
+        "Job aborted: Lost task 0.0: SparkException: Python worker exited unexpectedly (crashed)",
+        "Job aborted: Lost task 0.0: SparkException: Python worker failed to connect back.",
+        "Job aborted: Lost task 0.0: ExecutorLostFailure (executor 1 exited)",
+    ],
+)
+def test_where_spark_lost_a_process_there_is_nothing_to_mend(words: str) -> None:
+    text = str(why_stopped(PLAN, STAGE, RuntimeError(words)))
+    assert f"stopped at stage {STAGE!r}: Spark lost one of its processes: " in text
+    assert text.endswith("stopped too. Start it again: it goes on where it has decided to.")
 
 
 def test_a_stage_that_fails_between_two_looks_has_not_come_to_its_end(tmp_path: Path) -> None:

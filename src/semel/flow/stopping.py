@@ -12,6 +12,12 @@ from semel.flow.settling import Settled
 
 _OURS: Final = re.compile(r"semel\.errors\.(\w+): (.+?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
 _SPARKS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] ")  # what Spark begins a text of its own with
+_SPARKS_QUOTE: Final = "=== Streaming Query ==="  # with its plan: behind what Spark has to say
+# Of a process that is gone: a planner's or a committer's ends its query, a task's is tried again a few times.
+_LOST: Final = re.compile(
+    r"Broken pipe|Connection reset|worker exited unexpectedly|worker failed to connect back|EOFException|"
+    r"ExecutorLostFailure|SparkContext was shut down"
+)
 _START_AGAIN: Final = frozenset({"SinkFenced", "ReplayDiffers", "ConnectionLost", "BrokerError"})
 
 
@@ -21,7 +27,8 @@ def reason_of(text: str) -> tuple[str, str]:
     if found:
         name, words = found[-1]
         return name, " ".join(words.split())
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = text.partition(_SPARKS_QUOTE)[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Exit|Interrupt)\b", line)]
     named = [line[match.start() :] for line in lines if (match := _SPARKS.search(line))]
     words = [line for line in lines if re.search(r"\w", line)]  # Spark underlines what it quotes
@@ -50,9 +57,12 @@ def why_stopped(plan: Plan, stage: str, failed: BaseException, settled: Settled 
                 "it is."
             )
     name, words = _named(failed)
+    is_lost = not name and _LOST.search(words) is not None
+    if is_lost:
+        words = f"Spark lost one of its processes: {words}"
     again = (
         " Start it again: it goes on where it has decided to."
-        if name in _START_AGAIN
+        if is_lost or name in _START_AGAIN
         else " Mend that and start it again: it goes on where it has decided to."
     )
     return FlowStopped(
