@@ -20,7 +20,7 @@ from tests.spark.mortal import CHANGES, Died, MortalCluster, die, nothing
 import semel
 from semel.client.blocking import Cluster
 from semel.core.flow.state import State
-from semel.errors import ReplayDiffers, SinkFenced
+from semel.errors import BrokerError, ConnectionLost, ReplayDiffers, SinkFenced
 from semel.flow import replayed, source, stage_state
 from semel.flow.here import run_here
 from semel.flow.replay import replay
@@ -115,8 +115,12 @@ def test_there_is_no_further_request(flow, bootstrap, tmp_path):
     check(flow, bootstrap)
 
 
-@pytest.mark.parametrize("is_answered", [False, True])
-@pytest.mark.parametrize("step", range(REQUESTS))
+# What the log has behind one request, it has in front of the next: the second form is one of the process alone.
+IN_FRONT = [(step, False) for step in range(REQUESTS)]
+BEHIND = [(step, True) for step in range(0, REQUESTS, 5)]
+
+
+@pytest.mark.parametrize(("step", "is_answered"), IN_FRONT + BEHIND)
 def test_killed_at_any_request(flow, bootstrap, tmp_path, step, is_answered):
     with pytest.raises(Died):
         go(flow, bootstrap, tmp_path, **killed_at(step, is_answered))
@@ -142,4 +146,19 @@ def test_paused_at_any_request_while_another_takes_over(flow, bootstrap, tmp_pat
 
     with contextlib.suppress(SinkFenced, ReplayDiffers):
         go(flow, bootstrap, tmp_path, at=step, before=other, after=nothing)
+    check(flow, bootstrap)
+
+
+@pytest.mark.parametrize("step", range(0, REQUESTS, 3))
+def test_the_server_is_killed_at_a_request(flow, bootstrap, semel_server_session, tmp_path, step):
+    """The flow goes on by itself, or stops because nobody answers, and goes on when it is started again."""
+
+    def killed() -> None:
+        semel_server_session.crash()
+        semel_server_session.restart()
+
+    before, after = (nothing, killed) if step % 2 else (killed, nothing)
+    with contextlib.suppress(ConnectionLost, BrokerError):
+        go(flow, bootstrap, tmp_path, at=step, before=before, after=after)
+    go(flow, bootstrap, tmp_path, OTHER_CUTS)
     check(flow, bootstrap)
