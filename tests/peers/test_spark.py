@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-import pyspark
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.spark_cluster import SparkCluster
 from tests.peers.spark_job import ROWS
 
 from semel.local import LocalLog
-from semel.spark.java import java_home
 
 # Up to five JVMs start on what may be two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 JOB_TIMEOUT_S = 150.0
-DAEMON_TIMEOUT_S = 60.0
 WHOLE = [ROWS, ROWS, ROWS * (ROWS - 1) // 2]
 
 
@@ -79,51 +74,8 @@ def test_a_standalone_cluster_of_two_workers_copies_exactly_once(
     log = semel_server_factory()
     create(log.bootstrap, "in", "out")
     fill(log.bootstrap, "in")
-    with spark_cluster(tmp_path, workers=2) as master:
-        found = run_job("semel", log.bootstrap, master, str(tmp_path / "checkpoint"))
+    with SparkCluster(tmp_path, workers=2) as cluster:
+        found = run_job("semel", log.bootstrap, cluster.master, str(tmp_path / "checkpoint"))
     assert found == {"in": WHOLE, "out": WHOLE}
-    launched = re.findall(r"Launching executor \S+ on worker (\S+)", (tmp_path / "master.log").read_text())
+    launched = re.findall(r"Launching executor \S+ on worker (\S+)", cluster.master_log)
     assert len(set(launched)) == 2, f"executors ran on {launched}"
-
-
-@contextmanager
-def spark_cluster(folder: Path, *, workers: int) -> Iterator[str]:
-    """A standalone master with one-core workers; its address."""
-    with ExitStack() as stack:
-        master_log = stack.enter_context(spark_daemon(folder / "master.log", "master.Master"))
-        master = await_line(master_log, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            resources = ("--cores", "1", "--memory", "1g", "-d", str(folder / f"worker-{number}"))
-            worker_log = folder / f"worker-{number}.log"
-            stack.enter_context(spark_daemon(worker_log, "worker.Worker", *resources, master))
-            await_line(worker_log, r"(Successfully registered with master)")
-        yield master
-
-
-@contextmanager
-def spark_daemon(log_path: Path, name: str, *arguments: str) -> Iterator[Path]:
-    home = Path(pyspark.__file__).parent
-    environment = os.environ | {
-        "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    where = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *where, *arguments]
-    with log_path.open("wb") as log:
-        daemon = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    try:
-        yield log_path
-    finally:
-        daemon.terminate()  # not killed: a worker ends its executors first
-        daemon.wait(30)
-
-
-def await_line(log_path: Path, pattern: str) -> str:
-    give_up_s = time.monotonic() + DAEMON_TIMEOUT_S
-    while (found := re.search(pattern, log_path.read_text(errors="replace"))) is None:
-        assert time.monotonic() < give_up_s, log_path.read_text(errors="replace")[-4_000:]
-        time.sleep(0.05)
-    return found[1]
