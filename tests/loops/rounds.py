@@ -25,6 +25,7 @@ class RoundResult:
     rows: int
     kills: int
     breaches: tuple[str, ...] = ()
+    told: str = ""  # what was killed and when, where that differs
 
 
 Round = Callable[[random.Random], RoundResult]

@@ -1,6 +1,9 @@
 """Crash loops: kill -9 at seeded random moments, audit after each round.
 
-    python -m tests.loops.run --kind server|producer|driver --rounds 50 [--resume STATE] [--seed S]
+    python -m tests.loops.run --kind server|producer|driver|flow|cluster --rounds 50 [--resume STATE] [--seed S]
+
+``flow`` is a flow on Spark with ``local[2]``, ``cluster`` the same on a standalone cluster with two workers;
+``flow-on-kafka`` and ``cluster-on-kafka`` have Apache Kafka as their log.
 
 With ``--resume`` the progress is kept in the file STATE after each round, and the same command goes on where
 it was stopped. Exit code 1 when any round broke the law; its number and seed reproduce its dice.
@@ -20,13 +23,13 @@ from pathlib import Path
 
 from tests.loops.rounds import Round, RoundResult, round_random
 
-KINDS = ("server", "producer", "driver")
+KINDS = ("server", "producer", "driver", "flow", "flow-on-kafka", "cluster", "cluster-on-kafka")
 SEED_DEFAULT = 1
 
 
 @contextmanager
 def open_kind(kind: str, last_number: int) -> Iterator[Callable[[int], Round]]:
-    """Round number -> the round to play. A context, because the driver's rounds are one query's long life."""
+    """Round number -> the round to play. A context, because those of a driver or a flow are one long life."""
     if kind == "server":
         from tests.loops.server_rounds import LibrdkafkaWriter, SemelWriter, server_round
 
@@ -36,6 +39,12 @@ def open_kind(kind: str, last_number: int) -> Iterator[Callable[[int], Round]]:
         from tests.loops.producer_rounds import producer_round
 
         yield lambda _number: producer_round
+    elif kind.startswith(("flow", "cluster")):
+        from tests.loops.flow_rounds import FlowLife
+
+        server = "kafka" if kind.endswith("kafka") else "semel"
+        with FlowLife(server, is_cluster=kind.startswith("cluster")) as flow:
+            yield lambda number: functools.partial(flow.round, number, is_last=number == last_number)
     else:
         from tests.loops.driver_rounds import DriverLife
 
@@ -80,6 +89,7 @@ def main() -> int:
             temporary.write_text(json.dumps(state, indent=1))
             temporary.replace(arguments.resume)
         verdict = "; ".join(result.breaches) or "every row once, in order"
+        verdict += f" ({result.told})" if result.told else ""
         sys.stdout.write(
             f"{time.monotonic() - started_s:7.1f} s  {arguments.kind} round {number + 1}/{arguments.rounds}: "
             f"{result.rows} rows, {result.kills} kills: {verdict}\n"

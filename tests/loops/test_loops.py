@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
 import pytest
 from tests.loops.rounds import RoundResult, breaches
 from tests.loops.run import play
+from tests.loops.turnstile import Step, Turnstile
+
+import semel
+from semel.errors import ConnectionLost
 
 ROUNDS = 5
+ROUNDS_OF_A_CLUSTER = 3  # each of half a minute, on two cores
 
 
 @pytest.mark.loops
@@ -17,6 +26,20 @@ def test_every_row_is_stored_once_and_in_order(kind: str) -> None:
     results: list[RoundResult] = []
     play(kind, range(ROUNDS), on_round=lambda _number, result: results.append(result))
     assert [result.breaches for result in results] == [()] * ROUNDS
+    assert sum(result.kills for result in results) > 0
+
+
+@pytest.mark.loops
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.alone
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("spark")  # which replays, and is not to be made by the loop in another way
+@pytest.mark.parametrize(("kind", "rounds"), [("flow", ROUNDS), ("cluster", ROUNDS_OF_A_CLUSTER)])
+def test_a_flow_equals_a_replay_of_its_records(kind: str, rounds: int) -> None:
+    results: list[RoundResult] = []
+    play(kind, range(rounds), on_round=lambda _number, result: results.append(result))
+    assert [result.breaches for result in results] == [()] * rounds
     assert sum(result.kills for result in results) > 0
 
 
@@ -37,3 +60,23 @@ def test_the_audit_sees_each_breach(stored: dict[int, list[tuple[int, int]]], sa
 def test_the_audit_names_what_is_missing() -> None:
     assert "first missing [2]" in breaches({0: [(0, 1)]}, expected={0: [1, 2]})[0]
     assert breaches({0: [(0, 1), (1, 2)]}, expected={0: [1, 2]}) == ()
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_turnstile_stops_at_a_step(
+    semel_server_factory: Callable[..., semel.LocalLog], is_answered: bool
+) -> None:
+    with closing(Turnstile()) as turnstile, ThreadPoolExecutor(1) as other:
+        server = semel_server_factory(advertised=turnstile.address)
+        turnstile.target = server.bootstrap
+        with semel.Admin(turnstile.address) as admin, semel.Admin(server.bootstrap) as beside:
+            step = Step(1, is_answered)
+            turnstile.stop_at(step)
+            admin.create_topic("first")
+            stopped = other.submit(admin.create_topic, "second")
+            assert step.reached.wait(20)
+            assert step.what == "CREATE_TOPICS"
+            assert ("second" in beside.list_topics()) == is_answered
+            turnstile.let_go()
+            with pytest.raises(ConnectionLost):
+                stopped.result(60)
