@@ -62,7 +62,7 @@ def test_its_own_tests(test: Callable[[Any], None], semel_server: LocalLog, tmp_
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_its_output_is_what_plain_python_makes_of_its_input(
-    name: str, semel_server: LocalLog, tmp_path: Path
+    name: str, semel_server: LocalLog, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     bootstrap, of, plan = semel_server.bootstrap, case(name), _plan(name)
     topics.create(bootstrap, of.topics)
@@ -73,9 +73,8 @@ def test_its_output_is_what_plain_python_makes_of_its_input(
     spark = None
     if plan.needs_spark:
         from semel.flow.run import run_flow
-        from semel.spark.session import session
 
-        spark = session("semel-test-examples", master="local[2]")
+        spark = request.getfixturevalue("spark")
         run_flow(plan, bootstrap, spark=spark, once=True, store=tmp_path)
     else:
         run_here(plan, bootstrap, store=tmp_path, until_idle=True)
