@@ -4,8 +4,9 @@ executors and workers.
 All rounds are one flow's life. A round adds rows and kills one part: at a numbered step, which is a request that
 changes something, before it comes to the server or after its effect; or at a random moment. The driver is started
 again only where it was killed, or has ended; else it has to go on by itself. Behind each round what the flow has
-decided equals a replay of what it has recorded. Every tenth round, and the last one, runs it to the end of its input,
-where each name has each of its rows once. Now and then the folder of large state is deleted while no driver runs.
+decided equals a replay of what it has recorded. One of ten waits for the request that makes the changelog short. Every
+tenth, and the last one, runs the flow to the end of its input, where each name has each of its rows once. Now and then
+the folder of large state is deleted while no driver runs.
 """
 
 from __future__ import annotations
@@ -39,10 +40,14 @@ from semel.flow.recorded import recorded
 from semel.flow.replay import replay
 from semel.spark.options import Connection
 from semel.spark.session import session
+from semel.wire.api import ApiKey
 
 ROWS_A_ROUND: Final = 6_000
 PARTITIONS: Final = 3
 ROUNDS_TO_AN_END: Final = 10
+ROUND_OF_A_TRIM: Final = 5  # of ten
+ROWS_TO_A_TRIM: Final = 26_000  # in entries so small that a snapshot is due behind them
+CUTS_TO_A_TRIM: Final = (100_000, 5, 300)
 STEPS_MAX: Final = (
     40  # a driver's first forty, or as many of one that runs: several micro-batches of each stage
 )
@@ -118,28 +123,22 @@ class FlowLife:
     def round(self, number: int, dice: random.Random, *, is_last: bool = False) -> RoundResult:
         """More input, a kill, and what the log has to say to it."""
         breaches: list[str] = []
-        put(
-            self._bootstrap,
-            INPUT,
-            *(
-                {"name": name_of(dice.randrange(NAMES)), "n": dice.randrange(-1, 100)}
-                for _ in range(ROWS_A_ROUND)
-            ),
-        )
+        is_trim = number % ROUNDS_TO_AN_END == ROUND_OF_A_TRIM
+        if is_trim:
+            self._end_driver()
+        self._feed(dice, ROWS_TO_A_TRIM if is_trim else ROWS_A_ROUND)
         told = [] if self._driver is None else self._go_on(breaches)
-        step = (
-            Step(dice.randrange(STEPS_MAX), is_answered=bool(dice.randrange(2))) if number % 3 < 2 else None
-        )
+        step = self._step(dice, is_trim=is_trim) if is_trim or number % 3 < 2 else None
         if step is not None:
             self._turnstile.stop_at(step)
         if self._driver is None:
-            self._start_driver(dice)
+            self._start_driver(dice, cuts=CUTS_TO_A_TRIM if is_trim else None)
             told.append("started")
         told.append(self._await_moment(step, dice))
         target = dice.choice(TARGETS_OF_A_CLUSTER if self._is_cluster else TARGETS)
         killed = self._kill(target, dice)
         self._turnstile.let_go()
-        told.append(f"killed {killed or f'no {target}, for there was none'}")
+        told.append(f"killed {killed}")
         if self._driver is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._driver.wait(dice.uniform(0, 4))
@@ -153,7 +152,18 @@ class FlowLife:
             spark = session("tests-loops-replay", "local[2]", quiet)
             breaches += self._differences(is_end=True, spark=spark)
             told.append("replayed with Spark's steps")
-        return RoundResult(self._read_count(), int(killed != ""), tuple(breaches), ", ".join(told))
+        return RoundResult(self._read_count(), 1, tuple(breaches), ", ".join(told))
+
+    def _feed(self, dice: random.Random, count: int) -> None:
+        given = [{"name": name_of(dice.randrange(NAMES)), "n": dice.randrange(-1, 100)} for _ in range(count)]
+        put(self._bootstrap, INPUT, *given)
+
+    def _step(self, dice: random.Random, *, is_trim: bool) -> Step:
+        """Any one, or that by which the changelog is made short, which is rare."""
+        is_answered = bool(dice.randrange(2))
+        if is_trim:
+            return Step(0, is_answered, (ApiKey.DELETE_RECORDS,))
+        return Step(dice.randrange(STEPS_MAX), is_answered)
 
     def _await_moment(self, step: Step | None, dice: random.Random) -> str:
         """The step, or a random one."""
@@ -199,17 +209,19 @@ class FlowLife:
 
     # -- parts ----------------------------------------------------------------------------------------------
 
-    def _start_driver(self, dice: random.Random, *rest: str) -> None:
+    def _start_driver(
+        self, dice: random.Random, *rest: str, cuts: tuple[int, int, int] | None = None
+    ) -> None:
         if dice.random() < 0.3:
             shutil.rmtree(self._folder / "store", ignore_errors=True)
-        cuts = dice.choice([500, 2_000, 100_000]), dice.choice([1, 3, 64]), dice.choice([300, 65_536])
+        random_cuts = dice.choice([500, 2_000, 100_000]), dice.choice([1, 3, 64]), dice.choice([300, 65_536])
         local = dice.choice(["local[2]", "local[2,4]"])  # the second tries a task again
         master = local if self._cluster is None else self._cluster.master
         command = [sys.executable, "-m", "tests.loops.flow", self._bootstrap, master]
         environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self._folder / "tmp")}
         with (self._folder / "driver.err").open("w") as errors:
             self._driver = subprocess.Popen(
-                [*command, str(self._folder / "store"), *map(str, cuts), *rest],
+                [*command, str(self._folder / "store"), *map(str, cuts or random_cuts), *rest],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -246,7 +258,10 @@ class FlowLife:
         return sum(recorded(self._connection, stage.sink_id).decision_count for stage in self._plan.stages)
 
     def _kill(self, target: str, dice: random.Random) -> str:
-        """What was killed, or nothing where there is none of it."""
+        """What was killed: where there is none of it yet, the driver."""
+        found = {"python": self._pythons, "executor": self._executors}.get(target, dict)()
+        if target in ("python", "executor") and not found:
+            target = "driver"
         if target == "driver":
             self._end_driver()
         elif target == "server":
@@ -260,9 +275,6 @@ class FlowLife:
             time.sleep(dice.uniform(0, 1))
             self._cluster.start_worker(number)
         else:
-            found = self._pythons() if target == "python" else self._executors()
-            if not found:
-                return ""
             process = dice.choice(sorted(found))
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -47,10 +47,14 @@ class _Line:
 
 @dataclass(slots=True)
 class Step:
-    """One request that changes something: the ``number``-th from now on, and whether it reaches the server."""
+    """One request that changes something: the ``number``-th from now on, and whether it reaches the server.
+
+    ``kinds``: of those alone.
+    """
 
     number: int
     is_answered: bool
+    kinds: tuple[ApiKey, ...] = CHANGES
     reached: threading.Event = field(default_factory=threading.Event)
     what: str = ""  # once it is reached
 
@@ -139,7 +143,7 @@ class Turnstile:
     def _stopped_by(self, line: _Line, api_key: int) -> Step | None:
         with self._lock:
             step = self._step
-            if step is None or self._held is not None or api_key not in CHANGES:
+            if step is None or self._held is not None or api_key not in step.kinds:
                 return None
             self._left -= 1
             if self._left >= 0:
