@@ -56,6 +56,11 @@ TARGETS_OF_A_CLUSTER: Final = ("driver", "python", "server", "executor", "worker
 STEP_S_MAX: Final = 90.0
 DECIDES_S_MAX: Final = 180.0
 END_S_MAX: Final = 400.0
+OF_THE_REPLAY: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "OFF",
+    "spark.ui.showConsoleProgress": "false",
+}
 # What may end a flow whose surroundings are killed; started again, it goes on. All else is a breach.
 PASSING: Final = ("ConnectionLost", "BrokerError", "SinkFenced", "ReplayDiffers")
 # Spark gives up a query when its planner, or the process that commits, is gone, and says so.
@@ -148,8 +153,7 @@ class FlowLife:
             breaches += self._run_to_the_end(dice)
             told.append("run to the end")
         if is_last:
-            quiet = {"spark.driver.host": "127.0.0.1", "spark.ui.showConsoleProgress": "false"}
-            spark = session("tests-loops-replay", "local[2]", quiet)
+            spark = session("tests-loops-replay", "local[2]", OF_THE_REPLAY)
             breaches += self._differences(is_end=True, spark=spark)
             told.append("replayed with Spark's steps")
         return RoundResult(self._read_count(), 1, tuple(breaches), ", ".join(told))
