@@ -53,7 +53,8 @@ STEPS_MAX: Final = (
 )
 TARGETS: Final = ("driver", "python", "server")
 TARGETS_OF_A_CLUSTER: Final = ("driver", "python", "server", "executor", "worker")
-STEP_S_MAX: Final = 90.0
+STEP_OF_A_START_S_MAX: Final = 90.0
+STEP_S_MAX: Final = 20.0  # of a flow that runs, which may have no such step left
 DECIDES_S_MAX: Final = 180.0
 END_S_MAX: Final = 400.0
 OF_THE_REPLAY: Final = {
@@ -62,13 +63,12 @@ OF_THE_REPLAY: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 # What may end a flow whose surroundings are killed; started again, it goes on. All else is a breach.
-PASSING: Final = ("ConnectionLost", "BrokerError", "SinkFenced", "ReplayDiffers")
-# Spark gives up a query when its planner, or the process that commits, is gone, and says so.
-SPARKS_WORDS: Final = (
-    "Python worker exited unexpectedly",
-    "failed to connect back",
-    "EOFException",
-    "EOFError",
+PASSING: Final = (
+    "ConnectionLost: ",
+    "BrokerError: ",
+    "SinkFenced: ",
+    "ReplayDiffers: ",
+    "Spark lost one of its processes: ",
 )
 
 
@@ -136,10 +136,12 @@ class FlowLife:
         step = self._step(dice, is_trim=is_trim) if is_trim or number % 3 < 2 else None
         if step is not None:
             self._turnstile.stop_at(step)
+        step_s_max = STEP_S_MAX
         if self._driver is None:
             self._start_driver(dice, cuts=CUTS_TO_A_TRIM if is_trim else None)
             told.append("started")
-        told.append(self._await_moment(step, dice))
+            step_s_max = STEP_OF_A_START_S_MAX
+        told.append(self._await_moment(step, step_s_max, dice))
         target = dice.choice(TARGETS_OF_A_CLUSTER if self._is_cluster else TARGETS)
         killed = self._kill(target, dice)
         self._turnstile.let_go()
@@ -169,7 +171,7 @@ class FlowLife:
             return Step(0, is_answered, (ApiKey.DELETE_RECORDS,))
         return Step(dice.randrange(STEPS_MAX), is_answered)
 
-    def _await_moment(self, step: Step | None, dice: random.Random) -> str:
+    def _await_moment(self, step: Step | None, step_s_max: float, dice: random.Random) -> str:
         """The step, or a random one."""
         begun_s = time.monotonic()
         if step is None:
@@ -178,7 +180,7 @@ class FlowLife:
             time.sleep(dice.uniform(0, 4))  # the random moment itself
         else:
             while not step.reached.wait(0.1):
-                if self._has_ended() or time.monotonic() > begun_s + STEP_S_MAX:
+                if self._has_ended() or time.monotonic() > begun_s + step_s_max:
                     break
         after = f"after {time.monotonic() - begun_s:.1f} s"
         if step is None:
