@@ -77,6 +77,7 @@ def test_it_says_where_why_what_is_stored_and_what_to_do() -> None:
         OF_A_LOST_PROCESS,
         "Job aborted: Lost task 0.0: SparkException: Python worker exited unexpectedly (crashed)",
         "Job aborted: Lost task 0.0: SparkException: Python worker failed to connect back.",
+        "Traceback (most recent call last):\n  File 'worker.py', line 1, in main\nEOFError",
         "Job aborted: Lost task 0.0: ExecutorLostFailure (executor 1 exited)",
     ],
 )
@@ -84,6 +85,17 @@ def test_where_spark_lost_a_process_there_is_nothing_to_mend(words: str) -> None
     text = str(why_stopped(PLAN, STAGE, RuntimeError(words)))
     assert f"stopped at stage {STAGE!r}: Spark lost one of its processes: " in text
     assert text.endswith("stopped too. Start it again: it goes on where it has decided to.")
+
+
+def test_a_row_that_ends_the_process_is_to_be_mended() -> None:
+    crashed = RuntimeError("SparkException: Python worker exited unexpectedly (crashed)")
+    found = Settled("topic 'in', partition 0, offset 7", crashed, True)
+    text = str(why_stopped(PLAN, STAGE, crashed, found))
+    assert (
+        f"at stage {STAGE!r} at topic 'in', partition 0, offset 7: SparkException: Python worker exited"
+        in text
+    )
+    assert "Mend that and start it again" in text
 
 
 def test_a_stage_that_fails_between_two_looks_has_not_come_to_its_end(tmp_path: Path) -> None:

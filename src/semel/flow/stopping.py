@@ -15,7 +15,7 @@ _SPARKS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] ")  # what Spark begi
 _SPARKS_QUOTE: Final = "=== Streaming Query ==="  # with its plan: behind what Spark has to say
 # Of a process that is gone: a planner's or a committer's ends its query, a task's is tried again a few times.
 _LOST: Final = re.compile(
-    r"Broken pipe|Connection reset|worker exited unexpectedly|worker failed to connect back|EOFException|"
+    r"Broken pipe|Connection reset|worker exited unexpectedly|worker failed to connect back|EOFE(rror|xception)|"
     r"ExecutorLostFailure|SparkContext was shut down"
 )
 _START_AGAIN: Final = frozenset({"SinkFenced", "ReplayDiffers", "ConnectionLost", "BrokerError"})
@@ -57,7 +57,7 @@ def why_stopped(plan: Plan, stage: str, failed: BaseException, settled: Settled 
                 "it is."
             )
     name, words = _named(failed)
-    is_lost = not name and _LOST.search(words) is not None
+    is_lost = not name and not at and _LOST.search(words) is not None
     if is_lost:
         words = f"Spark lost one of its processes: {words}"
     again = (
