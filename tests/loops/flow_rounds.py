@@ -4,9 +4,9 @@ executors and workers.
 All rounds are one flow's life. A round adds rows and kills one part: at a numbered step, which is a request that
 changes something, before it comes to the server or after its effect; or at a random moment. The driver is started
 again only where it was killed, or has ended; else it has to go on by itself. Behind each round what the flow has
-decided equals a replay of what it has recorded. One of ten waits for the request that makes the changelog short. Every
-tenth, and the last one, runs the flow to the end of its input, where each name has each of its rows once. Now and then
-the folder of large state is deleted while no driver runs.
+decided equals a replay of what it has recorded. One of fifteen waits for the request that makes the changelog short.
+Every tenth, and the last one, runs the flow to the end of its input, where each name has each of its rows once. Now
+and then the folder of large state is deleted while no driver runs.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ from semel.wire.api import ApiKey
 ROWS_A_ROUND: Final = 6_000
 PARTITIONS: Final = 3
 ROUNDS_TO_AN_END: Final = 10
-ROUND_OF_A_TRIM: Final = 5  # of ten
+ROUNDS_TO_A_TRIM: Final = 15  # the sixth, and so on: none of those that come to a step
 ROWS_TO_A_TRIM: Final = 26_000  # in entries so small that a snapshot is due behind them
 CUTS_TO_A_TRIM: Final = (100_000, 5, 300)
-STEPS_MAX: Final = (
-    40  # a driver's first forty, or as many of one that runs: several micro-batches of each stage
-)
+STEPS: Final = 34  # a driver's first ones, or the next of one that runs: 51 rounds come to each of them
+STEP_STRIDE: Final = 7  # and the first few rounds to early and late ones
 TARGETS: Final = ("driver", "python", "server")
 TARGETS_OF_A_CLUSTER: Final = ("driver", "python", "server", "executor", "worker")
 STEP_OF_A_START_S_MAX: Final = 90.0
@@ -128,12 +127,12 @@ class FlowLife:
     def round(self, number: int, dice: random.Random, *, is_last: bool = False) -> RoundResult:
         """More input, a kill, and what the log has to say to it."""
         breaches: list[str] = []
-        is_trim = number % ROUNDS_TO_AN_END == ROUND_OF_A_TRIM
+        is_trim = number % ROUNDS_TO_A_TRIM == 5
         if is_trim:
             self._end_driver()
         self._feed(dice, ROWS_TO_A_TRIM if is_trim else ROWS_A_ROUND)
         told = [] if self._driver is None else self._go_on(breaches)
-        step = self._step(dice, is_trim=is_trim) if is_trim or number % 3 < 2 else None
+        step = self._step(number, dice, is_trim=is_trim) if is_trim or number % 3 < 2 else None
         if step is not None:
             self._turnstile.stop_at(step)
         step_s_max = STEP_S_MAX
@@ -164,12 +163,12 @@ class FlowLife:
         given = [{"name": name_of(dice.randrange(NAMES)), "n": dice.randrange(-1, 100)} for _ in range(count)]
         put(self._bootstrap, INPUT, *given)
 
-    def _step(self, dice: random.Random, *, is_trim: bool) -> Step:
-        """Any one, or that by which the changelog is made short, which is rare."""
+    def _step(self, number: int, dice: random.Random, *, is_trim: bool) -> Step:
+        """One after the other, or that by which the changelog is made short, which is rare."""
         is_answered = bool(dice.randrange(2))
         if is_trim:
             return Step(0, is_answered, (ApiKey.DELETE_RECORDS,))
-        return Step(dice.randrange(STEPS_MAX), is_answered)
+        return Step((number // 3 * 2 + number % 3) * STEP_STRIDE % STEPS, is_answered)
 
     def _await_moment(self, step: Step | None, step_s_max: float, dice: random.Random) -> str:
         """The step, or a random one."""
