@@ -245,7 +245,8 @@ class FlowLife:
             return []
         errors = self._errors()
         self._end_driver()
-        said = [line.strip() for line in errors.splitlines() if "semel.errors.FlowStopped" in line]
+        # Of no stage where it was still looking at its topics.
+        said = [line.strip() for line in errors.splitlines() if line.startswith("semel.errors.")]
         why = (said or errors.strip().splitlines() or ["without a word"])[-1]
         if not said or not any(words in why for words in PASSING):
             breaches.append(f"the flow ended by itself: {errors[-6000:]}")
