@@ -46,6 +46,12 @@ def test_a_plant_is_to_be_found_by_checkers(plant: Plant) -> None:
     assert set(plant.found_by) <= {checker.name for checker in all_checkers()}
 
 
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_a_plant_breaks_what_is_there(plant: Plant) -> None:
+    with plant.planted():
+        pass
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(PLANTS) >= PLANTS_MIN
     assert sum(plant.may_show is seed_has_flows for plant in PLANTS.values()) >= FLOW_PLANTS_MIN

@@ -414,7 +414,7 @@ def flow_failures_end_at_their_entry(patch: Patches) -> None:
 
 @flow_plant("bad rows are laid aside by their kind, and not as they came", "here", OUTPUT, STOPPED)
 def flow_bad_rows_by_kind(patch: Patches) -> None:
-    patch.set(rows_out, "_by_offset", lambda sides: sides)
+    patch.set(rows_out, "_in_order", iter)
 
 
 @flow_plant(
