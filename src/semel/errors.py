@@ -16,6 +16,7 @@ SemelError
 │       └── FencedInDoubt       this copy of the producer was fenced before it knew (a ProducerFenced, too)
 ├── DataLoss                offsets that were asked for are gone: topic, partition, range
 ├── StorageError            the data folder cannot be used: locked, other version, failed disk
+├── JobTakenOver            another copy of a landing job holds it: says which; this one must stop
 ├── FlowError               a step of a flow makes no sense: which one, where it was written, what to do
 ├── StepFailed              a function of a flow failed on a row: names the step and the row
 ├── FlowStopped             a flow ended because one of its stages did: says which, why, and what is stored
@@ -29,9 +30,14 @@ SemelError
 
 from __future__ import annotations
 
+import traceback
 from enum import IntEnum
+from typing import Final
 
 from semel.types import TopicPartition
+
+_OUR_FILES: Final = __file__.removesuffix("errors.py")
+_LIBRARIES: Final = "site-packages"
 
 
 class SemelError(Exception):
@@ -164,6 +170,13 @@ class StorageError(SemelError):
     """The data folder cannot be used."""
 
 
+class JobTakenOver(SemelError):
+    """Another copy of a landing job has taken it over; this one must stop. What it has committed stays, once.
+
+    Nothing that it had not committed came into the table, or will: the other copy lands those rows.
+    """
+
+
 class FlowError(SemelError):
     """A step of a flow makes no sense. Told while the flow is built or planned: nothing was read, nothing stored."""
 
@@ -180,7 +193,7 @@ class StepFailed(SemelError):
 
     def __init__(self, step: str, position: str, cause: BaseException | str) -> None:
         self.step, self.position, self.cause = step, position, cause
-        self.why = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        self.why = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}{_line_of(cause)}"
         super().__init__(
             f"step {step!r} failed at {position}: {self.why}. Nothing that it makes of this row, or of rows read "
             f"together with it, was stored; what came before stays. Mend the step, or let it tell such rows apart, and "
@@ -193,6 +206,17 @@ class StepFailed(SemelError):
             self.position,
             self.why,
         )  # it crosses processes, and a user's error may not
+
+
+def _line_of(error: BaseException) -> str:
+    """Where in the file of the user's function it was raised; nothing where that is in none."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    theirs = [each for each in lines if not each[0].startswith(_OUR_FILES) and _LIBRARIES not in each[0]]
+    if not theirs:
+        return ""
+    first = theirs[0][0]
+    line = [line for file, line in theirs if file == first][-1]
+    return f" ({first.rpartition('/')[2]}:{line})"
 
 
 class FlowStopped(SemelError):

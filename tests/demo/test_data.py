@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from semel.audit.store import RowStore
 from semel.demo import data
-from semel.demo.proof import index_of_file
+from semel.demo.proof import rows_of_file
 from semel.demo.story import FLIGHTS_IN_ALL
 from semel.errors import ConfigError
 
@@ -62,7 +63,10 @@ def test_who_installed_semel_with_spark_has_the_flights() -> None:
     assert any(requirement.startswith(f"{data._PACKAGE}==") for requirement in wanted)
 
 
-def test_the_index_of_the_file_keeps_its_order() -> None:
-    index = index_of_file(25_000)
-    assert len(index) == 25_000
-    assert index.offset.tolist() == list(range(25_000))
+def test_the_rows_of_the_file_keep_its_order() -> None:
+    with RowStore() as store:
+        rows = rows_of_file(store, 25_000)
+        rows.flush()
+        assert len(rows) == 25_000
+        places = store.run(f"SELECT place FROM {rows.table} ORDER BY place")
+        assert [rows.at(place) for (place,) in places] == [(0, offset) for offset in range(25_000)]

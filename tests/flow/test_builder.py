@@ -7,13 +7,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from semel.core.flow.schema import Kind
 from semel.errors import FlowError, SemelError
 from semel.flow import Keyed, Stream, Table, checks, flow, source
+from semel.flow.windowed import Windowed
 
 CLICKS = "user string, url string, at timestamp, n int"
 clicks = source("clicks", json=CLICKS)
@@ -33,6 +36,15 @@ def same(row: Any) -> Any:
 
 def fold_rows(state: Any, row: Any) -> Any:
     return state, row
+
+
+@dataclass
+class Total:
+    n: int = 0
+
+
+def fold_totals(state: Total, row: Any) -> Any:
+    return state, None
 
 
 def tables(rows: pa.Table) -> pa.Table:
@@ -129,6 +141,21 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "nothing else",
     ),
     "map with an asynchronous function": (lambda: clicks.map(later), "asynchronous", "with def"),
+    "fold that begins as a class": (
+        lambda: keyed.fold(fold_totals, Total),
+        "its state begins as <class 'tests.flow.test_builder.Total'>, which is no state of fold fold_totals",
+        "init=Total()",
+    ),
+    "fold that begins as another type": (
+        lambda: keyed.fold(fold_totals, 0),
+        "its state begins as 0, which is no state of fold fold_totals: ",
+        "annotates its first parameter with (Total)",
+    ),
+    "fold of a window that begins as another type": (
+        lambda: keyed.tumbling("1 h", on="at").fold(fold_totals, "", schema="n int"),
+        "its state begins as '', which is no state of",
+        "(Total)",
+    ),
     "fold with a function of one": (lambda: keyed.fold(same), "with a state and a row", "nothing else"),
     # keys
     "fold without key_by": (
@@ -573,3 +600,13 @@ def test_durations() -> None:
         "250ms",
         "0s",
     ]
+
+
+def test_the_page_of_flows_has_every_step() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "flows.md").read_text()
+    table = page.partition("## Sources and steps")[2].partition("\n## ")[0]
+    steps = {name for of in (Stream, Windowed) for name in vars(of) if not name.startswith("_")}
+    steps -= {"node", "call", "shape", "schema"}
+    assert len(steps) > 15
+    assert [name for name in sorted(steps) if f"`.{name}(" not in table] == []
+    assert all(f"`{kind.value}`" in table for kind in Kind)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from tests.flow.flowing import put, rows, run
 
 from semel.errors import ConfigError, PlanNotSupported
 from semel.flow import flow, source
+from semel.flow.files import load_flows
 from semel.flow.here import run_here
 from semel.flow.stage_ranges import Cuts, ranges_of
 from semel.flow.topics import made_topics
@@ -185,3 +188,40 @@ def _record_and_die(of, bootstrap):
     ranges = ranges_of(stage, connection, Cuts(), resume(connection, stage.sink_id))
     begun = ranges.initial()
     assert ranges.next_end(begun) != begun
+
+
+TYPED = """
+from dataclasses import dataclass
+from semel.flow import source
+
+@dataclass
+class Total:
+    n: int = 0
+
+def total(state: Total, row):
+    return Total(state.n + row.n), {"name": row.name, "total": state.n + row.n}
+
+def totals(states: dict[str, Total | None], row):
+    return states, None
+
+people = source("people", json="name string, n int").key_by("name")
+out = people.fold(total, Total(), schema="name string, total int").to("out")
+nested = people.fold(totals, {}, schema="name string").to("nested")
+"""
+
+
+def test_a_state_of_a_class_of_the_file_is_found_from_wherever_the_file_lies(
+    semel_server, tmp_path, monkeypatch
+):
+    bootstrap = semel_server.bootstrap
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "totals.py").write_text(TYPED)
+    monkeypatch.syspath_prepend(tmp_path / "here")
+    imported = vars(importlib.import_module("totals"))
+    moved = [load_flows(tmp_path / folder / "totals.py") for folder in ("here", "there")]
+    for name in ("out", "nested"):
+        for each in (*(file.flow(name) for file in moved), imported[name]):
+            put(bootstrap, "people", {"name": "a", "n": 1})
+            run(each, bootstrap, tmp_path)
+    assert rows(bootstrap, "out")[-1] == {"name": "a", "total": 3}

@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.flowing import put
 
+import semel
 from semel.core.flow.pieces import Entry
-from semel.flow import source
-from semel.flow.frames import Between, as_spark_sees, decoded, records_of, tombstones_of
-from semel.flow.plan import StageKind
+from semel.errors import StepFailed
+from semel.flow import Keyed, source
+from semel.flow.frames import (
+    KEY_COLUMN,
+    Between,
+    as_spark_sees,
+    decoded,
+    records_of,
+    recut,
+    rows_read,
+    tombstones_of,
+)
+from semel.flow.plan import Stage, StageKind
+from semel.flow.stage_ranges import Cuts, PlainRanges
+from semel.record.columnar import BATCH_BYTES_MAX
+from semel.spark.options import Connection
+from semel.spark.resuming import Resumption
 from semel.types import TopicPartition
 
 PART = TopicPartition("users", 0)
-TABLE = source("users", json="user string", key="user").where("user <> 'x'").as_table("user")
-PLAN = source("clicks", json="user string").join(TABLE, how="left").to("visits").plan()
-(STAGE,) = [stage for stage in PLAN.stages if stage.kind is StageKind.FRAME]
+USERS = source("users", json="user string", key="user")
 
 
-def written(is_gone: list[bool], ends: set[int]) -> list[tuple[bytes, bool]]:
+def stage_of(users: Keyed) -> Stage:
+    """The one with a step of Spark's, in front of a table."""
+    table = users.where("user <> 'x'").as_table("user")
+    plan = source("clicks", json="user string").join(table, how="left").to("visits").plan()
+    (stage,) = [stage for stage in plan.stages if stage.kind is StageKind.FRAME]
+    return stage
+
+
+STAGE, BEHIND_A_TOPIC = stage_of(USERS), stage_of(USERS.key_by("user", partitions=2))
+
+
+def written(
+    stage: Stage, is_gone: list[bool], ends: set[int], key_type: pa.DataType
+) -> list[tuple[bytes, bool]]:
     """Key, and whether it is a tombstone, of each record; ``ends`` are of the batches that Spark makes."""
     keys = [b"%d" % number for number in range(len(is_gone))]
     values = [
@@ -35,24 +64,96 @@ def written(is_gone: list[bool], ends: set[int]) -> list[tuple[bytes, bool]]:
         }
     )
     entry, between, rows = Entry(), Between(), list[pa.Table]()
-    for piece in decoded(STAGE, PART, records, entry):
+    for piece in decoded(stage, PART, records, entry):
         if piece.is_tombstones:
-            between.add([pa.Table.from_batches([tombstones_of(STAGE, piece, entry)])])
+            between.add([pa.Table.from_batches([tombstones_of(stage, piece, entry)])])
         else:
-            rows.append(as_spark_sees(STAGE, piece))
+            rows.append(as_spark_sees(stage, piece))
     assert not entry.side
     made: list[pa.RecordBatch] = []
     if rows:
         whole = pa.concat_tables(rows).combine_chunks()
+        types = [key_type if field.name == KEY_COLUMN else field.type for field in whole.schema]
+        whole = whole.cast(pa.schema(list(zip(whole.column_names, types, strict=True))))
         starts = [0, *sorted(end for end in ends if end < whole.num_rows)]
         for start, end in zip(starts, [*starts[1:], whole.num_rows], strict=True):
-            made += records_of(STAGE, whole.slice(start, end - start), PART, between)
+            made += records_of(stage, whole.slice(start, end - start), PART, between)
     made += between.rest()
     return [(row["key"], row["value"] is None) for batch in made for row in batch.to_pylist()]
 
 
-@given(st.lists(st.booleans(), max_size=12), st.sets(st.integers(1, 11)))
+@given(
+    st.sampled_from([STAGE, BEHIND_A_TOPIC]),
+    st.lists(st.booleans(), max_size=12),
+    st.sets(st.integers(1, 11)),
+    st.sampled_from([pa.binary(), pa.large_binary()]),
+)
 def test_tombstones_are_written_in_their_place_whatever_batches_the_rows_come_in(
-    is_gone: list[bool], ends: set[int]
+    stage: Stage, is_gone: list[bool], ends: set[int], key_type: pa.DataType
 ) -> None:
-    assert written(is_gone, ends) == [(b"%d" % number, gone) for number, gone in enumerate(is_gone)]
+    assert written(stage, is_gone, ends, key_type) == [
+        (b"%d" % number, gone) for number, gone in enumerate(is_gone)
+    ]
+
+
+def tombstones(keys: list[bytes]) -> pa.Table:
+    """Records without a value."""
+    return pa.table(
+        {
+            "offset": pa.array(range(len(keys)), pa.int64()),
+            "key": pa.array(keys, pa.binary()),
+            "value": pa.nulls(len(keys), pa.binary()),
+        }
+    )
+
+
+def fetched(whole: pa.Table, ends: set[int]) -> list[pa.Table]:
+    """The rows as fetches that end there bring them."""
+    cuts = [0, *sorted(ends), whole.num_rows]
+    return [whole.slice(start, end - start) for start, end in pairwise(cuts)]
+
+
+@given(st.sets(st.integers(1, 19_999), max_size=4))
+def test_tombstones_behind_all_rows_are_written_in_the_same_batches_whatever_was_fetched(
+    ends: set[int],
+) -> None:
+    """Else those of an attempt that is repeated would end in the middle of what the first one has stored."""
+    entry, between = Entry(), Between()
+    for table in fetched(tombstones([b"key"] * 20_000), ends):
+        for piece in decoded(STAGE, PART, table, entry):
+            between.add([pa.Table.from_batches([tombstones_of(STAGE, piece, entry)])])
+    assert [batch.num_rows for batch in between.rest()] == [8192, 8192, 3616]
+
+
+def test_what_is_laid_aside_is_written_in_batches_that_do_not_outgrow_memory() -> None:
+    whole = pa.table({"key": pa.nulls(40, pa.binary()), "value": [bytes(2**20)] * 40})
+    for ends in (set[int](), {7}, {1, 16, 39}):
+        assert [batch.num_rows for batch in recut(fetched(whole, ends))] == [16, 16, 8]
+
+
+def test_tombstones_between_all_rows_are_laid_aside_together() -> None:
+    values = [b'{"user": "ann"}', None] * 5_000
+    records = tombstones([b"ann"] * 10_000).set_column(2, "value", pa.array(values, pa.binary()))
+    pieces = list(decoded(STAGE, PART, records, Entry()))
+    assert [(piece.is_tombstones, len(piece)) for piece in pieces] == [
+        (True, 4096),
+        (False, 4096),
+        (True, 904),
+        (False, 904),
+    ]
+
+
+def test_a_tombstone_that_no_record_can_hold_is_found_where_rows_that_fail_are_looked_for(
+    semel_server: semel.LocalLog,
+) -> None:
+    """In the source's task, which a stop is traced in: the sink's would fail again and again, at no row."""
+    pytest.importorskip("pyspark")
+    connection = Connection(semel_server.bootstrap)
+    with semel.Admin(semel_server.bootstrap) as admin:
+        admin.create_topic("users", 1)
+    put(semel_server.bootstrap, "users", {"user": "ann"}, None, keys=[b"ann", bytes(999_100)])
+    ranges = PlainRanges(STAGE, connection, Cuts(), Resumption({}, {}, -1))
+    start = ranges.initial()
+    (task,) = ranges.tasks(start, ranges.next_end(start))
+    with pytest.raises(StepFailed, match=r"'users', partition 0, offset 1 .*a record of 999100 bytes"):
+        list(rows_read(STAGE, connection, task, BATCH_BYTES_MAX))

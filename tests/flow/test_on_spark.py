@@ -7,10 +7,12 @@ import sys
 import time
 from collections import defaultdict
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.flow.flowing import put, records, rows, run
 
-from semel.errors import FlowError, FlowStopped, ReplayDiffers
+from semel.errors import ConfigError, FlowError, FlowStopped, ReplayDiffers
 from semel.flow import flow, source
 from semel.flow.files import load_flows
 from semel.flow.replay import replay
@@ -98,6 +100,7 @@ def test_a_flow_moves_between_spark_and_this_process_and_writes_the_same(on_spar
     assert [record["value"] for record in records(bootstrap, "moved.bad")] == [b"{nonsense"] * 3
 
 
+BETWEEN = "visits.users-by-user-rows"
 LANDS = "user string, nothing string, land string"
 
 
@@ -109,11 +112,21 @@ def shouted(row):
     return row.decode().upper().encode()
 
 
-def doubled(frame):
-    return frame.union(frame.where("false")).selectExpr("word", "2 * n AS n")
+def twice_of_small(frame, spark):
+    """By way of a table that Spark has whole in each task, and that is larger than what has no rows."""
+    small = spark.range(10_000, numPartitions=4).selectExpr("id AS n", "2 * id AS twice")
+    return frame.join(small, "n").selectExpr("word", "twice AS n")
 
 
-def test_steps_of_sparks_between_steps_of_pythons(on_spark, semel_server):
+def is_x(value):
+    return value == b"x"
+
+
+def length_of_bytes(value):
+    return {"length": len(value)}
+
+
+def test_steps_of_sparks_between_steps_of_pythons(on_spark, spark, semel_server):
     """One application: keyed and not, by columns and as bytes; and what is bad lies aside, in its order."""
     bootstrap = semel_server.bootstrap
     words = source("words", json="word string, n bigint")
@@ -125,8 +138,17 @@ def test_steps_of_sparks_between_steps_of_pythons(on_spark, semel_server):
         .select("word AS name", "length * 10 AS tens", schema="name string, tens bigint")
         .to("even"),
         words.where("n < 50").key_by("word").count().to("counts"),
-        words.apply(lambda frame: frame.selectExpr("word", "2 * n AS n")).to("applied"),
+        words.apply(lambda frame: twice_of_small(frame, spark)).to("applied"),
         source("raw").map(shouted).to("shouted"),
+        source("raw")
+        .filter(is_x)
+        .map(length_of_bytes, schema="length bigint")
+        .where("length > 0")
+        .to("lengths"),
+        words.where("n = 1")
+        .map(lambda row: {"all": [row.word]})
+        .filter(lambda made: made["all"])
+        .to("untyped"),
         words.where("n = 1").filter(lambda row: row.word is not None).to("kept"),
     )
     given = [{"word": [None, "a", "bcd"][n % 3], "n": n} for n in range(100)]
@@ -144,9 +166,11 @@ def test_steps_of_sparks_between_steps_of_pythons(on_spark, semel_server):
     assert last == {"a": 17, "bcd": 16}
     assert sorted(row["n"] for row in rows(bootstrap, "applied")) == [2 * row["n"] for row in given]
     assert [record["value"] for record in records(bootstrap, "shouted")] == [b"X", b"Y"]
+    assert rows(bootstrap, "lengths") == [{"length": 1}]
+    assert rows(bootstrap, "untyped") == [{"all": ["a"]}]
     assert rows(bootstrap, "kept") == [{"word": "a", "n": 1}]
     bad = records(bootstrap, "words.bad")
-    assert [r["value"] for r in bad if r["partition"] == 0] == [b"no JSON", b'{"word": 7}'] * 4
+    assert [r["value"] for r in bad if r["partition"] == 0] == [b"no JSON", b'{"word": 7}'] * 5
     assert [json.loads(r["value"])["n"] for r in bad if r["partition"] == 1] == list(range(0, 50, 3))
 
 
@@ -416,6 +440,61 @@ def test_a_tombstone_goes_past_steps_of_sparks_to_the_table_whose_row_it_deletes
     assert held.holds and held.is_complete, held.text()
 
 
+ODD_SESSION = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.sql.session.timeZone": "America/New_York",
+}
+
+
+@pytest.fixture
+def odd_session(spark):
+    """One with settings of its own."""
+    before = {name: spark.conf.get(name) for name in ODD_SESSION}
+    for name, value in ODD_SESSION.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def test_a_session_of_ones_own_and_a_task_that_is_tried_again_change_nothing_of_rows_and_tombstones(
+    on_spark, odd_session, semel_server, tmp_path
+):
+    """Behind a topic, with rows of a time, which Python's steps see in UTC; all rows of the end are dropped."""
+    bootstrap, marker = semel_server.bootstrap, tmp_path / "tried"
+    for topic in ("users", "clicks"):
+        create(bootstrap, topic, 1)
+
+    def failing_once(row):
+        if row.user == "u90" and not marker.exists():
+            marker.touch()
+            raise ValueError("on purpose")
+        return row.at.tzinfo is not None and row.at.hour == 12
+
+    def at_noon(table: pa.Table) -> pa.Array:
+        return pc.equal(pc.hour(table["at"]), 12)
+
+    users = source("users", json="user string, at timestamp", key="user").key_by("user", partitions=1)
+    table = users.where("user < 'u95'").filter(failing_once).filter(at_noon).as_table("user")
+    joined = source("clicks", json="user string").key_by("user", partitions=1)
+    visits = joined.join(table, how="left").to("visits")
+    keys = [f"u{number}" for number in range(10, 100)]
+    given = [(key, {"user": key, "at": "2024-07-01T12:00:00Z"}) for key in keys]
+    given = [
+        pair for key, row in given for pair in ((key, row), *([(key, None)] if int(key[1:]) % 3 else []))
+    ]
+    put(bootstrap, "users", *(row for _, row in given), keys=[key.encode() for key, _ in given])
+    on_spark(visits).run_to_the_end()
+    assert marker.exists()
+    between = [(row["key"].decode(), row["value"] is None) for row in records(bootstrap, BETWEEN)]
+    assert between == [(key, row is None) for key, row in given if row is None or key < "u95"]
+    assert not records(bootstrap, "visits.bad")
+    held = replay(visits.plan(), bootstrap, spark=odd_session)
+    (framed,) = [stage for stage in held.stages if f"visits.{stage.stage}" == BETWEEN]
+    assert held.holds and framed.rows == len(between) and not framed.left_out, held.text()
+
+
 def test_a_row_without_the_key_that_a_stage_of_sparks_is_to_make_is_told(on_spark, spark, semel_server):
     bootstrap = semel_server.bootstrap
     create(bootstrap, "users", 1)
@@ -438,11 +517,21 @@ def test_what_spark_cannot_make_sense_of_is_told_before_anything_is_made(on_spar
         FlowError, match=r"where abs\(nn1\) > 0 at .*test_on_spark.py:\d+: Spark cannot run it: .*nn1"
     ):
         on_spark(read.where("abs(nn1) > 0").to("out")).run_to_the_end()
+    with pytest.raises(FlowError, match=r"where n > at .*: Spark cannot run it: \[PARSE_"):
+        on_spark(read.where("n >").to("out")).run_to_the_end()
     with pytest.raises(FlowError, match=r"apply .*: Spark cannot run it: KeyError: 'no frame'"):
         on_spark(read.apply(lambda frame: {}["no frame"]).to("out")).run_to_the_end()
     with pytest.raises(FlowError, match=r"filter .*'spark', which it uses, cannot be pickled"):
         spark = on_spark(read.where("true").to("x"))._spark
         on_spark(read.filter(lambda row: spark is not None).to("out")).run_to_the_end()
+    with pytest.raises(FlowError, match=r"apply <lambda> at .*: it has Spark read its rows 2 times"):
+        doubled = read.apply(lambda frame: frame.where("n < 3").union(frame.where("n > 1")))
+        on_spark(doubled.to("out")).run_to_the_end()
+    with pytest.raises(
+        ConfigError, match=r"columns n double, and Spark finds n decimal\(10,2\)\. Nothing was"
+    ):
+        narrow = read.select("CAST(n AS decimal(10, 2)) AS n", schema="n double")
+        on_spark(narrow.to("out")).run_to_the_end()
     assert _topics(bootstrap) == before
 
 

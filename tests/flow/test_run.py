@@ -63,6 +63,37 @@ def test_a_handle_shows_what_it_does_and_stops_behind_a_micro_batch(bootstrap, t
     assert capfd.readouterr().err == ""
 
 
+ON_SPARK = """
+import sys
+from semel.errors import ConfigError
+from semel.flow import source
+
+try:
+    flow = source({topic!r}, json="word string").where("word <> 'b'").to({output!r})
+    flow.start({bootstrap!r})
+except ConfigError as error:
+    print(error)
+print("pyspark" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("topic", "output", "words"),
+    [
+        ("nothing", "new", "reads topic 'nothing', and there is none"),
+        ("words", "out", "has read others so far"),
+    ],
+)
+def test_what_the_log_refuses_is_told_before_spark_is_started(bootstrap, tmp_path, topic, output, words):
+    for each in ("words", "others"):
+        put(bootstrap, each, {"word": "a"})
+    others = source("others", json="word string").filter(bool).to("out")
+    others.run(bootstrap, here=True, once=True, show=False, store=tmp_path)
+    program = ON_SPARK.format(topic=topic, output=output, bootstrap=bootstrap)
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert words in told and told.endswith("\nFalse\n")
+
+
 def test_its_progress_is_served_for_prometheus(bootstrap, tmp_path):
     put(bootstrap, "words", {"word": "a"}, {"word": "b"})
     with socket.create_server(("127.0.0.1", 0)) as taken:

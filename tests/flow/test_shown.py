@@ -17,6 +17,7 @@ def test_a_stage_in_one_line():
     assert line("f", COUNT) == (
         "f/count: 9 rows/s, lag 0, 90 rows in 1 micro-batch, 4,200 keys, 293.0 KiB in the changelog"
     )
+    assert ", 1 row in 1 micro-batch" in line("f", replace(COUNT, row_count=1))
     assert size_text(0) == "0 bytes"
     assert size_text(3 * 2**30) == "3.0 GiB"
 

@@ -36,6 +36,14 @@ WriteToMicroBatchDataSource semel-out-in-d16a3939
 +- ~StreamingDataSourceV2ScanRelation[name#19, n#20L] semel-out-in-d16a3939
 """
 
+OF_JAVA = """An error occurred while calling o89.start.
+: java.io.IOException: Cannot run program "chmod": Exec failed
+\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)
+Caused by: java.lang.IllegalStateException: error 2
+\tat java.base/java.lang.ProcessImpl.forkAndExec(Native Method)
+\t... 19 more
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "found"),
@@ -44,6 +52,16 @@ WriteToMicroBatchDataSource semel-out-in-d16a3939
         (OF_SPARK, ("SinkFenced", "sink 'out/in' was taken over by another driver")),
         ("a\nTraceback\n  ValueError: no\n\tat x", ("", "ValueError: no")),
         ("[CAST_INVALID_INPUT] no number", ("", "[CAST_INVALID_INPUT] no number")),
+        (
+            OF_JAVA,
+            (
+                "",
+                'java.io.IOException: Cannot run program "chmod": Exec failed, '
+                "caused by java.lang.IllegalStateException: error 2",
+            ),
+        ),
+        ("java.lang.StackOverflowError\n\tat a.b(C.java:1)", ("", "java.lang.StackOverflowError")),
+        ("gone\n\tat a.b(C.java:1)\n\t... 1 more", ("", "gone")),
         ("", ("", "no reason was given")),
     ],
 )

@@ -165,10 +165,10 @@ class FlowLife:
 
     def _step(self, number: int, dice: random.Random, *, is_trim: bool) -> Step:
         """One after the other, or that by which the changelog is made short, which is rare."""
-        is_answered = bool(dice.randrange(2))
+        is_sent = bool(dice.randrange(2))
         if is_trim:
-            return Step(0, is_answered, (ApiKey.DELETE_RECORDS,))
-        return Step((number // 3 * 2 + number % 3) * STEP_STRIDE % STEPS, is_answered)
+            return Step(0, is_sent, (ApiKey.DELETE_RECORDS,))
+        return Step((number // 3 * 2 + number % 3) * STEP_STRIDE % STEPS, is_sent)
 
     def _await_moment(self, step: Step | None, step_s_max: float, dice: random.Random) -> str:
         """The step, or a random one."""
@@ -186,7 +186,7 @@ class FlowLife:
             return after
         if not step.reached.is_set():
             return f"{after} without a step {step.number}"
-        return f"{after} {'behind' if step.is_answered else 'in front of'} step {step.number} ({step.what})"
+        return f"{after} {'behind' if step.is_sent else 'in front of'} step {step.number} ({step.what})"
 
     def _go_on(self, breaches: list[str]) -> list[str]:
         """It has new rows, and was not killed: it has to decide something by itself, or to end with words."""

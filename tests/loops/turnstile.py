@@ -6,13 +6,13 @@ is a moment that a test can wait for, without a word in the program that it kill
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+
+from tests.peers.forwarder import Forwarder, Line
 
 from semel.wire.api import ApiKey
 from semel.wire.api_names import name_of
@@ -30,48 +30,30 @@ _SIZE: Final = struct.Struct(">i")
 _REQUEST: Final = struct.Struct(">hhi")  # API, its version, correlation id
 
 
-@dataclass(slots=True, eq=False)
-class _Line:
-    """One connection, both ways; both ends are closed by :meth:`close` alone."""
-
-    client: socket.socket
-    server: socket.socket
+class _Line(Line):
     caught: int | None = None  # the correlation id whose answer nobody gets
-
-    def close(self) -> None:
-        for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
 
 
 @dataclass(slots=True)
 class Step:
-    """One request that changes something: the ``number``-th from now on, and whether it reaches the server.
-
-    ``kinds``: of those alone.
-    """
+    """One request that changes something: the ``number``-th from now on, of these ``kinds``."""
 
     number: int
-    is_answered: bool
+    is_sent: bool  # to the server; its client is not answered in either case
     kinds: tuple[ApiKey, ...] = CHANGES
     reached: threading.Event = field(default_factory=threading.Event)
     what: str = ""  # once it is reached
 
 
-class Turnstile:
-    """Forwards connections to ``target``; a server has to advertise ``address``."""
+class Turnstile(Forwarder[_Line]):
+    """Forwards request by request, and holds the connection of the one that it was told to stop at."""
 
     def __init__(self, target: str = "") -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.target = target
         self._lock = threading.Lock()
         self._step: Step | None = None
         self._left = 0
         self._held: _Line | None = None
-        self._lines: set[_Line] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(_Line, target)
 
     def stop_at(self, step: Step) -> None:
         """The connection of that request stands still, until :meth:`let_go`."""
@@ -85,37 +67,10 @@ class Turnstile:
         if held is not None:
             held.close()
 
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self._listener.close()
-        for line in list(self._lines):
-            line.close()
+    def is_kept(self, line: _Line) -> bool:
+        return line is self._held
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                host, port = self.target.rsplit(":", 1)
-                try:
-                    line = _Line(client, socket.create_connection((host, int(port))))
-                except OSError:
-                    client.close()
-                    continue
-                for end in (line.client, line.server):
-                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._lines.add(line)
-                for carry in (self._carry_requests, self._carry_answers):
-                    threading.Thread(target=self._run, args=(line, carry), daemon=True).start()
-
-    def _run(self, line: _Line, carry: Callable[[_Line], None]) -> None:
-        with contextlib.suppress(OSError):
-            carry(line)
-        if line is not self._held:
-            line.close()
-        self._lines.discard(line)
-
-    def _carry_requests(self, line: _Line) -> None:
+    def carry_requests(self, line: _Line) -> None:
         while (frame := _frame(line.client)) is not None:
             api_key, _, correlation_id = _REQUEST.unpack_from(frame, _SIZE.size)
             step = self._stopped_by(line, api_key)
@@ -123,14 +78,14 @@ class Turnstile:
                 line.server.sendall(frame)
                 continue
             step.what = f"{name_of(api_key)}{_topic(frame)}"
-            if not step.is_answered:
+            if not step.is_sent:
                 step.reached.set()
                 return
             line.caught = correlation_id
             line.server.sendall(frame)
             return
 
-    def _carry_answers(self, line: _Line) -> None:
+    def carry_answers(self, line: _Line) -> None:
         while (frame := _frame(line.server)) is not None:
             if line.caught is not None and _SIZE.unpack_from(frame, _SIZE.size)[0] == line.caught:
                 with self._lock:

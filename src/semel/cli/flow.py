@@ -149,6 +149,10 @@ def run(
 
     plan = load_flows(file).flow(name).plan()
     greet(bootstrap)
+    if not quiet:
+        where = "in this process" if here else "on Spark, which takes a while to start"
+        until = "to the end of what is there" if once else "until Ctrl-C"
+        note(f"semel: flow {plan.flow}, {counted(len(plan.stages), 'stage')}, {until}, {where}")
     try:
         ended = run_flow(plan, bootstrap, here=here, once=once, show=not quiet, metrics=metrics)
     except KeyboardInterrupt:

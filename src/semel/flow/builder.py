@@ -79,8 +79,8 @@ class Stream:
     def apply(self, function: Callable[[Any], Any], *, schema: Columns | None = None) -> Stream:
         """A function from DataFrame to DataFrame that does not shuffle; the rows that it makes have no key.
 
-        ``schema`` says the columns that it makes; without it they are those that it is given. A shuffle is refused when
-        the flow starts, and nothing is written.
+        ``schema`` says the columns that it makes; without it they are those that it is given. A shuffle, and a
+        union of the rows with themselves, are refused when the flow starts, and nothing is written.
         """
         call = Call.here("apply", function, schema=schema)
         call.function(function, "a DataFrame", 1)
@@ -253,6 +253,7 @@ class Stream:
             )
         declared = nodes.declared(call, schema) or folded_rows_schema(function)
         spec = Fold.of(function, init, declared, version=version_of(function))
+        checks.refuse_other_beginning(call, spec)
         shape = checks.made_shape(call, self.node.shape, declared, is_columnar=False)
         return Keyed(nodes.stateful(self.node, call, spec, "fold", shape))
 

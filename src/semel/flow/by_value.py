@@ -131,11 +131,8 @@ def _module_of(function: Any) -> types.ModuleType | None:
 
 
 def _is_users(name: str, file: str) -> bool:
-    if name.split(".", 1)[0] in (
-        "semel",
-        "pyspark_semel",
-        "__main__",
-    ):  # cloudpickle takes the last by value itself
+    # cloudpickle takes the last by value itself.
+    if name.split(".", 1)[0] in ("semel", "pyspark_semel", "__main__"):
         return False
     path = Path(file).resolve()
     return not any(path.is_relative_to(folder) for folder in _installed())

@@ -44,10 +44,9 @@ def check_changed(plan: Plan, connection: Connection) -> None:
             continue
         if reads not in read:
             raise _read_otherwise(plan, stage, read, {reads})
-        if (
-            stage.is_stateful and before - now and now - before
-        ):  # one that comes in addition is another matter
-            raise _read_otherwise(plan, stage, before - now, now - before)
+        gone, new = before - now, now - before
+        if stage.is_stateful and gone and new:  # one that comes in addition is another matter
+            raise _read_otherwise(plan, stage, gone, new)
     cluster = connect(connection)
     if not is_new and not _own_topics_of_others(cluster, plan):
         return

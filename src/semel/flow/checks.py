@@ -8,18 +8,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+from semel.core.flow.folds import Fold, StateForm
+from semel.core.flow.functions import shown, type_text
 from semel.core.flow.schema import Field, Kind, Schema
 from semel.core.log.names import INTERNAL_TOPICS, topic_name_error
-from semel.errors import ConfigError
+from semel.errors import ConfigError, StepFailed
 from semel.flow.calls import RAW_ADVICE, Call, near
 from semel.flow.durations import parse_duration_ms
 from semel.flow.frame_steps import item_name, misspelled_column
 from semel.flow.tree import Form, RowShape
 from semel.types import SINKS_TOPIC
 
-NAME_CHARS_MAX: Final = (
-    100  # a stage's topic is "<flow>.<stage>.changelog", and a topic's name has 249 at most
-)
+NAME_CHARS_MAX: Final = 100  # "<flow>.<stage>.changelog" is a topic's name, which has 249 at most
 NAME_ADVICE: Final = f"Take up to {NAME_CHARS_MAX} ASCII letters, digits, underscores and dashes"
 # The flow's topics and the ends of their names, which no stage's name may be.
 TAKEN_NAMES: Final = frozenset({"bad", "late", "merge", "changelog"})
@@ -169,6 +169,23 @@ def refuse_unkeyed(call: Call, shape: RowShape) -> tuple[Field, ...]:
         "its state is that of a key, and the rows have no key that the flow knows",
         f"Put .{example} in front of it, with the column it goes by",
     )
+
+
+def refuse_other_beginning(call: Call, spec: Fold) -> None:
+    """A fold whose ``init`` is no state that it could have come to."""
+    if spec.init is None:
+        return
+    try:
+        StateForm(spec.name, spec.state_type, spec.init).write(b"", spec.init)
+    except StepFailed as failed:
+        kind = type_text(spec.state_type)
+        is_class = isinstance(spec.init, type)
+        raise call.refuse(
+            f"its state begins as {shown(spec.init)}, which is no state of {spec.name}: {failed.why}",
+            f"Write init={type_text(spec.init)}()"
+            if is_class
+            else f"Let init be of the type that the function annotates its first parameter with ({kind}), or mend that",
+        ) from failed
 
 
 def number_column(call: Call, schema: Schema, name: str) -> Field:

@@ -48,9 +48,7 @@ class WriterCompared:
     cluster: Cluster
     record: StageRecord
     writer: str
-    first_row: int = (
-        0  # the number of the replay's first one among the writer's rows, those of their own not counted
-    )
+    first_row: int = 0  # the number of the replay's first one among the writer's that are counted
     is_cut: bool = False  # the beginning of the input is gone, and what is stored may have come of it
     row_count: int = 0  # that were compared
     own_number_count: int = 0
@@ -127,9 +125,7 @@ class _OutputCompared:
         self._number = 0
         self._differs = False
         self._is_from_end = self._start > 0 or of.is_cut
-        self._kept: deque[Rows] = (
-            deque()
-        )  # of what is compared from the end: the last rows that the replay gives
+        self._kept: deque[Rows] = deque()  # the replay's last rows, where it is compared from the end
         self._kept_max = self._count() if self._is_from_end else 0
         self._kept_rows = 0
 

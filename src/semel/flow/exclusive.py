@@ -37,7 +37,7 @@ from semel.errors import (
     SinkFenced,
     StepFailed,
 )
-from semel.flow.here import IDLE_PAUSE_S
+from semel.flow.here import in_turns
 from semel.flow.plan import OWN_TOPIC_CONFIGS, Plan, Stage, StageKind
 from semel.flow.rows_in import cut_at_offsets, piece_of
 from semel.flow.task import chain_of
@@ -89,23 +89,10 @@ def run_exclusive(
     connection = Connection(bootstrap, f"semel-flow-{plan.flow}")
     count = _made_output(connect(connection), stage)
     partitions = [ExclusivePartition(stage, connection, number) for number in range(count)]
-    stop = stop or threading.Event()
     if until_idle:
         for each in partitions:
             each.fix_target()
-    while not stop.is_set():
-        moved = False
-        for each in partitions:
-            written = each.step()
-            if written is not None:
-                moved = True
-                told(written)
-            if stop.is_set():
-                return
-        if not moved:
-            if until_idle:
-                return
-            stop.wait(IDLE_PAUSE_S)
+    in_turns([each.step for each in partitions], stop or threading.Event(), told, until_idle=until_idle)
 
 
 def check_is_exclusive(plan: Plan) -> Stage:

@@ -27,7 +27,7 @@ from semel.flow.replayed import recorded_rows
 from semel.flow.rows_out import side_batches
 from semel.spark.options import Connection
 
-QUERY_ROWS: Final = 131_072  # of one query of Spark's
+QUERY_ROWS: Final = 131_072  # of one query of Spark's, and the tombstones among them
 
 
 def framed(
@@ -35,7 +35,7 @@ def framed(
 ) -> Iterator[pa.RecordBatch]:
     """What a stage with steps of Spark's makes of a plain range."""
     waiting: list[pa.Table] = []
-    between = Between()
+    between, read_rows = Between(), 0
     for table in recorded_rows(stage, connection, source_range):
         entry = Entry()
         for piece in decoded(stage, source_range.source, table, entry):
@@ -44,17 +44,19 @@ def framed(
             elif len(piece):
                 waiting.append(as_spark_sees(stage, piece))
         yield from side_batches(stage, entry, source_range.batch_from)
-        if sum(rows.num_rows for rows in waiting) >= QUERY_ROWS:
+        read_rows += table.num_rows
+        if read_rows >= QUERY_ROWS:
             yield from _through(stage, waiting, source_range, between, spark)
-            waiting = []
+            waiting, read_rows = [], 0
     yield from _through(stage, waiting, source_range, between, spark)
-    yield from between.rest()
 
 
 def _through(
     stage: Stage, rows: list[pa.Table], source_range: SourceRange, between: Between, spark: Any
 ) -> Iterator[pa.RecordBatch]:
+    """What these rows give, with the tombstones among them and behind them."""
     if rows:
         frame = spark.createDataFrame(pa.concat_tables(rows), schema=columns_read(stage))
         made = frame_of(stage, frame).toArrow().combine_chunks()
         yield from records_of(stage, made, source_range.source, between)
+    yield from between.rest()

@@ -12,23 +12,24 @@ between the rows that Spark gives, by the offsets of both, which then ride in an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain, groupby, takewhile
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from semel.core.flow.chain import read
+from semel.core.flow.chain import Chain, read
 from semel.core.flow.pieces import Entry, Origin, Piece
 from semel.core.flow.schema import Schema
 from semel.core.flow.steps import KeyBy
 from semel.core.sink.ranges import SourceRange
-from semel.errors import ConfigError, FlowError, SemelError
+from semel.errors import ConfigError, FlowError
 from semel.flow.by_value import by_value, shipped
-from semel.flow.frame_steps import Apply, Select, Where
-from semel.flow.plan import Stage, Tombstones
-from semel.flow.rows_in import cut_in_rows, piece_of, proven, with_output_key
+from semel.flow.frame_steps import Apply, FrameStep, Select, Where, is_frame_step
+from semel.flow.plan import Input, Stage, Tombstones
+from semel.flow.rows_in import cut_at_offsets, cut_in_rows, piece_of, proven, with_output_key
 from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, plain_tables
 from semel.flow.task import failing_as_a_step, refuse_large
@@ -42,7 +43,8 @@ OFFSET_COLUMN: Final = "__semel_offset"  # where tombstones have to find their p
 _OWN_COLUMNS: Final = (KEY_COLUMN, OFFSET_COLUMN)
 _BAD_ASIDE: Final = "bad"
 _TOMBSTONES_ASIDE: Final = "tombstones"
-ASIDE_ROWS: Final = 4096
+_NUMBER: Final = "offset"  # of a row that is laid aside: by such a column rows are cut
+_NOWHERE: Final = TopicPartition("", 0)
 _NOTHING: Final = "Nothing was read or written"
 VALUE_COLUMN: Final = "value"  # of a source without a schema, and of a stage's output
 
@@ -62,13 +64,17 @@ def _has_tombstones(stage: Stage) -> bool:
     return stage.inputs[0].tombstones is Tombstones.PASSED
 
 
-def rows_read(stage: Stage, connection: Connection, task: StageTask) -> Iterator[pa.RecordBatch]:
+def rows_read(
+    stage: Stage, connection: Connection, task: StageTask, record_bytes_max: int
+) -> Iterator[pa.RecordBatch]:
     """In the task of the source: the rows of its range, decoded."""
     for table in plain_tables(stage, connection, task.planned):
         entry = Entry()
         for piece in decoded(stage, task.source_range.source, table, entry):
             if piece.is_tombstones:
-                _lay_aside(tombstones_of(stage, piece, entry), _TOMBSTONES_ASIDE)
+                with failing_as_a_step(stage, f"{piece.place(0)} or behind it"):
+                    batch = refuse_large(tombstones_of(stage, piece, entry), record_bytes_max)
+                _lay_aside(batch, _TOMBSTONES_ASIDE)
             else:
                 yield from as_spark_sees(stage, piece).to_batches()
         for batch in side_batches(stage, entry, task.source_range.batch_from):
@@ -87,12 +93,26 @@ def decoded(stage: Stage, source: TopicPartition, table: pa.Table, entry: Entry)
         return
     is_unkeyed = given.tombstones is Tombstones.UNKEYED
     keys = [step.start() for step in steps_of_source(stage)]
-    for part in cut_in_rows(table):
-        for each in proven(given, piece_of(given, 0, part, source), entry, as_columns=True):
+    for piece in _apart(given, source, table):
+        for each in proven(given, piece, entry, as_columns=True):
             pieces = read(each, entry, as_columns=True, is_table=given.deletes, is_unkeyed=is_unkeyed)
             for step in keys:
                 pieces = step.process(pieces, entry)
             yield from pieces
+
+
+def _apart(given: Input, source: TopicPartition, table: pa.Table) -> Iterator[Piece]:
+    """Of each part of the records its tombstones, wherever they lie among the rows, and then its rows.
+
+    Each in one piece: their offsets say how they lie, and a piece for each run of them would cost as much as a fetch.
+    """
+    for part in cut_in_rows(table):
+        piece = piece_of(given, 0, part, source)
+        if not given.deletes or piece.raw is None or not piece.raw.null_count:
+            yield piece
+            continue
+        is_null = np.asarray(piece.raw.is_null())
+        yield from (piece.take(places) for places in map(np.flatnonzero, (is_null, ~is_null)) if len(places))
 
 
 def steps_of_source(stage: Stage) -> tuple[Any, ...]:
@@ -106,14 +126,12 @@ def _is_key(step: Any) -> bool:
 
 def as_spark_sees(stage: Stage, piece: Piece) -> pa.Table:
     """The rows of a piece that was decoded."""
-    if stage.inputs[0].schema is None:
-        return pa.table({VALUE_COLUMN: piece.raw, KEY_COLUMN: piece.keys})
     return _with_own_columns(piece, _has_tombstones(stage))
 
 
 def _with_own_columns(piece: Piece, has_offset: bool) -> pa.Table:
     keys = pa.nulls(len(piece), pa.binary()) if piece.keys is None else piece.keys
-    table = piece.as_table().append_column(KEY_COLUMN, keys)
+    table = _table_of(piece).append_column(KEY_COLUMN, keys)
     if not has_offset:
         return table
     assert piece.origin is not None, "a step gives rows of those that it was given"
@@ -130,77 +148,132 @@ def tombstones_of(stage: Stage, piece: Piece, entry: Entry) -> pa.RecordBatch:
 
 def frame_of(stage: Stage, frame: Any) -> Any:
     """The stage's steps over Spark's frame. ``FlowError``: Spark cannot make sense of one, with what it says."""
-    for spec in stage.steps[len(steps_of_source(stage)) :]:
+    is_raw = stage.inputs[0].schema is None
+    for specs in _together(stage.steps[len(steps_of_source(stage)) :]):
         try:
-            frame = _behind(spec, frame, stage.site)
-        except SemelError:
+            if is_frame_step(specs[0]):
+                frame = _behind(specs[0], frame)
+            else:
+                frame = _in_python(specs, frame, None if is_raw else _schema_of(frame), stage.site)
+        except FlowError:
             raise
         except Exception as error:
             raise FlowError(
-                spec.name, stage.site, f"Spark cannot run it: {_in_short(error)}", _NOTHING
+                specs[0].name, stage.site, f"Spark cannot run it: {_in_short(error)}", _NOTHING
             ) from error
+        is_raw = False  # Spark's steps look at columns, which a step of Python's has made by then
     if stage.output.schema is not None:
         _check_columns(stage, frame)
     return frame
 
 
-def _behind(spec: Any, frame: Any, site: str) -> Any:
+def refuse_read_twice(stage: Stage, spark: Any) -> None:
+    """``FlowError`` where Spark would read a range in several tasks: no sink writes what they make of it.
+
+    That is found by then, too, and rows are stored that no run could decide any more.
+    """
+    made_by = [step.name for step in stage.steps if isinstance(step, Apply)]
+    if not made_by:
+        return
+    reads = spark.sparkContext.accumulator(0)
+
+    def no_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reads.add(1)
+        return iter(())
+
+    # Spark does not know that they are none: else it would leave out what makes nothing of nothing.
+    once = spark.range(0, 1, 1, 1).mapInArrow(no_rows, columns_read(stage))
+    with suppress(Exception):  # what else is wrong with it stops the flow in its own words
+        frame_of(stage, once).write.format("noop").mode("overwrite").save()
+    if reads.value > 1:
+        why = f"it has Spark read its rows {reads.value} times, as a union with themselves does"
+        advice = f"{_NOTHING}. Let each row take all ways in one go, as with explode() or flat_map()"
+        raise FlowError(" and ".join(made_by), stage.site, why, advice)
+
+
+def _together(steps: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Each of Spark's alone, and Python's that follow on each other: their rows do not go through Spark in between."""
+    for is_sparks, group in groupby(steps, is_frame_step):
+        specs = tuple(group)
+        yield from zip(specs) if is_sparks else (specs,)
+
+
+def _behind(spec: FrameStep, frame: Any) -> Any:
     if isinstance(spec, Where):
         return frame.where(spec.condition)
     if isinstance(spec, Select):
         kept = [f"`{name}`" for name in _OWN_COLUMNS if name in frame.columns]
         return frame.selectExpr(*spec.columns, *kept)
-    if isinstance(spec, Apply):
-        with by_value([spec.function]):
-            return spec.function(frame.drop(*_OWN_COLUMNS))
-    return _in_python(spec, frame, site)
+    with by_value([spec.function]):
+        return spec.function(frame.drop(*_OWN_COLUMNS))
 
 
 def _in_short(error: Exception) -> str:
     """Spark tells the plan behind the first line."""
-    text = str(error).split(" SQLSTATE:")[0].split("\n")[0].rstrip(".; ")
+    text = str(error).strip().split(" SQLSTATE:")[0].split("\n")[0].rstrip(".; ")
     return text if text.startswith("[") else f"{type(error).__name__}: {text}"
 
 
-def _in_python(spec: Any, frame: Any, site: str) -> Any:
-    """A step of Python's in the middle of Spark's: the same step as elsewhere, on Arrow batches."""
-    given = _schema_of(frame)
-    made = spec.output_schema(given)
+def _in_python(specs: tuple[Any, ...], frame: Any, given: Schema | None, site: str) -> Any:
+    """Steps of Python's among Spark's: the same as elsewhere, on Arrow batches. ``given``: ``None`` of raw values."""
+    made = given
+    for spec in specs:
+        made = spec.output_schema(made)
+    columns = f"{VALUE_COLUMN} binary" if made is None else made.ddl
     has_key, has_offset = (name in frame.columns for name in _OWN_COLUMNS)
-    sent = shipped(spec, [spec], site)
+    sent = shipped(specs, specs, site)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        step = sent.value.start()
+        steps = Chain(sent.value).start()
         for batch in batches:
-            table = pa.Table.from_batches([batch])
-            keys = table.column(KEY_COLUMN).combine_chunks() if has_key else None
-            origin = Origin("", 0, np.asarray(table.column(OFFSET_COLUMN))) if has_offset else None
             entry = Entry()
-            given_piece = Piece(keys, given, table=table.select(given.names), origin=origin)
-            for piece in step.process([given_piece], entry):
+            for piece in steps.process([_seen_by_spark(pa.Table.from_batches([batch]), given)], entry):
                 yield from (
-                    _with_own_columns(piece, has_offset) if has_key else piece.as_table()
+                    _with_own_columns(piece, has_offset) if has_key else _table_of(piece)
                 ).to_batches()
             assert not entry.side, "a key, which some rows have not, is made before Spark sees them"
 
-    return frame.mapInArrow(run, f"{made.ddl}, {_own_columns(has_offset)}" if has_key else made.ddl)
+    return frame.mapInArrow(run, f"{columns}, {_own_columns(has_offset)}" if has_key else columns)
+
+
+def _seen_by_spark(table: pa.Table, schema: Schema | None, source: TopicPartition = _NOWHERE) -> Piece:
+    """Spark's rows, which came of ``source``; without a schema the values are as they were read, or are written."""
+    keys, offsets = (
+        table.column(name).combine_chunks() if name in table.column_names else None for name in _OWN_COLUMNS
+    )
+    keys = None if keys is None else keys.cast(pa.binary())  # a session may have large ones
+    origin = None if offsets is None else Origin(source.topic, source.partition, np.asarray(offsets))
+    if schema is None:
+        return Piece(keys, None, raw=table.column(VALUE_COLUMN).combine_chunks(), origin=origin)
+    return Piece(keys, schema, table=table.select(schema.names).cast(schema.arrow), origin=origin)
+
+
+def _table_of(piece: Piece) -> pa.Table:
+    """Its columns; of rows of no declared type, and of a source's that has none, the values alone."""
+    return pa.table({VALUE_COLUMN: piece.values()}) if piece.schema is None else piece.as_table()
 
 
 def _schema_of(frame: Any) -> Schema:
     from semel.core.flow.schema import parse_schema
 
-    fields = [field for field in frame.schema.fields if field.name not in _OWN_COLUMNS]
-    return parse_schema(", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields))
+    return parse_schema(", ".join(f"`{name}` {type_}" for name, type_ in _columns_of(frame)))
+
+
+def _columns_of(frame: Any) -> list[tuple[str, str]]:
+    """Names and Spark's words for their types."""
+    own = [field for field in frame.schema.fields if field.name not in _OWN_COLUMNS]
+    return [(field.name, field.dataType.simpleString()) for field in own]
 
 
 def _check_columns(stage: Stage, frame: Any) -> None:
     declared = stage.output.schema
     assert declared is not None
-    found = _schema_of(frame)
-    if found != declared:
+    found = _columns_of(frame)
+    if found != [(field.name, field.kind.value) for field in declared]:
+        told = ", ".join(f"{name} {type_}" for name, type_ in found)
         raise ConfigError(
             f"stage {stage.name!r} of flow {stage.flow!r} was planned to give the columns {declared.ddl}, and Spark "
-            f"finds {found.ddl}. Nothing was written. Declare what the step gives"
+            f"finds {told}. Nothing was written. Declare what the step gives, or have it give what is declared"
         )
 
 
@@ -221,9 +294,8 @@ def encoded(
             records = records_of(stage, table, source_range.source, between)
             made = [refuse_large(each, record_bytes_max) for each in records]
         yield from made
-    between.add(_tables(gone))
-    yield from between.rest()
-    yield from _recut(list(_tables(LaidAside(task, _BAD_ASIDE))))
+    yield from between.rest(_tables(gone))
+    yield from recut(_tables(LaidAside(task, _BAD_ASIDE)))
 
 
 class Between:
@@ -246,16 +318,16 @@ class Between:
         with_offsets = pa.Table.from_batches([batch.append_column(OFFSET_COLUMN, pa.array(origin.offsets))])
         both = pa.concat_tables([waiting.slice(0, count), with_offsets.select(waiting.column_names)])
         order = np.argsort(np.asarray(both.column(OFFSET_COLUMN)), kind="stable")
-        return _one_batch(both.take(pa.array(order)))
+        return _one_batch(both.take(pa.array(order)).drop_columns(OFFSET_COLUMN))
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """Those behind all rows."""
+    def rest(self, more: Iterable[pa.Table] = ()) -> Iterator[pa.RecordBatch]:
+        """Those behind all rows, and then ``more`` of them."""
         waiting, self._waiting = self._waiting, []
-        yield from (_one_batch(each) for each in waiting if each.num_rows)
+        return recut(table.drop_columns(OFFSET_COLUMN) for table in chain(waiting, more))
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    (batch,) = table.drop_columns(OFFSET_COLUMN).combine_chunks().to_batches()
+    (batch,) = table.combine_chunks().to_batches()
     return batch
 
 
@@ -263,18 +335,8 @@ def records_of(
     stage: Stage, table: pa.Table, source: TopicPartition, between: Between
 ) -> Iterator[pa.RecordBatch]:
     """What the sink is handed of Spark's rows, which came of ``source``, and of the tombstones between them."""
-    schema = stage.output.schema
-    keys, offsets = (
-        table.column(name).combine_chunks() if name in table.column_names else None for name in _OWN_COLUMNS
-    )
-    if schema is None:
-        piece = Piece(keys, None, raw=table.column(VALUE_COLUMN).combine_chunks())
-    else:
-        piece = Piece(keys, schema, table=table.select(schema.names).cast(schema.arrow))
-    if offsets is not None:
-        piece.origin = Origin(source.topic, source.partition, np.asarray(offsets))
     entry = Entry()
-    piece = with_output_key(stage, piece, entry)
+    piece = with_output_key(stage, _seen_by_spark(table, stage.output.schema, source), entry)
     if len(piece):
         yield between.among(main_batch(stage.output.topic, piece), piece.origin)
     yield from side_batches(stage, entry, 0, BAD_BEHIND_STEPS)
@@ -282,11 +344,11 @@ def records_of(
 
 def trying_records(stage: Stage, frame: Any, record_bytes_max: int) -> Any:
     """The frame's rows as records that go nowhere: fails at what :func:`encoded` would fail at."""
-    sent, nowhere = shipped(replace(stage, steps=())), TopicPartition("", 0)
+    sent = shipped(replace(stage, steps=()))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for each in records_of(sent.value, pa.Table.from_batches([batch]), nowhere, Between()):
+            for each in records_of(sent.value, pa.Table.from_batches([batch]), _NOWHERE, Between()):
                 refuse_large(each, record_bytes_max)
         yield from ()
 
@@ -298,11 +360,22 @@ def _tables(laid: LaidAside) -> Iterator[pa.Table]:
         yield pa.ipc.open_stream(pa.BufferReader(piece)).read_all()
 
 
-def _recut(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """In batches of a fixed size: they were laid aside as fetches came, which are others at another attempt."""
-    if tables:
-        whole = pa.concat_tables(tables).combine_chunks()
-        yield from whole.to_batches(max_chunksize=ASIDE_ROWS)
+def recut(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that end where the rows say, few in memory at a time.
+
+    They were laid aside as fetches came, which are others at another attempt; and the log takes a batch of rows that it
+    has for what it is only where it ends at one that it knows.
+    """
+    for whole in cut_at_offsets(_numbered(tables)):
+        yield _one_batch(whole.drop_columns(_NUMBER))
+
+
+def _numbered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    begun = 0
+    for table in tables:
+        end = begun + table.num_rows
+        yield table.append_column(_NUMBER, pa.array(np.arange(begun, end)))
+        begun = end
 
 
 def _lay_aside(batch: pa.RecordBatch, kind: str) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from semel.errors import ConfigError
 from semel.flow.changing import check_changed
@@ -29,6 +29,8 @@ from semel.spark.runs import plan_batch
 
 IDLE_PAUSE_S: Final = 0.05
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -38,7 +40,6 @@ class Progress:
     batch_id: int
     row_count: int  # written, to all of the stage's topics
     lag: int  # offsets of its inputs that it had not planned with
-    state_bytes: int
     took_ms: int
 
 
@@ -98,7 +99,7 @@ class StageHere:
             for number, task in enumerate(tasks)
         ]
         if is_killed:
-            return Progress(self.stage.name, self._batch_id, 0, self._ranges.lag(end), 0, 0)
+            return Progress(self.stage.name, self._batch_id, 0, self._ranges.lag(end), 0)
         decision = decide_batch(self._options, ticket, attempted, self._query_id, self._batch_id)
         failure = next((each.failure for each in attempted if each.failure is not None), None)
         if failure is not None:
@@ -110,7 +111,6 @@ class StageHere:
             self._batch_id - 1,
             0 if decision is None else decision.row_count,
             self._ranges.lag(end),
-            0,
             (time.monotonic_ns() - begun_ns) // 1_000_000,
         )
 
@@ -144,14 +144,27 @@ def run_here(
             while not stop.is_set() and (progress := stage.step()) is not None:
                 told(progress)
         return
+    in_turns([stage.step for stage in stages], stop, told)
+
+
+def in_turns(
+    steps: Sequence[Callable[[], T | None]],
+    stop: threading.Event,
+    told: Callable[[T], None],
+    *,
+    until_idle: bool = False,
+) -> None:
+    """One after the other, again and again, until ``stop`` is set; ``until_idle``: or none has had anything to do."""
     while not stop.is_set():
         moved = False
-        for stage in stages:
-            progress = stage.step()
+        for step in steps:
+            progress = step()
             if progress is not None:
                 moved = True
                 told(progress)
             if stop.is_set():
                 return
         if not moved:
+            if until_idle:
+                return
             stop.wait(IDLE_PAUSE_S)

@@ -123,9 +123,9 @@ def apply_columns(txn: Any, states: Any, keys: pa.Array, values: pa.Array) -> No
 
     They come entry by entry, sorted in each; sorted once more and freed of doubles, they would cost twice as much.
     """
-    lengths = pc.min_max(pc.binary_length(keys)).as_py()
     if not len(keys):
         return
+    lengths = pc.min_max(pc.binary_length(keys)).as_py()
     if values.null_count or lengths["min"] < 1 or lengths["max"] > PLAIN_BYTES_MAX:
         apply(txn, states, keys.to_pylist(), values.to_pylist())
         return

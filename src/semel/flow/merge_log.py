@@ -69,9 +69,7 @@ class _Partition:
     number: int
     history: MergeHistory
     known_from: int  # ``entries`` are those from this offset on
-    ahead: dict[InputTopic, int] | None = (
-        None  # the ends of tables that are read first; None: not asked for yet
-    )
+    ahead: dict[InputTopic, int] | None = None  # ends of tables that are read first; None: not asked yet
     read_to: int = 0  # the log offset up to which ``history`` has taken records in
     entries: list[PlacedEntry] = field(default_factory=list)
 

@@ -62,13 +62,17 @@ class FlowCollector:
 
 
 def serve_metrics(address: str, newest: Callable[[], Look | None]) -> Callable[[], None]:
-    """Serve them on ``host:port`` until what is returned is called.
+    """Serve a flow's on ``host:port`` until what is returned is called."""
+    return serve_collector(address, FlowCollector(newest))
+
+
+def serve_collector(address: str, collector: Any) -> Callable[[], None]:
+    """Serve its page on ``host:port`` until what is returned is called.
 
     :class:`~semel.errors.ConfigError` for what is no address, and for one that is taken.
     """
     place = Address.parse(address)
     registry = CollectorRegistry(auto_describe=False)
-    collector: Any = FlowCollector(newest)
     registry.register(collector)
     try:
         server, thread = start_http_server(place.port, addr=place.host, registry=registry)

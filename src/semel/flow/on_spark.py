@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError
 
 from semel.flow.by_value import Shipped, shipped
 from semel.flow.changing import check_changed
-from semel.flow.frames import columns_read, frame_of, steps_of_source, trying_records
+from semel.flow.frames import columns_read, frame_of, refuse_read_twice, steps_of_source, trying_records
 from semel.flow.on_spark_stage import TASK_OPTION, StageRun, Stopping, stage_format, task_option
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.settling import Decided, Settled, Tried, settle
@@ -150,6 +150,7 @@ class FlowOnSpark:
             sent(stage)
             if stage.kind is StageKind.FRAME:
                 frame_of(stage, self._spark.createDataFrame([], columns_read(stage)))
+                refuse_read_twice(stage, self._spark)
         check_changed(self.plan, self._connection)
         self.plan = made_topics(connect(self._connection), self.plan)
         for stage in self.plan.stages:

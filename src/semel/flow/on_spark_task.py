@@ -81,11 +81,6 @@ def _work_of(task: TaskIdentity) -> StageTask:
 
 def _in_words(failure: Exception) -> Exception:
     """What a user's function raised may be of a class that no other process has."""
-    if not isinstance(failure, StepFailed):
+    if not isinstance(failure, StepFailed) or isinstance(failure.cause, str):
         return failure
-    cause = failure.cause
-    return (
-        failure
-        if isinstance(cause, str)
-        else StepFailed(failure.step, failure.position, f"{type(cause).__name__}: {cause}")
-    )
+    return StepFailed(failure.step, failure.position, failure.why)

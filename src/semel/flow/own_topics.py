@@ -11,9 +11,7 @@ from semel.flow.partitions import PartitionCounts
 from semel.flow.plan import OwnTopic, Stage
 from semel.flow.tree import Node, OutputNode, SourceNode
 
-SIDE_PARTITION_COUNT: Final = (
-    2  # of what is bad, by where a stage of Spark's finds it: the two have an order each
-)
+SIDE_PARTITION_COUNT: Final = 2  # of what is bad, by where a stage of Spark's finds it, each in its order
 
 _RENAME: Final = 'Put .named("...") in front of it: what is behind is named after that'
 

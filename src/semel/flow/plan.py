@@ -106,9 +106,7 @@ class Stage:
     steps: tuple[Any, ...]  # StepSpecs of semel.core.flow; those of semel.flow.frame_steps in a FRAME stage
     output: Output
     is_stateful: bool  # reads through a merge log; all inputs have partition_count partitions
-    partition_count: (
-        int  # of the merge log and the changelog; 0: that of `partitions_like`, known when the flow runs
-    )
+    partition_count: int  # of merge log and changelog; 0: that of `partitions_like`, once the flow runs
     partitions_like: str | None  # a topic of others whose partition count is the stage's
     pattern: str = field(compare=False)
     reason: str = field(compare=False)

@@ -149,6 +149,15 @@ def replay(plan: Plan, bootstrap: str, *, spark: Any = None) -> Replay:
     return Replay(plan.flow, tuple(found[stage.name] for stage in plan.stages))
 
 
+def replay_anyhow(plan: Plan, bootstrap: str) -> Replay:
+    """As :func:`replay`, in the running Spark session, or a new one, where a stage has steps of Spark's."""
+    if not any(stage.kind is StageKind.FRAME for stage in plan.stages):
+        return replay(plan, bootstrap)
+    from semel.spark.session import session
+
+    return replay(plan, bootstrap, spark=session("semel-replay"))
+
+
 def _told(gone: SemelError) -> str:
     """What is gone, without what a flow could do about it."""
     if isinstance(gone, DataLoss):
@@ -234,9 +243,7 @@ class _Replayed:
             )
             return
         begun = self.record.begins.get(source_range.source, 0)
-        is_cut = (
-            source_range.batch_from > begun
-        )  # it may have begun there, where nothing says that it began before
+        is_cut = source_range.batch_from > begun  # or it began there, which nothing may tell
         first_row = self._first_row(source_range) if is_cut else 0
         self._compare(source_range, self._rows(source_range), first_row, is_cut=is_cut)
 

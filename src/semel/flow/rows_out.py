@@ -26,13 +26,9 @@ from semel.record.columnar import BATCH_BYTES_MAX
 from semel.spark.output import ROW_NUMBER
 
 RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and value; headers are few and short
-SIDE_BYTES_MAX: Final = (
-    BATCH_BYTES_MAX - RECORD_OVERHEAD_BYTES
-)  # of key, value and headers of what is laid aside
+SIDE_BYTES_MAX: Final = BATCH_BYTES_MAX - RECORD_OVERHEAD_BYTES  # of a bad or late row, headers and all
 BAD_PARTITION: Final = 0
-BAD_BEHIND_STEPS: Final = (
-    1  # of a frame stage: what is found behind its steps comes in another order than what is not
-)
+BAD_BEHIND_STEPS: Final = 1  # of what is found behind Spark's steps, and so in another order
 
 
 def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from semel.errors import SemelError
+from semel.flow.changing import check_changed
 from semel.flow.here import check_runs_here, run_here
 from semel.flow.plan import Plan
 from semel.flow.shown import Shown, shown_here
 from semel.flow.slots import default_folder
 from semel.flow.stage_ranges import Cuts
+from semel.flow.topics import found_topics
 from semel.flow.watch import LOOK_S, Look, Watch
+from semel.signals import stopped_by_signals
+from semel.spark.options import Connection
+from semel.spark.process import connect
 
 _WAKE_S: Final = 0.2  # a signal's handler runs in the main thread once that wakes up
 _QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}  # or it draws over ours
-_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Running:
@@ -150,6 +153,8 @@ def start_flow(
             run_here(plan, bootstrap, store=folder, until_idle=once, cuts=cuts, stop=stop)
 
         return Running(plan, bootstrap, work, shown=shown, metrics=metrics)
+    if spark is None:
+        _refuse_before_spark(plan, Connection(bootstrap, f"semel-flow-{plan.flow}"))
     from semel.flow.on_spark import FlowOnSpark
     from semel.spark.session import session
 
@@ -162,33 +167,19 @@ def start_flow(
     return Running(plan, bootstrap, work_on_spark, shown=shown, metrics=metrics)
 
 
+def _refuse_before_spark(plan: Plan, connection: Connection) -> None:
+    """What would be refused once Spark is there, which may be half a minute later."""
+    check_changed(plan, connection)
+    found_topics(connect(connection), plan)
+
+
 def run_flow(plan: Plan, bootstrap: str, **options: Any) -> bool:
     """:func:`start_flow`, and wait: whether it came to its end. ``False``: SIGTERM or Ctrl-C has stopped it.
 
     It ends behind the micro-batches that it is in. A second signal does not wait for that.
     """
     running = start_flow(plan, bootstrap, **options)
-    with _stopped_by_signals(running) as was_stopped:
+    with stopped_by_signals(running.ask_to_stop) as was_stopped:
         while not running.wait(_WAKE_S):
             pass
     return not was_stopped()
-
-
-@contextmanager
-def _stopped_by_signals(running: Running) -> Iterator[Callable[[], bool]]:
-    """Only the main thread may have signals; in others nothing changes."""
-    told: list[int] = []
-
-    def stop(number: int, frame: object) -> None:
-        if told:
-            raise KeyboardInterrupt
-        told.append(number)
-        running.ask_to_stop()
-
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, stop) for number in _STOPPING} if is_main else {}
-    try:
-        yield lambda: bool(told)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -58,8 +58,8 @@ def size_text(size_bytes: int) -> str:
 def line(flow: str, stage: StageLook) -> str:
     """One stage in one line."""
     text = (
-        f"{flow}/{stage.stage}: {stage.rows_per_s:,.0f} rows/s, lag {stage.lag:,}, {stage.row_count:,} rows in "
-        f"{counted(stage.micro_batches, 'micro-batch', 'micro-batches')}"
+        f"{flow}/{stage.stage}: {stage.rows_per_s:,.0f} rows/s, lag {stage.lag:,}, "
+        f"{counted(stage.row_count, 'row')} in {counted(stage.micro_batches, 'micro-batch', 'micro-batches')}"
     )
     return f"{text}, {state_text(stage)}" if stage.has_state else text
 

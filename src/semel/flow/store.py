@@ -68,9 +68,7 @@ class Tag(msgspec.Struct, frozen=True, array_like=True):
     """Which decided state it is."""
 
     decided_end: int
-    changelog_to: (
-        int  # the messages of it stand in front of this offset, those of later entries at or behind it
-    )
+    changelog_to: int  # its messages stand in front of this offset, and no later entry's
     key_count: int
     size_bytes: int
     written: int

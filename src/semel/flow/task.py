@@ -190,9 +190,7 @@ class _Stateful(_Attempt):
             self._state = self.kept.load()
         chain = chain_of(stage).start()
         rows = EntryRows(stage, self.connection, partition, entries)
-        done_to = (
-            self.task.source_range.batch_from
-        )  # always behind an entry: other records may stand in between
+        done_to = self.task.source_range.batch_from  # behind an entry: other records may lie between two
         for placed in entries:
             try:
                 with failing_as_a_step(stage, f"entry {placed.offset} of {stage.merge_topic}-{partition}"):

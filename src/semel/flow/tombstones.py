@@ -29,9 +29,7 @@ class TombstonesOf:
     def __init__(self, nodes: Sequence[Node], same: Mapping[int, Node]) -> None:
         self._same = same
         self._raw: set[int] = set()  # nodes whose rows are a source's, or made of one by one
-        self._carried: set[int] = (
-            set()
-        )  # of these, those that have its tombstones under the key of their rows
+        self._carried: set[int] = set()  # of these, those that have its tombstones under their rows' key
         self._leading: set[int] = set()  # a table is made of their rows
         self._wanted: set[int] = set()  # and has the tombstones that they carry
         for node in nodes:

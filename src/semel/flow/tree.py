@@ -85,9 +85,7 @@ class SourceNode(Node):
 
     topic: str
     is_copied: bool = False
-    is_doubled: bool = (
-        False  # rows carry in a header which row they came of, and come once behind the next step
-    )
+    is_doubled: bool = False  # a header says which row each came of: the next step takes each once
 
     @property
     def own(self) -> tuple[Any, ...]:

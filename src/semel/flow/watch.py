@@ -75,9 +75,8 @@ class _Seen:
     micro_batches: int = 0
     row_count: int = 0
     counted: deque[tuple[float, int]] = field(default_factory=deque)  # when, and rows by then
-    entry_ends: dict[int, tuple[int, Mapping[InputTopic, int]]] = field(
-        default_factory=dict
-    )  # by partition: a decided end, and what it means
+    # By partition: a decided end, and what it means.
+    entry_ends: dict[int, tuple[int, Mapping[InputTopic, int]]] = field(default_factory=dict)
     metas: dict[str, tuple[CommittedState, Meta]] = field(default_factory=dict)  # by writer
 
     @property

@@ -91,6 +91,7 @@ class Windowed:
         if declared is None:
             raise call.refuse("what a window tells has columns, and they are not declared", UNTYPED_ADVICE)
         spec = Fold.of(function, init, declared, version=version_of(function))
+        checks.refuse_other_beginning(call, spec)
         return self._gathered(call, spec, "fold", merge)
 
     @property

@@ -80,13 +80,13 @@ def read_range(
                 warn_made_anew(source.topic)
                 return
             if code is ErrorCode.NONE:
-                batches = _batches(source, fetched, position)
+                batches = whole_batches(source, fetched, position)
                 if batches:
-                    position = _behind(source, batches, position)
+                    position = offset_behind(source, batches, position)
                     if position < end_offset:
                         ahead = ask()
                     yield (
-                        _committed(batches, fetched.aborted or ())
+                        committed_part(batches, fetched.aborted or ())
                         if isolation == "read_committed"
                         else batches
                     )
@@ -105,7 +105,7 @@ def read_range(
             ahead.cancel()  # the caller has had enough
 
 
-def _batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Batch]:
+def whole_batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Batch]:
     """Those of an answer; one that is damaged is named, whatever lies in front of it: the task is to come again."""
     try:
         return list(scan_batches(fetched.records, allow_partial_tail=True))
@@ -113,7 +113,7 @@ def _batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Ba
         raise sound_part(source, fetched.records, position, error)[1] from None
 
 
-def _behind(source: TopicPartition, batches: Sequence[Batch], position: int) -> int:
+def offset_behind(source: TopicPartition, batches: Sequence[Batch], position: int) -> int:
     """The offset behind them. No CRC covers a batch's offset; one that goes back would have rows read twice."""
     before = -1
     for _, header in batches:
@@ -191,7 +191,7 @@ def log_start_offset(cluster: Cluster, source: TopicPartition) -> int:
     return int(cluster.list_offsets({source: -2})[source].offset)
 
 
-def _committed(batches: list[Batch], aborted: Sequence[tuple[int, int]]) -> list[Batch]:
+def committed_part(batches: list[Batch], aborted: Sequence[tuple[int, int]]) -> list[Batch]:
     """Kafka's consumer-side filter, by the (producer id, first offset) of the aborted transactions."""
     if not aborted:
         return batches

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
 from semel.client.blocking import Cluster
 from semel.core.sink.run import gone
 from semel.errors import DataLoss
+from semel.record.batch import BatchHeader
 from semel.record.columnar import decode_table
+from semel.sequence import distance
 from semel.spark.output import Rows
 from semel.spark.reading import Batch, read_range
 from semel.spark.refusing import allow
-from semel.types import ProducerGrant, TopicPartition
+from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
 
 def stored_rows(
@@ -53,13 +55,28 @@ def stored_batches(
     cluster: Cluster, sink_id: str, output: TopicPartition, writer: ProducerGrant, start: int, end_offset: int
 ) -> dict[int, int]:
     """Where ``writer``'s batches are, by their first sequences."""
+    return offsets_by_sequence(_all_of(cluster, sink_id, output, start, end_offset), writer)
+
+
+def offsets_by_sequence(found: Iterable[list[Batch]], writer: ProducerGrant) -> dict[int, int]:
+    """The same, of what was read."""
     return {
         header.base_sequence: header.base_offset
-        for batches in _all_of(cluster, sink_id, output, start, end_offset)
+        for batches in found
         for _, header in batches
-        if (header.producer_id, header.producer_epoch) == (writer.producer_id, writer.producer_epoch)
-        and not header.is_control
+        if ProducerGrant(header.producer_id, header.producer_epoch) == writer and not header.is_control
     }
+
+
+def leader_knows(cluster: Cluster, output: TopicPartition, batch: BatchHeader) -> bool:
+    """Apache Kafka says "out of order" to a duplicate that is older than the batches it remembers."""
+    return any(
+        known.producer_epoch == batch.producer_epoch
+        and known.last_sequence != NO_SEQUENCE
+        and distance(batch.last_sequence, known.last_sequence) <= 0
+        for known in cluster.describe_producers([output])[output]
+        if known.producer_id == batch.producer_id
+    )
 
 
 def _all_of(

@@ -46,19 +46,18 @@ from semel.errors import BrokerError, ConfigError, ErrorCode, SinkFenced
 from semel.record.batch import BatchHeader, decode_header
 from semel.record.columnar import encode_columns
 from semel.record.compression import Compression
-from semel.sequence import advance, distance
+from semel.sequence import advance
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.output import Rows, has_numbers, has_timestamps, rows_of, spread
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
-from semel.spark.stored_rows import stored_batches, stored_rows
+from semel.spark.stored_rows import leader_knows, stored_batches, stored_rows
 from semel.spark.takeover import NEW_TOPIC_PARTITIONS, listed
 from semel.types import (
     LATEST_TIMESTAMP,
     NO_PRODUCER_ID,
-    NO_SEQUENCE,
     NO_TIMESTAMP,
     ProducerGrant,
     TopicPartition,
@@ -302,7 +301,7 @@ class TaskWrite:
             allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             allow(writer_forgotten(self.writer, tp))
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_stored(tp, batch):
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_knows(self._log.cluster, tp, batch):
             code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         if code not in _STORED:
             raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
@@ -334,16 +333,6 @@ class TaskWrite:
             if header.base_sequence in found:
                 answers[tp] = Produced(ErrorCode.NONE, found[header.base_sequence], NO_TIMESTAMP, -1)
         return answers
-
-    def _is_stored(self, tp: TopicPartition, batch: BatchHeader) -> bool:
-        """Apache Kafka says "out of order" to a duplicate that is older than the batches it remembers."""
-        return any(
-            known.producer_epoch == batch.producer_epoch
-            and known.last_sequence != NO_SEQUENCE
-            and distance(batch.last_sequence, known.last_sequence) <= 0
-            for known in self._log.cluster.describe_producers([tp])[tp]
-            if known.producer_id == batch.producer_id
-        )
 
     # -- what the decision log has to know first --------------------------------------------------------
 

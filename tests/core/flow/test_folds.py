@@ -147,6 +147,23 @@ def test_an_error_names_step_and_row():
     assert "was stored" in str(failed.value)
 
 
+def test_an_error_names_the_line_of_the_users_file_that_raised_it():
+    def helper(n):
+        return 1 // n
+
+    def divide(state, row):
+        return state, {"total": helper(row.n)}
+
+    with pytest.raises(StepFailed) as failed:
+        task(divide).entry(rows(("a", 0)))
+    line = helper.__code__.co_firstlineno + 1
+    assert f"ZeroDivisionError: integer division or modulo by zero (test_folds.py:{line}). " in str(
+        failed.value
+    )
+    with pytest.raises(StepFailed, match=r"a fold returns \(state, rows\)\. "):  # no line of theirs
+        task(lambda state, row: 1).entry(rows(("a", 1)))
+
+
 def test_the_error_crosses_processes_also_where_its_cause_cannot():
     class Odd(Exception):
         def __init__(self, first: int, second: int) -> None:

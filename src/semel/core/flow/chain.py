@@ -112,9 +112,8 @@ class RunningChain:
         names = needs(piece.schema)
         if len(names) == len(piece.schema):
             return piece
-        return replace(
-            piece, schema=_of_columns(piece.schema, names) if names else None
-        )  # None: not read at all
+        schema = _of_columns(piece.schema, names) if names else None  # None: not read at all
+        return replace(piece, schema=schema)
 
     def _pass_tombstones(self, step: Step, pieces: list[Piece], entry: Entry) -> list[Piece]:
         if not any(piece.is_tombstones for piece in pieces):

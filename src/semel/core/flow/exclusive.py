@@ -67,12 +67,10 @@ class Continues:
     """Read the input from ``offset`` on, and take what :meth:`take` says."""
 
     offset: int
-    unproven: (
-        range  # offsets that are passed over: to be held against :func:`first_gap` before the first row goes
-    )
-    left_over: dict[int, int] = field(
-        default_factory=dict
-    )  # rows that each output partition has, still to come by
+    # Offsets that are passed over: to be held against :func:`first_gap` before the first row goes.
+    unproven: range
+    # Rows that each output partition has, still to come by.
+    left_over: dict[int, int] = field(default_factory=dict)
 
     def take(self, partitions: Sequence[int] | Indices) -> npt.NDArray[np.bool_]:
         """Which of the next rows, for these output partitions, are not stored yet."""

@@ -34,9 +34,7 @@ from semel.core.flow.steps import function_parts
 from semel.errors import StepFailed
 
 KEYS_CACHED_MAX: Final = 200_000  # of a step in an attempt; beyond them it forgets them all and reads again
-_UNCHANGING: Final = frozenset(
-    {int, float, str, bytes, bool}
-)  # read back as they were, where the type says so
+_UNCHANGING: Final = frozenset({int, float, str, bytes, bool})  # read back as they were, by their type
 
 
 @dataclass(frozen=True)

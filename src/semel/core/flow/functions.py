@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import functools
 import inspect
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -72,14 +73,17 @@ def state_type_of(function: Callable[..., Any], init: Any) -> Any:
 
 
 def type_text(of: Any) -> str:
-    """A type as a plan names it, the same in every process."""
-    if isinstance(of, type) and not typing.get_args(of):
-        return (
-            of.__qualname__
-            if of.__module__ in ("builtins", "__main__")
-            else f"{of.__module__}.{of.__qualname__}"
-        )
-    return str(of).replace("typing.", "").replace("__main__.", "")
+    """A type as a plan names it: the same in every process, and from whatever file or module it comes."""
+    parts = typing.get_args(of)
+    if not parts:
+        if of is types.NoneType:
+            return "None"
+        return of.__qualname__ if isinstance(of, type) else str(of).replace("typing.", "")
+    outer = typing.get_origin(of)
+    texts = map(repr if outer is typing.Literal else type_text, parts)
+    if outer in (typing.Union, types.UnionType):
+        return " | ".join(texts)
+    return f"{type_text(outer)}[{', '.join(texts)}]"
 
 
 def given_rows(returned: Any) -> Iterable[Any]:

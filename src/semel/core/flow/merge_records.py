@@ -38,9 +38,7 @@ class Head:
     epoch: int  # the sink's, of the planner's driver
     owner: str
     inputs: tuple[MergeInput, ...]
-    starts: Mapping[
-        InputTopic, int
-    ]  # where inputs begin that were never seen before: their log start offsets
+    starts: Mapping[InputTopic, int]  # log start offsets of inputs that were never seen before
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,8 @@ class SessionWindow(Window):
 class _Session:
     start: int
     end: int
-    stored: list[tuple[int, bytes]] = field(
-        default_factory=list
-    )  # ends and contents of those that it was before
+    # Ends and contents of those that it was before.
+    stored: list[tuple[int, bytes]] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)  # of this entry, by number
 
 

@@ -51,9 +51,7 @@ from semel.core.sink.refusal import Refusal
 from semel.record.compression import Compression, compress, decompress
 
 KEY_BYTES_MAX: Final = 64 * 1024
-VALUE_BYTES_MAX: Final = (
-    768 * 1024
-)  # with the longest key still below the 1,000,000 bytes of one record batch
+VALUE_BYTES_MAX: Final = 768 * 1024  # with the longest key below a record batch's 1,000,000 bytes
 # A DECISION may take sixteen times as much of a partition. But it is kept for ever, and whoever starts reads all of
 # them: with 64 KiB for each of four partitions and one micro-batch a second that would be 22 GB a day.
 INLINE_BYTES_OF_PARTITION: Final = 4 * 1024
