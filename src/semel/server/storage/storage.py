@@ -363,6 +363,9 @@ class Storage:
         if len(self._partitions) + topic.partition_count - first_number > self.settings.partitions_max:
             limit = f"the server's bound of {self.settings.partitions_max} partitions"
             return Refused(ErrorCode.POLICY_VIOLATION, f"{topic.name!r} would pass {limit}")
+        if not self._metadata.partition.is_online:  # it may have the topic: its folders are not to be touched
+            reason = f"no partitions for {topic.name!r}: {self._metadata.partition.offline_reason}"
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         names = [TopicPartition(topic.name, n) for n in range(first_number, topic.partition_count)]
         collides = self._collision(topic.name)
         if collides is not None and names and self._file_system.exists(self.data_dir / folder_of(names[0])):
