@@ -6,10 +6,12 @@ the ``with`` block.
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,6 @@ from types import TracebackType
 from typing import Final, Self
 
 # Base64 of 16 bytes; a random one may begin with "-", which the tool takes for an option.
-CLUSTER_ID: Final = "c2VtZWwtdGVzdC1ub2RlMQ"
 READY_LINE: Final = "Kafka Server started"
 READY_TIMEOUT_S: Final = 60.0
 
@@ -111,7 +112,7 @@ class ApacheKafka:
         properties_path = self._folder / "server.properties"
         properties_path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         formatted = JavaTool(self._java, self._jars).run(
-            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties_path)
+            "kafka.tools.StorageTool", "format", "-t", _new_cluster_id(), "-c", str(properties_path)
         )
         assert formatted.returncode == 0, formatted.stderr
         self._start()
@@ -169,6 +170,11 @@ class ApacheKafka:
         self._process.kill()  # its folder is scratch: nothing is worth a clean stop's seconds
         self._process.wait()
         self._process = None
+
+
+def _new_cluster_id() -> str:
+    """A cluster is known by it: no two nodes here have the same."""
+    return "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
 
 
 def _free_ports(count: int) -> list[int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from tests.peers.forwarder import Forwarder, Line
 
 _CHUNK_BYTES: Final = 65_536
 
@@ -21,39 +20,24 @@ class _Trap:
     cuts: bool  # whether the connection goes with the answer; else it stays open, and nothing goes through
 
 
-@dataclass(slots=True, eq=False)
-class _Line:
-    """One connection, both ways."""
-
-    client: socket.socket
-    server: socket.socket
-    is_cut: bool = False  # at the next answer
-    is_dead: bool = False
-    before: bytes = b""  # the end of the last chunk: a marker may come in two pieces
-
-    def close(self) -> None:
-        for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+class _Line(Line):
+    is_cut = False  # at the next answer
+    is_dead = False
+    before = b""  # the end of the last chunk: a marker may come in two pieces
 
 
-class Cable:
-    """Forwards connections to ``target``; every client sees only the cable's own address."""
+class Cable(Forwarder[_Line]):
+    """Forwards bytes as they come, but for what it was told to do to some."""
 
     def __init__(self, target: str = "") -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.target = target
         self.answers_swallowed = 0
         self.caught = threading.Event()  # the request of :meth:`go_dead_at` or :meth:`cut_after` came by
         self._swallow = 0
         self._trap: _Trap | None = None
         self._lock = threading.Lock()
-        self._lines: set[_Line] = set()
         self._open = threading.Event()
         self._open.set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(_Line, target)
 
     def swallow_answers(self, count: int) -> None:
         """The next ``count`` answers arrive at nobody: each takes its connection with it."""
@@ -80,34 +64,17 @@ class Cable:
 
     def close(self) -> None:
         self._open.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self._listener.close()
-        for line in list(self._lines):
-            line.close()
+        super().close()
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                host, port = self.target.rsplit(":", 1)
-                try:
-                    line = _Line(client, socket.create_connection((host, int(port))))
-                except OSError:
-                    client.close()
-                    continue
-                self._lines.add(line)
-                for source, carry in ((client, self._carry_request), (line.server, self._carry_answer)):
-                    threading.Thread(target=self._pump, args=(line, source, carry), daemon=True).start()
+    def carry_requests(self, line: _Line) -> None:
+        while chunk := line.client.recv(_CHUNK_BYTES):
+            self._carry_request(line, chunk)
 
-    def _pump(self, line: _Line, source: socket.socket, carry: Callable[[_Line, bytes], bool]) -> None:
-        with contextlib.suppress(OSError):
-            while (chunk := source.recv(_CHUNK_BYTES)) and carry(line, chunk):
-                pass
-        line.close()
-        self._lines.discard(line)
+    def carry_answers(self, line: _Line) -> None:
+        while (chunk := line.server.recv(_CHUNK_BYTES)) and self._carry_answer(line, chunk):
+            pass
 
-    def _carry_request(self, line: _Line, chunk: bytes) -> bool:
+    def _carry_request(self, line: _Line, chunk: bytes) -> None:
         is_forwarded = not line.is_dead
         trap = self._trap
         if trap is not None and is_forwarded:
@@ -119,9 +86,9 @@ class Cable:
                 self.caught.set()
         if is_forwarded:
             line.server.sendall(chunk)
-        return True
 
     def _carry_answer(self, line: _Line, chunk: bytes) -> bool:
+        """Whether the connection goes on."""
         self._open.wait()
         with self._lock:
             is_swallowed = line.is_cut or self._swallow > 0

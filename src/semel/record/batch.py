@@ -60,6 +60,7 @@ __all__ = [
     "decode_records",
     "encode_batch",
     "payload_of",
+    "restamp",
     "scan_batches",
     "validate_batch",
 ]
@@ -76,6 +77,8 @@ _CHECKED_AT: Final = 21
 _LEADER_EPOCH_AT: Final = 12
 _LENGTH_AT: Final = 8
 _MAX_TIMESTAMP_AT: Final = 35
+_PRODUCER_AT: Final = 43
+_PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _UINT32: Final = struct.Struct(">I")
@@ -257,6 +260,18 @@ def assign_offsets(
     (batch_length,) = _INT32.unpack_from(batch, _LENGTH_AT)
     checked = memoryview(batch)[_CHECKED_AT : LOG_OVERHEAD_BYTES + batch_length]
     _UINT32.pack_into(batch, _CRC_AT, crc32c(checked))
+
+
+def restamp(batch: Buffer, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
+    """The same records, compressed as they are, as another producer's batch that is in no transaction and no log."""
+    stamped = bytearray(batch)
+    _INT64.pack_into(stamped, 0, 0)
+    _INT32.pack_into(stamped, _LEADER_EPOCH_AT, NO_LEADER_EPOCH)
+    (attributes,) = _ATTRIBUTES.unpack_from(stamped, _CHECKED_AT)
+    _ATTRIBUTES.pack_into(stamped, _CHECKED_AT, attributes & ~TRANSACTIONAL_BIT)
+    _PRODUCER.pack_into(stamped, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _UINT32.pack_into(stamped, _CRC_AT, crc32c(memoryview(stamped)[_CHECKED_AT:]))
+    return stamped
 
 
 class BatchChoices(TypedDict, total=False):

@@ -1,0 +1,83 @@
+"""What a job of ``semel copy`` is: checked before anything is asked of a cluster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from semel.errors import ConfigError
+from semel.spark.options import Connection
+
+JOURNAL_PREFIX: Final = "__semel_copy."
+LINGER_MS_DEFAULT: Final = 100
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """One job. Its ``name`` is its identity at the destination: whoever starts it again goes on where it was.
+
+    ``topics`` are names, and ``pattern`` a regular expression that has to match whole names; topics of it that come
+    later are followed. Internal topics come only by name. The output of ``t`` is ``prefix + t``.
+
+    ``start``: where partitions begin that are there when the job is new, ``earliest`` or ``latest``; those that come
+    later are copied whole. ``appends``: rows that others have written to an output do not stop a new job.
+    ``groups``: their positions are committed at the destination, too.
+    ``goes_on_after_loss``: rows that the source lost before they were copied are told and passed over.
+    """
+
+    name: str
+    source: Connection
+    destination: Connection
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    prefix: str = ""
+    start: str = "earliest"
+    appends: bool = False
+    goes_on_after_loss: bool = False
+    bytes_per_s: int | None = None
+    linger_ms: int = LINGER_MS_DEFAULT
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"{self.name!r} cannot name a job: letters, digits, '.', '_' and '-', at most 200. Nothing was copied"
+            )
+        if bool(self.topics) == (self.pattern is not None):
+            raise ConfigError(
+                "name the topics to copy, or give a --pattern for them: one of both. Nothing was copied"
+            )
+        if self.start not in ("earliest", "latest"):
+            raise ConfigError(
+                f"a job starts at earliest or at latest, not at {self.start!r}. Nothing was copied"
+            )
+        if self.bytes_per_s is not None and self.bytes_per_s <= 0:
+            raise ConfigError("a rate is above 0 bytes a second. Nothing was copied")
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                raise ConfigError(f"--pattern {self.pattern!r}: {error}. Nothing was copied") from None
+
+    @property
+    def journal(self) -> str:
+        """The topic of the job's journal, at the destination."""
+        return JOURNAL_PREFIX + self.name
+
+    @property
+    def identity(self) -> str:
+        """The name under which the destination's rows are written."""
+        return f"semel.copy.{self.name}"
+
+    def output_of(self, topic: str) -> str:
+        """Where the rows of ``topic`` go, each to the partition of its own number."""
+        return self.prefix + topic
+
+    def is_wanted(self, topic: str, *, is_internal: bool) -> bool:
+        """Whether the job copies a topic of this name."""
+        if self.pattern is None:
+            return topic in self.topics
+        is_hidden = is_internal or topic.startswith("__")
+        return not is_hidden and re.fullmatch(self.pattern, topic) is not None

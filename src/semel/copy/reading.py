@@ -1,0 +1,303 @@
+"""What comes next of the source: whole batches of committed rows, as they are wherever they can stay so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+from msgspec.structs import replace
+
+from semel.client.blocking import Cluster
+from semel.client.model import Fetched
+from semel.copy.plan import CopyPlan
+from semel.core.copy.journal import Mark, Place
+from semel.core.copy.spans import Spans, joined, row_count, spans_of
+from semel.errors import BrokerError, ConnectionLost, CorruptRecordBatch, DataLoss, ErrorCode
+from semel.record.batch import BatchHeader, TimestampType, scan_batches
+from semel.record.columnar import decode_table, encode_columns
+from semel.spark.options import Isolation
+from semel.spark.process import this_process
+from semel.spark.reading import committed_part, offset_behind, whole_batches
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+FETCH_BYTES_MAX: Final = 16 * 2**20
+PARTITION_BYTES_MAX: Final = 4 * 2**20
+_LOG: Final = logging.getLogger("semel.copy")
+_OTHER_TOPIC: Final = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
+_TURN_MAX_MS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One batch to be sent, but for its producer: ``spans`` are where its rows stand at the source."""
+
+    batch: memoryview | bytearray
+    spans: Spans
+    newest_ms: int  # the newest of its rows' timestamps
+
+    @property
+    def rows(self) -> int:
+        return row_count(self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one fetch gave of one partition: the batches, and where it goes on."""
+
+    batches: tuple[Ready, ...]
+    end: int
+    mark: Mark | None
+    lag: int  # offsets behind ``end`` that were there when it was asked
+
+    @property
+    def spans(self) -> Spans:
+        return joined(span for each in self.batches for span in each.spans)
+
+
+class SourceReader:
+    """Goes through all partitions at once; the next fetch is under way while the caller works on an answer."""
+
+    def __init__(self, cluster: Cluster, plan: CopyPlan) -> None:
+        self._cluster, self._plan = cluster, plan
+        self._places: dict[TopicPartition, Place] = {}
+        self._lags: dict[TopicPartition, int] = {}
+        self._asked: Future[dict[TopicPartition, Fetched]] | None = None
+        self._asked_of: dict[TopicPartition, int] = {}
+        self._lost_since_ms: int | None = None
+        self.has_changed = False  # a topic is not the one any more that it was
+
+    def begin_at(self, places: Mapping[TopicPartition, Place]) -> None:
+        """Read these from their places on, beside those that are read already.
+
+        :class:`~semel.errors.DataLoss` where the source has no more what was copied of it.
+        """
+        ends = self._listed(places, LATEST_TIMESTAMP, "read_uncommitted")
+        for source, place in places.items():
+            self._prove(source, place, ends[source])
+        self._places |= places
+
+    def leave(self, sources: Iterable[TopicPartition]) -> None:
+        """Read these no more."""
+        for source in sources:
+            self._places.pop(source, None)
+            self._lags.pop(source, None)
+
+    @property
+    def places(self) -> Mapping[TopicPartition, Place]:
+        """How far each was read."""
+        return self._places
+
+    @property
+    def lag(self) -> int:
+        """Offsets that the source had, by the last answers, and that were not read yet."""
+        return sum(self._lags.values())
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """What a reader of committed rows can read now."""
+        return self._listed(self._places, LATEST_TIMESTAMP)
+
+    def next(self) -> dict[TopicPartition, Part]:
+        """What came, none where there was nothing for a moment."""
+        if not self._places:
+            this_process().clock.pause(self._plan.linger_ms)
+            return {}
+        asked = self._asked or self._ask()
+        self._asked = None
+        of = self._asked_of
+        try:
+            answer = asked.result()
+        except ConnectionLost:
+            self._wait_for_source()
+            return {}
+        self._lost_since_ms = None
+        parts = {}
+        for source, fetched in answer.items():
+            place = self._places.get(source)
+            if place is None or of[source] != place.offset:
+                continue  # it was moved meanwhile
+            part = self._part(source, place, fetched)
+            if part is not None and part.end > place.offset:
+                parts[source] = part
+                self._places[source] = replace(place, offset=part.end, mark=part.mark)
+                self._lags[source] = part.lag
+        self._asked = self._ask()
+        return parts
+
+    def close(self) -> None:
+        if self._asked is not None:
+            self._asked.cancel()
+
+    def _ask(self) -> Future[dict[TopicPartition, Fetched]]:
+        """In an order that goes round, for an answer is filled from its first partition on."""
+        sources = list(self._places)
+        first = (
+            sources.index(next(iter(self._asked_of))) + 1
+            if next(iter(self._asked_of), None) in self._places
+            else 0
+        )
+        sources = sources[first:] + sources[:first]
+        self._asked_of = {source: self._places[source].offset for source in sources}
+        ids = {
+            source.topic: UUID(place.topic_id)
+            for source, place in self._places.items()
+            if place.topic_id is not None
+        }
+        return self._cluster.begin_fetch(
+            self._asked_of,
+            max_wait_ms=min(_TURN_MAX_MS, self._plan.linger_ms),
+            min_bytes=PARTITION_BYTES_MAX // 16,
+            max_bytes=FETCH_BYTES_MAX,
+            partition_max_bytes=PARTITION_BYTES_MAX,
+            isolation="read_committed",
+            topic_ids=ids,
+        )
+
+    def _part(self, source: TopicPartition, place: Place, fetched: Fetched) -> Part | None:
+        code = fetched.error_code
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(source, place)
+            return None
+        if code in _OTHER_TOPIC:
+            self.has_changed = True  # gone, or made anew: whoever looks at the topics finds out which
+            this_process().clock.pause(self._plan.linger_ms)
+            return None
+        if code is not ErrorCode.NONE:
+            if not code.retriable:
+                raise BrokerError(
+                    code, f"fetching {source} from offset {place.offset} (nothing of it is lost)"
+                )
+            this_process().clock.pause(self._plan.linger_ms)
+            return None
+        found = whole_batches(source, fetched, place.offset)
+        if not found:
+            self._lags[source] = max(0, fetched.last_stable_offset - place.offset)
+            return None
+        end = offset_behind(source, found, place.offset)
+        ready = [
+            each
+            for batch, header in committed_part(found, fetched.aborted or ())
+            for each in ready_batches(source, batch, header, place.offset)
+        ]
+        last = found[-1][1]
+        return Part(
+            tuple(ready), end, Mark(last.last_offset, last.crc), max(0, fetched.last_stable_offset - end)
+        )
+
+    def _out_of_range(self, source: TopicPartition, place: Place) -> None:
+        begins, end = (
+            self._listed([source], which)[source] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        )
+        if end < place.offset:
+            short = f"it ends at offset {end}, and was copied up to {place.offset}"
+            raise self._lost_its_end(source, short, end, place)
+        if not self._plan.goes_on_after_loss:
+            raise DataLoss(
+                source,
+                place.offset,
+                begins,
+                f"retention or a trim took them before job {self._plan.name!r} had copied them",
+                "--on-data-loss continue goes on with what is left",
+            )
+        _LOG.warning("offsets %d to %d of %s are gone, and are not copied", place.offset, begins - 1, source)
+        self._places[source] = replace(place, offset=begins, mark=None)
+
+    def _prove(self, source: TopicPartition, place: Place, end: int) -> None:
+        """That the source still has, in front of the place, the batch that was copied last."""
+        if end < place.offset:
+            short = f"it ends at offset {end}, and was copied up to {place.offset}"
+            raise self._lost_its_end(source, short, end, place)
+        if place.mark is None:
+            return
+        last = place.mark.last_offset
+        ids = None if place.topic_id is None else {source.topic: UUID(place.topic_id)}
+        fetched = self._cluster.fetch({source: last}, isolation="read_uncommitted", topic_ids=ids)[source]
+        if fetched.error_code is not ErrorCode.NONE:
+            return  # trimmed, or another topic by now: told where it is read on
+        header = next((h for _, h in scan_batches(fetched.records, allow_partial_tail=True)), None)
+        if header is None or header.last_offset != last or not header.is_dense:
+            return  # compacted since, or wholly
+        if header.crc != place.mark.crc:
+            other = f"the batch that ends at offset {last} is another one than was copied"
+            raise self._lost_its_end(source, other, last, place)
+
+    def _listed(
+        self, sources: Iterable[TopicPartition], which: int, isolation: Isolation = "read_committed"
+    ) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(sources, which)
+        found = self._cluster.list_offsets(wanted, isolation) if wanted else {}
+        return {tp: each.offset for tp, each in found.items()}
+
+    def _lost_its_end(self, source: TopicPartition, evidence: str, lost_from: int, place: Place) -> DataLoss:
+        return DataLoss(
+            source,
+            lost_from,
+            max(place.offset, lost_from + 1),
+            f"{evidence}. The source has lost its end, as when a leader's data folder is put back from an older "
+            f"copy, or is another cluster",
+            f"What job {self._plan.name!r} has copied stays. A job of another name, to outputs of another --prefix, "
+            f"copies what the source has now",
+        )
+
+    def _wait_for_source(self) -> None:
+        clock = this_process().clock
+        now_ms = clock.elapsed_ms()
+        if self._lost_since_ms is None:
+            self._lost_since_ms = now_ms
+        if now_ms - self._lost_since_ms > self._plan.source.request_timeout_ms * 2:
+            raise ConnectionLost(
+                f"{self._plan.source.bootstrap} does not answer. What was copied stays; start the job again"
+            )
+        clock.pause(self._plan.linger_ms)
+
+
+def ready_batches(
+    source: TopicPartition, batch: memoryview, header: BatchHeader, from_offset: int
+) -> list[Ready]:
+    """A batch of the source from ``from_offset`` on: as it is, or its rows in new ones where that cannot be.
+
+    That is where rows are missing (it was begun before, or compacted), and where the log set the time: a producer may
+    not send that, so the time that it set becomes the rows' own.
+    """
+    if header.is_control or header.last_offset < from_offset:
+        return []
+    as_it_is = (
+        header.is_dense
+        and header.base_offset >= from_offset
+        and header.timestamp_type is TimestampType.CREATE_TIME
+        and not header.has_delete_horizon
+    )
+    if as_it_is:
+        return [Ready(batch, ((header.base_offset, header.last_offset + 1),), header.max_timestamp)]
+    table = decode_table(
+        [batch],
+        topic=source.topic,
+        partition=source.partition,
+        from_offset=from_offset,
+        include_headers=True,
+    ).combine_chunks()
+    if not table.num_rows:
+        return []
+    columns = {name: table.column(name).combine_chunks() for name in ("key", "value", "timestamp", "headers")}
+    made = encode_columns(
+        columns["key"],
+        columns["value"],
+        columns["timestamp"],
+        columns["headers"],
+        compression=header.compression,
+    )
+    offsets = np.asarray(table.column("offset"))
+    ready, at = [], 0
+    for each in made:
+        ((_, new),) = scan_batches(each, check_crc=False)
+        ready.append(Ready(each, spans_of(offsets[at : at + new.record_count]), new.max_timestamp))
+        at += new.record_count
+    if at != table.num_rows:
+        raise CorruptRecordBatch(f"{source}: {table.num_rows} rows became {at}")
+    return ready

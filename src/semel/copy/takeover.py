@@ -1,0 +1,140 @@
+"""How a copy comes to hold a job: HELD, who was before shut out, what it stored looked for, BEGUN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from semel.client.blocking import Cluster
+from semel.copy.log import CopyLog
+from semel.copy.plan import CopyPlan
+from semel.copy.topics import CopyTopics
+from semel.core.copy.journal import Begun, Place
+from semel.core.copy.resume import Lost, StoredRows, acknowledged, place_behind
+from semel.errors import ProducerFenced, ReplayUnprovable, SinkFenced
+from semel.sequence import advance, distance
+from semel.spark.process import this_process
+from semel.spark.reading import read_range
+from semel.spark.sink_log import cleanup_policy
+from semel.spark.takeover import fence_writers, listed
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
+
+
+def take_over(
+    log: CopyLog, plan: CopyPlan, topics: CopyTopics, destination: Cluster
+) -> dict[TopicPartition, Place]:
+    """Where every known partition stands, once this copy alone can write to them; BEGUN says so in the journal."""
+    log.take_over()
+    assert log.grant is not None
+    history = log.history
+    topics.check_names(history.places)
+    topics.check_outputs(history.places)
+    places = dict(history.places)
+    _check_ends(destination, plan, places)
+    if history.writer is not None and history.under_way:
+        under_way = {source: places[source].output_partition for source in history.under_way}
+        described = _described(destination, history.writer, list(under_way.values()))
+        fence = history.writer.producer_id, history.epoch_to_shut_out(log.grant)
+        _shut_out(destination, plan, fence, list(under_way.values()))
+        ends = listed(destination, list(under_way.values()), LATEST_TIMESTAMP)
+        for source, chunks in history.under_way.items():
+            output = under_way[source]
+            sure = acknowledged(places[source], chunks)
+            last = described.get(output)
+            known = None if last is None else sure + distance(advance(last, 1), advance(0, sure))
+            stored = _stored(
+                destination, plan, output, history.writer, places[source], sure, known, ends[output]
+            )
+            behind = place_behind(places[source], chunks, stored)
+            if isinstance(behind, Lost):
+                raise _lost(plan, output, behind)
+            places[source] = behind
+    ends = listed(destination, [place.output_partition for place in places.values()], LATEST_TIMESTAMP)
+    places = {
+        source: replace(place, sequence=0, output_end=ends[place.output_partition])
+        for source, place in places.items()
+    }
+    log.append(Begun(log.grant, this_process().owner, tuple(places.values())))
+    return places
+
+
+def _check_ends(destination: Cluster, plan: CopyPlan, places: Mapping[TopicPartition, Place]) -> None:
+    """What was surely written is there, or was: no partition ends in front of it."""
+    ends = listed(destination, [place.output_partition for place in places.values()], LATEST_TIMESTAMP)
+    for place in places.values():
+        end = ends[place.output_partition]
+        if end < place.output_end:
+            found = f"it was written up to offset {place.output_end}, and ends at {end}"
+            raise _lost(plan, place.output_partition, Lost(found))
+
+
+def _described(
+    destination: Cluster, writer: ProducerGrant, outputs: list[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """The writer's last sequences, where the leaders know it; asked for before the fence, which wipes them."""
+    return {
+        tp: each.last_sequence
+        for tp, known in destination.describe_producers(outputs).items()
+        for each in known
+        if ProducerGrant(each.producer_id, each.producer_epoch) == writer
+        and each.last_sequence != NO_SEQUENCE
+    }
+
+
+def _shut_out(
+    destination: Cluster, plan: CopyPlan, fence: tuple[int, int], outputs: list[TopicPartition]
+) -> None:
+    """A higher epoch in an output is that of a newer copy."""
+    try:
+        fence_writers(destination, plan.identity, {fence: outputs})
+    except SinkFenced:
+        raise ProducerFenced(
+            f"job {plan.name!r} was taken over by another copy while this one began. Nothing was copied by it"
+        ) from None
+
+
+def _stored(
+    destination: Cluster,
+    plan: CopyPlan,
+    output: TopicPartition,
+    writer: ProducerGrant,
+    place: Place,
+    sure: int,
+    known: int | None,
+    end: int,
+) -> int:
+    """How many rows the writer has in ``output``: its last sequence is looked for where unsure rows stand.
+
+    ``known``: as many at least by its leader's word, which alone tells of rows that were trimmed since.
+    """
+    begins = listed(destination, [output], EARLIEST_TIMESTAMP)[output]
+    is_trimmed = begins > place.output_end
+    rows = StoredRows(
+        sure if known is None else max(sure, known),
+        has_holes=is_trimmed or "compact" in cleanup_policy(destination, output.topic),
+    )
+    is_seen = known is not None
+    for batches in read_range(
+        destination, output, max(begins, place.output_end), end, isolation="read_uncommitted"
+    ):
+        for _, header in batches:
+            if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != writer:
+                continue
+            is_seen = True
+            more = rows.over(header.base_sequence, header.last_offset_delta + 1)
+            if isinstance(more, Lost):
+                raise _lost(plan, output, more)
+            rows = more
+    if is_trimmed and not is_seen:
+        gone = f"offsets {place.output_end} to {begins - 1} are gone, and rows of its last holder may have stood there"
+        raise _lost(plan, output, Lost(gone))
+    return rows.sequence
+
+
+def _lost(plan: CopyPlan, output: TopicPartition, lost: Lost) -> ReplayUnprovable:
+    return ReplayUnprovable(
+        f"{output} at {plan.destination.bootstrap} is not what the journal of job {plan.name!r} says: {lost.evidence}. "
+        f"The partition or the journal has lost its end, as when a data folder is put back from an older copy. Nothing "
+        f"more was copied. A job of another name, to outputs of another --prefix, copies what the source still has"
+    )

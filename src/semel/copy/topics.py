@@ -1,0 +1,236 @@
+"""The topics at both ends: which there are, and that every partition has one to go to, with the source's settings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from semel.client.blocking import Cluster
+from semel.client.model import TopicMetadata
+from semel.copy.plan import CopyPlan
+from semel.core.copy.journal import PARTITIONS_MAX, Place
+from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, ReplayUnprovable
+from semel.spark.sink_log import create_topic
+from semel.spark.takeover import listed
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.wording import counted
+
+_LOG: Final = logging.getLogger("semel.copy")
+# A matter of the cluster that a topic is in, or of whose clock a record's time is from: the source's stay as they are.
+NOT_CARRIED: Final = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        "remote.storage.enable",
+    }
+)
+
+
+class CopyTopics:
+    """Both clusters' topics, as far as the job is concerned."""
+
+    def __init__(self, plan: CopyPlan, source: Cluster, destination: Cluster) -> None:
+        self._plan, self._source, self._destination = plan, source, destination
+        self._is_one_cluster = False
+
+    def check_clusters(self) -> None:
+        """``ConfigError`` where topics would be copied into themselves, whatever the cluster's addresses."""
+        ids = {cluster.describe_cluster().cluster_id for cluster in (self._source, self._destination)}
+        self._is_one_cluster = len(ids) == 1
+        if self._is_one_cluster and not self._plan.prefix:
+            raise ConfigError(
+                f"{self._plan.source.bootstrap} and {self._plan.destination.bootstrap} are one cluster, so each topic "
+                f"would be copied into itself: give a --prefix. Nothing was copied"
+            )
+
+    def wanted(self) -> dict[str, TopicMetadata]:
+        """Those to copy, by name. ``ConfigError`` for one that is named and is not there."""
+        names = None if self._plan.pattern is not None else self._plan.topics
+        found = {
+            name: topic
+            for name, topic in self._source.metadata(names).topics.items()
+            if topic.error_code is ErrorCode.NONE
+            and self._plan.is_wanted(name, is_internal=topic.is_internal)
+            and not (names is None and self._is_one_cluster and name.startswith(self._plan.prefix))
+        }
+        missing = sorted(set(names or ()) - set(found))
+        if missing:
+            raise ConfigError(
+                f"there is no topic {missing[0]!r} at {self._plan.source.bootstrap}. What was copied of it before stays"
+            )
+        count = sum(len(topic.partitions) for topic in found.values())
+        if count > PARTITIONS_MAX:
+            raise ConfigError(
+                f"{counted(count, 'partition')} are more than one job copies ({PARTITIONS_MAX}): split it into several"
+            )
+        return found
+
+    def new_places(
+        self, wanted: Mapping[str, TopicMetadata], known: Mapping[TopicPartition, Place], *, is_first: bool
+    ) -> dict[TopicPartition, Place]:
+        """A place for each partition that has none yet, its output made or grown where it has to be.
+
+        ``is_first``: the job has no place at all yet, and begins where it was told to.
+        """
+        new = [
+            TopicPartition(name, number)
+            for name, topic in sorted(wanted.items())
+            for number in sorted(topic.partitions)
+            if TopicPartition(name, number) not in known
+        ]
+        if not new:
+            return {}
+        outputs = {name: self._output(name, wanted[name]) for name in sorted({tp.topic for tp in new})}
+        places: dict[TopicPartition, Place] = {}
+        starts = _listed(
+            self._source,
+            new,
+            LATEST_TIMESTAMP if is_first and self._plan.start == "latest" else EARLIEST_TIMESTAMP,
+        )
+        there = {source: TopicPartition(outputs[source.topic].name, source.partition) for source in new}
+        ends = listed(self._destination, list(there.values()), LATEST_TIMESTAMP)
+        begins = listed(self._destination, list(there.values()), EARLIEST_TIMESTAMP)
+        for source in new:
+            output = there[source]
+            if ends[output] > begins[output] and not self._plan.appends:
+                raise ConfigError(
+                    f"{output} at {self._plan.destination.bootstrap} has records already, and job {self._plan.name!r} "
+                    f"has written none of them: they may be an earlier copy of the same rows, under another name or "
+                    f"under a journal that was deleted. Nothing was copied there. Take another --prefix; or "
+                    f"--append, if they are others' and the rows are to come behind them"
+                )
+            topic = outputs[source.topic]
+            places[source] = Place(
+                source=source,
+                topic_id=_id(wanted[source.topic]),
+                offset=starts[source],
+                output=output.topic,
+                output_id=_id(topic),
+                output_end=ends[output],
+                start=starts[source],
+                output_start=ends[output],
+            )
+        return places
+
+    def check_outputs(self, places: Mapping[TopicPartition, Place]) -> None:
+        """``ReplayUnprovable`` where an output is not the topic any more that the job has written to."""
+        names = sorted({place.output for place in places.values()})
+        found = self._destination.metadata(names).topics if names else {}
+        for place in places.values():
+            topic = found.get(place.output)
+            is_there = topic is not None and topic.error_code is ErrorCode.NONE
+            if is_there and place.output_id in (None, _id(topic)):
+                continue
+            became = "was deleted and made anew" if is_there else "was deleted"
+            raise ReplayUnprovable(
+                f"topic {place.output!r} at {self._plan.destination.bootstrap} {became} since job {self._plan.name!r} "
+                f"wrote it, and its rows went with it. Nothing more was copied. A job of another name, to outputs of "
+                f"another --prefix, copies what the source still has from the beginning"
+            )
+
+    def check_names(self, places: Mapping[TopicPartition, Place]) -> None:
+        """A job's outputs are part of it."""
+        for source, place in places.items():
+            if place.output != self._plan.output_of(source.topic):
+                raise ConfigError(
+                    f"job {self._plan.name!r} copies {source.topic!r} to {place.output!r}, and is told to copy it to "
+                    f"{self._plan.output_of(source.topic)!r}. Nothing was copied now. Give a job with another "
+                    f"output another name"
+                )
+
+    def check_source(
+        self, wanted: Mapping[str, TopicMetadata], places: Mapping[TopicPartition, Place]
+    ) -> dict[TopicPartition, Place]:
+        """The places of partitions whose topic is another one by now: where they go on, or ``DataLoss``.
+
+        Those of topics that are gone, or not to be copied any more, stay as they are.
+        """
+        moved = {}
+        for source, place in places.items():
+            topic = wanted.get(source.topic)
+            if topic is None or None in (place.topic_id, _id(topic)) or place.topic_id == _id(topic):
+                continue
+            if not self._plan.goes_on_after_loss:
+                raise DataLoss(
+                    source,
+                    place.offset,
+                    place.offset + 1,
+                    "the topic was deleted and made anew, and job "
+                    f"{self._plan.name!r} had copied the one before up to there",
+                    "--on-data-loss continue copies the new topic from its beginning, behind what was copied",
+                )
+            _LOG.warning(
+                "topic %r was deleted and made anew: what was not copied of the one before offset %d is lost, and the "
+                "new one is copied from its beginning",
+                source.topic,
+                place.offset,
+            )
+            moved[source] = topic
+        starts = _listed(
+            self._source, [tp for tp in moved if tp.partition in moved[tp].partitions], EARLIEST_TIMESTAMP
+        )
+        return {tp: _begun_anew(places[tp], _id(moved[tp]), starts.get(tp, 0)) for tp in moved}
+
+    def _output(self, name: str, topic: TopicMetadata) -> TopicMetadata:
+        output = self._plan.output_of(name)
+        found = self._destination.metadata([output]).topics.get(output)
+        count = len(topic.partitions)
+        if found is None or found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._make(output, count, self._carried(name))
+        elif len(found.partitions) < count:
+            self._destination.add_partitions({output: count})
+        return self._destination.topic(output, is_known_to_exist=True)
+
+    def _make(self, output: str, count: int, settings: dict[str, str]) -> None:
+        """With those of the settings that the destination knows; what it does not know is told."""
+        journal = self._plan.journal
+        known = self._destination.describe_configs([journal])[journal]
+        unknown = sorted(set(settings) - set(known))
+        if unknown:
+            _LOG.warning(
+                "%s is made without %s: the destination knows no such setting", output, ", ".join(unknown)
+            )
+        kept = {name: value for name, value in settings.items() if name in known}
+        try:
+            create_topic(self._destination, output, count, kept)
+        except BrokerError as error:
+            if error.code.retriable:
+                raise  # a full disk, or a leader that moves: no setting is wrong
+            raise ConfigError(
+                f"topic {output!r} cannot be made at {self._plan.destination.bootstrap} with {count} partitions and "
+                f"the source's settings {kept}: {error}. Nothing was copied. Make it yourself, and start the job again"
+            ) from error
+
+    def _carried(self, name: str) -> dict[str, str]:
+        return {
+            setting: entry.value
+            for setting, entry in self._source.describe_configs([name])[name].items()
+            if entry.value is not None
+            and not (entry.is_default or entry.is_read_only or entry.is_sensitive)
+            and setting not in NOT_CARRIED
+        }
+
+
+def _begun_anew(place: Place, topic_id: str | None, start: int) -> Place:
+    return replace(
+        place, topic_id=topic_id, offset=start, start=start, output_start=place.output_end, mark=None
+    )
+
+
+def _id(topic: TopicMetadata | None) -> str | None:
+    return None if topic is None or topic.topic_id is None else str(topic.topic_id)
+
+
+def _listed(cluster: Cluster, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+    """Of what a reader of committed rows sees."""
+    wanted = dict.fromkeys(partitions, which)
+    return {tp: entry.offset for tp, entry in cluster.list_offsets(wanted).items()} if wanted else {}

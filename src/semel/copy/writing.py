@@ -1,0 +1,173 @@
+"""How rows get to the destination: under the holder's sequences, in order, several requests in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from semel.client.blocking import Cluster
+from semel.client.model import Produced
+from semel.copy.log import CopyLog
+from semel.copy.plan import CopyPlan
+from semel.copy.reading import Part, Ready
+from semel.core.copy.journal import Chunk, Next, Place
+from semel.core.sink.landing import Landing, landed
+from semel.errors import BrokerError, ConfigError, ErrorCode, ReplayUnprovable
+from semel.record.batch import BatchHeader, decode_header, restamp
+from semel.sequence import advance, distance
+from semel.spark.flight import Flight
+from semel.spark.process import this_process
+from semel.spark.reading import read_range
+from semel.spark.stored_rows import leader_knows, offsets_by_sequence
+from semel.spark.takeover import listed
+from semel.types import LATEST_TIMESTAMP, NO_TIMESTAMP, ProducerGrant, TopicPartition
+
+LOOK_AGAIN_MS: Final = 60_000
+# Apache Kafka counts a producer's rest from its records' timestamps: it may have forgotten one that sends older rows.
+OLD_MS: Final = 3_600_000
+_STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+_FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+@dataclass(slots=True)
+class _Output:
+    """One partition of the destination. Sequences count on from 0 and do not wrap."""
+
+    sequence: int  # of the next row to be planned
+    acknowledged: int
+    end: int  # behind the last row that is acknowledged
+    ended: int  # the sequence behind that row
+
+
+class Writer:
+    """Plans the holder's rows in the journal, and sends them."""
+
+    def __init__(self, cluster: Cluster, plan: CopyPlan, log: CopyLog) -> None:
+        self._cluster, self._plan, self._log = cluster, plan, log
+        self._outputs: dict[TopicPartition, _Output] = {}
+        self._flight = Flight(cluster, self._take, self._doubt)
+        self._flight.stored = self._stored
+        self._sure_ends: dict[TopicPartition, int] = {}
+        self._looked_ms = this_process().clock.now_ms()
+        self.rows = self.bytes = 0
+
+    def begin_at(self, places: Mapping[TopicPartition, Place]) -> None:
+        """Write to these as well."""
+        for place in places.values():
+            self._outputs.setdefault(
+                place.output_partition,
+                _Output(place.sequence, place.sequence, place.output_end, place.sequence),
+            )
+
+    def write(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
+        """Say what comes next, and send it; returns with a few requests in flight."""
+        outputs = {source: places[source].output_partition for source, part in parts.items() if part.batches}
+        if not outputs:
+            return
+        self._log.append(
+            Next(self._grant, tuple(self._chunk(src, parts[src], out) for src, out in outputs.items()))
+        )
+        self._looked_ms = this_process().clock.now_ms()
+        waiting = {out: list(parts[src].batches) for src, out in outputs.items()}
+        for turn in range(max(map(len, waiting.values()))):
+            self._send({out: batches[turn] for out, batches in waiting.items() if turn < len(batches)})
+
+    def land(self) -> None:
+        """Wait until all is acknowledged."""
+        self._flight.land()
+
+    def settled(self, places: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
+        """These, with what was written of them; to be asked when all has landed."""
+        made = {}
+        for source, place in places.items():
+            output = self._outputs[place.output_partition]
+            assert output.sequence == output.acknowledged, "it has landed"
+            made[source] = replace(place, sequence=output.sequence, output_end=output.end)
+        return made
+
+    @property
+    def _grant(self) -> ProducerGrant:
+        assert self._log.grant is not None, "the job is held"
+        return self._log.grant
+
+    def _chunk(self, source: TopicPartition, part: Part, out: TopicPartition) -> Chunk:
+        output = self._outputs[out]
+        return Chunk(
+            source, part.spans, part.end, output.sequence, output.acknowledged, output.end, part.mark
+        )
+
+    def _send(self, ready: Mapping[TopicPartition, Ready]) -> None:
+        now_ms = this_process().clock.now_ms()
+        if abs(now_ms - self._looked_ms) > LOOK_AGAIN_MS:
+            self._log.look_again()
+            self._looked_ms = now_ms
+        stamped = {}
+        for out, each in ready.items():
+            output = self._outputs[out]
+            stamped[out] = restamp(
+                each.batch,
+                producer_id=self._grant.producer_id,
+                producer_epoch=self._grant.producer_epoch,
+                base_sequence=advance(0, output.sequence),
+            )
+            output.sequence += each.rows
+            self.rows += each.rows
+            self.bytes += len(stamped[out])
+        if min(each.newest_ms for each in ready.values()) < now_ms - OLD_MS:
+            self._flight.land()
+        self._flight.send(stamped)
+
+    def _take(self, tp: TopicPartition, answer: Produced, batch: BatchHeader) -> None:
+        code = answer.error_code
+        if code in _FENCED:
+            self._log.look_again()
+            raise BrokerError(
+                code, f"{tp} refuses the rows of job {self._plan.name!r}, which nobody has taken over"
+            )
+        if code in _TOO_LARGE:
+            raise ConfigError(
+                f"{tp} does not take a batch of {batch.size_bytes} bytes that the source has. It is not stored there, "
+                f"and nothing behind it. Raise max.message.bytes of {tp.topic!r}, and start the job again"
+            )
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_knows(self._cluster, tp, batch):
+            code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        if code not in _STORED:
+            raise BrokerError(
+                code,
+                f"writing to {tp} (what is stored stays; start the job again)",
+                answer.error_message or "",
+            )
+        output = self._outputs[tp]
+        ahead = distance(batch.base_sequence, advance(0, output.ended))
+        # An answer was lost, and one to a later request was not.
+        end = output.end if ahead >= 0 else self._sure_ends[tp]
+        if landed(code, answer.base_offset, end, end) is Landing.ELSEWHERE:
+            raise ReplayUnprovable(
+                f"{tp} says that rows of job {self._plan.name!r} are stored at offset {answer.base_offset}, and those "
+                f"before them at {end - 1}: it has lost its end, or is another one by now. Nothing more was "
+                f"copied"
+            )
+        output.acknowledged += batch.last_offset_delta + 1
+        if answer.base_offset >= 0 and ahead >= 0:
+            output.end = answer.base_offset + batch.last_offset_delta + 1
+            output.ended += ahead + batch.last_offset_delta + 1
+
+    def _doubt(self, partitions: Iterable[TopicPartition]) -> None:
+        self._sure_ends = {tp: self._outputs[tp].end for tp in partitions}
+
+    def _stored(self, batches: Mapping[TopicPartition, bytearray]) -> dict[TopicPartition, Produced]:
+        """Which of these stand there: a broker may have forgotten the producer, and would store them again."""
+        ends = listed(self._cluster, list(batches), LATEST_TIMESTAMP)
+        answers = {}
+        for tp, batch in batches.items():
+            base_sequence = decode_header(batch).base_sequence
+            start = self._sure_ends.get(tp, self._outputs[tp].end)
+            found = read_range(self._cluster, tp, start, ends[tp], isolation="read_uncommitted")
+            offset = offsets_by_sequence(found, self._grant).get(base_sequence)
+            if offset is not None:
+                answers[tp] = Produced(ErrorCode.NONE, offset, NO_TIMESTAMP, -1)
+        return answers

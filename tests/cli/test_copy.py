@@ -1,0 +1,58 @@
+"""``semel copy`` on the command line; what it does is in tests/copy."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from semel.local import LocalLog
+
+
+def ends(log: LocalLog) -> tuple[str, ...]:
+    return "--from", log.bootstrap, "--to", log.bootstrap, "--prefix", "eu."
+
+
+def test_it_copies_to_the_end_and_goes_on(semel, semel_server) -> None:
+    semel("produce", "rows", stdin=b"a\nb\nc\n")
+    first = semel("copy", "rows", *ends(semel_server), "--until-end")
+    assert first.code == 0 and "copied 3 rows" in first.err
+    semel("produce", "rows", stdin=b"d\n")
+    again = semel("copy", "rows", *ends(semel_server), "--until-end", "--rate", "10M")
+    assert again.code == 0 and "copied 1 row " in again.err
+    assert semel("consume", "eu.rows", "-o", ":end").out == "a\nb\nc\nd\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("rows",), "name both ends"),
+        (("rows", "--from", "a:1", "--to", "b:1", "--rate", "fast"), "no number of bytes"),
+        (("rows", "--from", "a:1", "--to", "b:1", "--on-data-loss", "ignore"), "is stop or continue"),
+        (("--from", "a:1", "--to", "b:1"), "name the topics to copy"),
+    ],
+)
+def test_what_it_does_not_begin(semel, arguments, says) -> None:
+    refused = semel("copy", *arguments)
+    assert refused.code == 2 and says in refused.err and "Nothing was copied" in refused.err
+
+
+def test_a_signal_ends_it_well(semel, semel_server) -> None:
+    semel("produce", "rows", stdin=b"a\n")
+    command = [sys.executable, "-m", "semel.cli", "copy", "rows", *ends(semel_server)]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline_s = time.monotonic() + 30
+        while (
+            "eu.rows" not in semel("topic", "list").out or not semel("consume", "eu.rows", "-o", ":end").out
+        ):
+            assert time.monotonic() < deadline_s
+        os.kill(child.pid, signal.SIGTERM)
+        _, said = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    assert child.returncode == 0 and "copied 1 row " in said

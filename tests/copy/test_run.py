@@ -1,0 +1,376 @@
+"""What a copy makes of rows, topics and losses, between logs of semel's."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+
+import pytest
+from tests.copy.copying import batches, go, plan_of, put, rows, values
+
+import semel
+from semel.copy import run_copy
+from semel.core.copy.journal import Begun, decode
+from semel.errors import ConfigError, DataLoss, ProducerFenced, ReplayUnprovable
+from semel.record.compression import Compression
+from semel.types import EARLIEST_TIMESTAMP, TopicPartition
+
+
+@pytest.fixture
+def log(semel_server_session):
+    return semel_server_session.bootstrap
+
+
+@pytest.fixture
+def topic(log):
+    """One that nobody has, with two partitions."""
+    name = f"rows-{uuid.uuid4().hex[:8]}"
+    make(log, name, 2)
+    return name
+
+
+def make(bootstrap, name, count=1, **configs):
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(name, count, {key.replace("_", "."): value for key, value in configs.items()})
+
+
+def job_of(log, topic, **choices):
+    """In one log, under names of its own."""
+    return plan_of(log, log, topic, **{"name": topic, "prefix": "eu.", **choices})
+
+
+# -- rows ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_and_batches_stay_as_they_are(log, topic):
+    with semel.Producer(log, compression="zstd") as producer:
+        for number in range(50):
+            headers = [("n", b"%d" % number)] if number % 2 else None
+            producer.send(
+                topic, None if number % 9 == 0 else b"v", key=None if number % 5 == 0 else b"%d" % number,
+                headers=headers, timestamp_ms=1_600_000_000_000 + number,
+            )  # fmt: skip
+    put(log, topic, [b"plain"] * 30)
+    go(job_of(log, topic))
+    for number in range(2):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+        sent, stored = (batches(log, TopicPartition(name, number)) for name in (topic, f"eu.{topic}"))
+        assert [batch[61:] for batch, _ in stored] == [batch[61:] for batch, _ in sent]
+        assert {header.compression for _, header in stored} >= {Compression.ZSTD}
+
+
+def test_times_that_the_log_has_set_stay(log):
+    name = f"stamped-{uuid.uuid4().hex[:8]}"
+    make(log, name, message_timestamp_type="LogAppendTime", max_message_bytes="2000000")
+    put(log, name, [b"a", b"b"])
+    go(job_of(log, name))
+    assert rows(log, f"eu.{name}") == rows(log, name)
+    with semel.Admin(log) as admin:
+        configs = admin.describe_configs(f"eu.{name}")
+    assert configs["message.timestamp.type"].value == "CreateTime"  # or they would be set again
+    assert configs["max.message.bytes"].value == "2000000"
+
+
+def test_a_copy_goes_on_where_it_was(log, topic):
+    for turn in range(3):
+        put(log, topic, [b"%d-%d" % (turn, n) for n in range(100)])
+        copied, _ = go(job_of(log, topic))
+        assert copied.rows == 100
+    for number in range(2):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+
+
+def test_a_position_in_the_middle_of_a_batch(log, topic):
+    put(log, topic, [b"%d" % n for n in range(10)])
+    with semel.Admin(log) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 2})
+    left = values(log, topic)
+    go(job_of(log, topic))
+    assert values(log, f"eu.{topic}") == left
+
+
+# -- topics -------------------------------------------------------------------------------------------------
+
+
+def test_topics_and_partitions_that_come_later_are_followed(log, topic):
+    plan = plan_of(log, log, name=topic, pattern=f"{topic}.*", prefix="eu.")
+    put(log, topic, [b"a"] * 20)
+    go(plan)
+    make(log, f"{topic}-more")
+    put(log, f"{topic}-more", [b"b"] * 5)
+    with semel.Admin(log) as admin:
+        admin.add_partitions(topic, 4)
+    put(log, topic, [b"c"] * 20)
+    go(plan)
+    assert values(log, f"eu.{topic}-more") == [b"b"] * 5
+    for number in range(4):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+
+
+def test_they_are_followed_while_it_runs(log, topic, monkeypatch):
+    monkeypatch.setattr("semel.copy.run.TOPICS_MAX_AGE_MS", 100)
+    stop, seen = threading.Event(), threading.Event()
+    plan = plan_of(log, log, name=topic, pattern=f"{topic}.*", prefix="eu.", linger_ms=20)
+
+    def told(copied):
+        if copied.rows:
+            seen.set()
+
+    copying = threading.Thread(target=run_copy, args=(plan,), kwargs={"stop": stop, "told": told})
+    copying.start()
+    try:
+        make(log, f"{topic}-later")
+        put(log, f"{topic}-later", [b"x"])
+        assert seen.wait(30)
+    finally:
+        stop.set()
+        copying.join(30)
+    assert values(log, f"eu.{topic}-later") == [b"x"]
+
+
+def test_a_new_job_may_begin_at_the_end(log, topic):
+    put(log, topic, [b"before"] * 4)
+    plan = job_of(log, topic, start="latest")
+    go(plan)
+    put(log, topic, [b"after"] * 4)
+    go(plan)
+    assert values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1) == [b"after"] * 4
+
+
+def test_an_output_with_rows_of_nobody_knows_whom_is_refused(log, topic):
+    put(log, topic, [b"a"] * 4)
+    make(log, f"eu.{topic}", 2)
+    put(log, f"eu.{topic}", [b"there"] * 4)
+    with pytest.raises(ConfigError, match="has records already"):
+        go(job_of(log, topic))
+    go(job_of(log, topic, appends=True))
+    assert sorted(values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1)) == [b"a"] * 4 + [b"there"] * 4
+
+
+def test_a_job_keeps_its_outputs(log, topic):
+    put(log, topic, [b"a"])
+    go(job_of(log, topic))
+    with pytest.raises(ConfigError, match="is told to copy it to"):
+        go(job_of(log, topic, prefix="us."))
+
+
+@pytest.mark.parametrize(
+    ("choices", "says"),
+    [
+        ({"name": "a/b"}, "cannot name a job"),
+        ({"pattern": "("}, "one of both"),
+        ({"start": "noon"}, "earliest or at latest"),
+        ({"bytes_per_s": 0}, "above 0"),
+    ],
+)
+def test_what_makes_no_job(choices, says):
+    with pytest.raises(ConfigError, match=says):
+        job_of("127.0.0.1:1", "t", **choices)
+
+
+def test_a_cluster_is_not_copied_into_itself(log, topic):
+    """By whatever name it is called."""
+    put(log, topic, [b"a"])
+    with pytest.raises(ConfigError, match="are one cluster"):
+        go(plan_of(log.replace("127.0.0.1", "localhost"), log, topic, name=topic))
+    whole = plan_of(log, log, name=topic, pattern=f"(eu.)?{topic}", prefix="eu.")
+    go(whole)
+    go(whole)
+    assert values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1) == [b"a"]
+    with semel.Admin(log) as admin:
+        assert f"eu.eu.{topic}" not in admin.list_topics()
+
+
+def test_a_topic_that_is_not_there(log):
+    with pytest.raises(ConfigError, match="there is no topic 'none-such'"):
+        go(job_of(log, "none-such", name=uuid.uuid4().hex))
+
+
+def test_a_batch_that_is_too_large_there_is_named(log, topic):
+    put(log, topic, [b"small"])
+    make(log, f"eu.{topic}", 2, max_message_bytes="1000")
+    go(job_of(log, topic))
+    put(log, topic, [b"x" * 5000] * 3)
+    with pytest.raises(ConfigError, match=r"Raise max.message.bytes of 'eu\."):
+        go(job_of(log, topic))
+    with semel.Admin(log) as admin:
+        admin.alter_configs(f"eu.{topic}", {"max.message.bytes": "100000"})
+    go(job_of(log, topic))
+    for number in range(2):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+
+
+# -- two copies ---------------------------------------------------------------------------------------------
+
+
+def test_of_two_copies_the_older_one_stops_and_says_who(log, topic):
+    failed = []
+    begun = threading.Event()
+
+    def older():
+        try:
+            run_copy(job_of(log, topic, linger_ms=20), told=lambda copied: begun.set())
+        except ProducerFenced as error:
+            failed.append(str(error))
+
+    copying = threading.Thread(target=older)
+    copying.start()
+    assert begun.wait(30)
+    go(job_of(log, topic))
+    put(log, topic, [b"a"] * 10)
+    copying.join(60)
+    assert "was taken over by process" in failed[0] and "What it has stored stays" in failed[0]
+    go(job_of(log, topic))
+    assert len(values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1)) == 10
+
+
+# -- losses -------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_went_before_they_were_copied_are_told(log, topic):
+    put(log, topic, [b"%d" % n for n in range(40)])
+    go(job_of(log, topic))
+    done = len(values(log, topic))
+    put(log, topic, [b"late-%d" % n for n in range(40)])
+    with semel.Admin(log) as admin:
+        admin.delete_records({TopicPartition(topic, 0): done + 3})
+    with pytest.raises(DataLoss, match="had copied them") as told:
+        go(job_of(log, topic))
+    assert (told.value.lost_from, told.value.lost_to_end) == (done, done + 3)
+    go(job_of(log, topic, goes_on_after_loss=True))
+    assert len(values(log, f"eu.{topic}")) == done + len(values(log, topic))
+
+
+def test_a_topic_made_anew_at_the_source(log, topic):
+    put(log, topic, [b"old"] * 4)
+    go(job_of(log, topic))
+    with semel.Admin(log) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, 2)
+    put(log, topic, [b"new"] * 60)  # more than were copied of the one before
+    with pytest.raises(DataLoss, match="deleted and made anew"):
+        go(job_of(log, topic))
+    go(job_of(log, topic, goes_on_after_loss=True))
+    stored = values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1)
+    assert sorted(stored) == [b"new"] * 60 + [b"old"] * 4
+    go(job_of(log, topic))
+
+
+def test_a_topic_made_anew_at_the_destination(log, topic):
+    put(log, topic, [b"old"] * 4)
+    go(job_of(log, topic))
+    with semel.Admin(log) as admin:
+        admin.delete_topic(f"eu.{topic}")
+    with pytest.raises(ReplayUnprovable, match="was deleted since job"):
+        go(job_of(log, topic))
+    make(log, f"eu.{topic}", 2)
+    with pytest.raises(ReplayUnprovable, match="was deleted and made anew since job"):
+        go(job_of(log, topic))
+
+
+@pytest.fixture
+def two_logs(semel_server_factory):
+    source, destination = semel_server_factory(), semel_server_factory()
+    make(source.bootstrap, "t")
+    return source, destination
+
+
+def put_back(server, saved):
+    server.stop()
+    shutil.rmtree(server.data_dir)
+    shutil.copytree(saved, server.data_dir)
+    server.restart()
+
+
+def saved_as(server, folder):
+    server.stop()
+    shutil.copytree(server.data_dir, folder)
+    server.restart()
+    return folder
+
+
+@pytest.mark.parametrize("more", [0, 50])
+def test_a_source_that_was_put_back_from_an_older_copy(two_logs, tmp_path, more):
+    """Its rows behind that are others now, also where it has grown beyond what was copied."""
+    source, destination = two_logs
+    put(source.bootstrap, "t", [b"a"] * 10)
+    saved = saved_as(source, tmp_path / "saved")
+    put(source.bootstrap, "t", [b"b"] * 10)
+    plan = plan_of(source.bootstrap, destination.bootstrap, "t")
+    go(plan)
+    put_back(source, saved)
+    if more:
+        for _ in range(more):
+            put(source.bootstrap, "t", [b"c"])
+    with pytest.raises(DataLoss, match="lost its end"):
+        go(plan)
+    assert values(destination.bootstrap, "t") == [b"a"] * 10 + [b"b"] * 10
+
+
+def test_a_destination_that_was_put_back_as_a_whole_goes_on_from_there(two_logs, tmp_path):
+    source, destination = two_logs
+    put(source.bootstrap, "t", [b"a"] * 10)
+    plan = plan_of(source.bootstrap, destination.bootstrap, "t")
+    go(plan)
+    saved = saved_as(destination, tmp_path / "saved")
+    put(source.bootstrap, "t", [b"b"] * 10)
+    go(plan)
+    put_back(destination, saved)
+    go(plan)
+    assert rows(destination.bootstrap, "t") == rows(source.bootstrap, "t")
+
+
+def test_an_output_that_lost_its_end_is_told(two_logs, tmp_path, monkeypatch):
+    source, destination = two_logs
+    put(source.bootstrap, "t", [b"a"] * 10)
+    plan = plan_of(source.bootstrap, destination.bootstrap, "t")
+    go(plan)
+    destination.stop()
+    (output,) = destination.data_dir.rglob("t-0")
+    shutil.copytree(output, tmp_path / "saved")
+    destination.restart()
+    put(source.bootstrap, "t", [b"b"] * 10)
+    go(plan)
+    destination.stop()
+    shutil.rmtree(output)
+    shutil.copytree(tmp_path / "saved", output)
+    destination.restart()
+    with pytest.raises(ReplayUnprovable, match="has lost its end"):
+        go(plan)
+
+
+# -- the journal --------------------------------------------------------------------------------------------
+
+
+def test_a_journal_that_would_lose_what_is_old(log, topic):
+    put(log, topic, [b"a"])
+    go(job_of(log, topic))
+    with semel.Admin(log) as admin:
+        admin.alter_configs(f"__semel_copy.{topic}", {"retention.ms": "1000"})
+    with pytest.raises(ConfigError, match=r"retention.ms=1000.* -c retention.ms=-1"):
+        go(job_of(log, topic))
+
+
+def test_what_somebody_else_wrote_into_it(log, topic):
+    put(log, topic, [b"a"])
+    go(job_of(log, topic))
+    put(log, f"__semel_copy.{topic}", [b"hello"])
+    with pytest.raises(ReplayUnprovable, match="cannot be read"):
+        go(job_of(log, topic))
+
+
+def test_it_is_cut_behind_a_place_that_all_can_go_on_from(log, topic, monkeypatch):
+    monkeypatch.setattr("semel.copy.run.KEPT_MS", 0)
+    monkeypatch.setattr("semel.copy.run.BEGUN_EVERY", 1)
+    journal = TopicPartition(f"__semel_copy.{topic}", 0)
+    for turn in range(3):
+        for part in range(3):
+            put(log, topic, [b"%d-%d" % (turn, part)] * 10)
+        go(job_of(log, topic))
+    with semel.Admin(log) as admin:
+        start = admin.list_offsets({journal: EARLIEST_TIMESTAMP})[journal].offset
+    assert start > 0
+    assert isinstance(decode(values(log, journal.topic)[0]), Begun)
+    for number in range(2):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)

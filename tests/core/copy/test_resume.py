@@ -1,0 +1,84 @@
+"""Where the next holder goes on."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.core.copy.journal import Chunk, Mark, Place
+from semel.core.copy.resume import Lost, StoredRows, acknowledged, place_behind
+from semel.core.copy.spans import spans_of
+from semel.sequence import SEQUENCE_MAX
+from semel.types import TopicPartition
+
+TP = TopicPartition("clicks", 0)
+PLACE = Place(TP, "id", 10, "clicks", "out", 100, 0, 0, sequence=4)
+CHUNKS = [
+    Chunk(TP, ((10, 12), (14, 15)), 18, 4, 4, 100, Mark(17, 1)),
+    Chunk(TP, ((18, 20),), 20, 7, 6, 102, Mark(19, 2)),
+]
+
+
+@pytest.mark.parametrize(
+    ("stored", "offset", "sequence"),
+    [
+        (6, 12, 6),  # in the first of the chunk's spans
+        (7, 18, 7),  # all of a chunk: behind what is no row, too
+        (8, 19, 8),
+        (9, 20, 9),
+    ],
+)
+def test_the_last_stored_row_says_where(stored, offset, sequence):
+    place = place_behind(PLACE, CHUNKS, stored)
+    assert (place.offset, place.sequence) == (offset, sequence)
+
+
+def test_nothing_of_it_is_stored():
+    assert place_behind(PLACE, CHUNKS[:1], 4) == PLACE
+
+
+@pytest.mark.parametrize(
+    ("stored", "says"),
+    [(5, "6 rows of its last holder were acknowledged there, and 5"), (10, "9 were planned")],
+)
+def test_a_log_that_says_otherwise_is_not_believed(stored, says):
+    lost = place_behind(PLACE, CHUNKS, stored)
+    assert isinstance(lost, Lost) and says in lost.evidence
+
+
+def test_what_was_acknowledged_is_the_most_that_was_said():
+    assert acknowledged(PLACE, []) == 4
+    assert acknowledged(PLACE, CHUNKS) == 6
+
+
+def test_batches_are_counted_on():
+    rows = StoredRows(3)
+    for base, count in ((0, 2), (2, 3), (5, 1)):  # some of it was sure before
+        rows = rows.over(base, count)
+    assert rows.sequence == 6
+    assert rows.over(8, 1) == Lost("sequence 8 stands behind 6 rows, 2 are missing")
+    assert StoredRows(3, has_holes=True).over(8, 2).sequence == 10
+
+
+def test_a_sequence_wraps():
+    whole = SEQUENCE_MAX + 1
+    assert StoredRows(whole - 2).over(SEQUENCE_MAX - 1, 5).sequence == whole + 3
+    assert StoredRows(whole + 3).over(3, 4).sequence == whole + 7
+
+
+@given(data=st.data())
+def test_a_prefix_of_the_plan_is_a_prefix_of_the_source(data):
+    """Whatever the gaps, the chunks and the batches: what is stored, and what follows, is the source."""
+    offsets = sorted(data.draw(st.sets(st.integers(0, 200), min_size=1)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(offsets)))) | {len(offsets)})
+    chunks, before = [], 0
+    for cut in cuts:
+        rows = offsets[before:cut]
+        end = data.draw(st.integers(rows[-1] + 1, offsets[cut] if cut < len(offsets) else rows[-1] + 9))
+        chunks.append(Chunk(TP, spans_of(np.array(rows)), end, before, 0, 0))
+        before = cut
+    stored = data.draw(st.integers(0, len(offsets)))
+    place = place_behind(Place(TP, None, 0, "t", None, 0, 0, 0), chunks, stored)
+    assert isinstance(place, Place)
+    assert [offset for offset in offsets if offset >= place.offset] == offsets[stored:]
+    assert place.sequence == stored
