@@ -58,6 +58,8 @@ def test_as_many_seeds_are_tried_for_each_bug_as_were_asked_for(
         (["--prove", "--seeds", "7", "--page", "f"], "and --seeds where its --page is written"),
         (["--flows", "--prove"], "--flows is for many seeds"),
         (["--flows", "--page", "f"], "--flows is for many seeds"),
+        (["--copies", "--prove"], "--copies is for many seeds"),
+        (["--flows", "--copies"], "no seed has both flows and copies"),
         (["--page", "no/such/folder.md"], "no/such/folder.md: there is no such folder"),
         (["--scenario", "{here}"], "this is not a scenario"),
         (["--resume", "{here}"], f"{Path(__file__)} is not the progress of a run"),

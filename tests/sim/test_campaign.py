@@ -14,8 +14,8 @@ from semel.sim.campaign import (
     read_progress,
     write_progress,
 )
-from semel.sim.flows.drawing import seed_has_flows
-from semel.sim.swarm import run_seeds
+from semel.sim.faults import Fault
+from semel.sim.swarm import ONLY, run_seeds
 
 
 def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
@@ -29,16 +29,17 @@ def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [progress.name]
 
 
-def test_a_run_of_flows_goes_on_with_the_next_seed_that_has_any(tmp_path: Path) -> None:
+@pytest.mark.parametrize("only", ONLY)
+def test_a_run_of_some_goes_on_with_the_next_seed_that_has_such(only: str, tmp_path: Path) -> None:
     progress = tmp_path / "progress.json"
     seeds = []
     for seeds_in_all in (1, 2):
-        report = begin(7, progress, only_flows=True)
+        report = begin(7, progress, only=only)
         go_on(report, seeds_in_all, progress_file=progress, on_result=lambda one: seeds.append(one.seed))
-    assert seeds == [seed for seed in range(7, seeds[-1] + 1) if seed_has_flows(seed)]
+    assert seeds == [seed for seed in range(7, seeds[-1] + 1) if ONLY[only](seed)]
     assert len(seeds) == report.seeds == 2
-    assert report.verdicts["flow: micro-batch decided"]
-    with pytest.raises(ConfigError, match="is of flows alone"):
+    assert report.verdicts["flow: micro-batch decided"] or report.faults[Fault.COPY_KILL]
+    with pytest.raises(ConfigError, match=f"is of {only} alone"):
         begin(7, progress)
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from semel.sim.disk import Disk, Killed, Mount, PowerCut
+from semel.sim.disk import Disk, Folder, Killed, Mount, PowerCut, find
 from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix
 from semel.sim.scheduler import Scheduler
 from semel.sim.trace import Trace
@@ -155,3 +155,17 @@ def test_writes_during_a_sync_are_not_covered_by_it() -> None:
         assert content[:800] == b"a" * 700 + b"b" * 100
         lost |= b"c" not in content
     assert lost
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_folder_that_is_put_back_is_as_it_was_whatever_comes(seed: int) -> None:
+    disk = make_disk(seed)
+    mount = durable_log(disk)
+    mount.open(LOG.parent / "later", create=True).pwritev([b"x"], 0)
+    folder = find(disk.root, LOG.parent)
+    assert isinstance(folder, Folder)
+    folder.put_back({"log": b"old", "other": b""})
+    disk.power_cut()
+    mount = disk.mount()
+    assert mount.listdir(LOG.parent) == ["log", "other"]
+    assert mount.open(LOG).pread(100, 0) == b"old"

@@ -3,12 +3,14 @@
 The page says at which seed each was found last. That one is tried first: most are found there again, at once.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from semel.sim.checkers import all_checkers
+from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.planting import Plant
 from semel.sim.plants import PLANTS
@@ -18,6 +20,7 @@ from semel.sim.swarm import run_watched
 PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
 PLANTS_MIN = 25
 FLOW_PLANTS_MIN = 15
+COPY_PLANTS_MIN = 12
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +58,16 @@ def test_a_plant_breaks_what_is_there(plant: Plant) -> None:
 def test_there_are_enough_of_them() -> None:
     assert len(PLANTS) >= PLANTS_MIN
     assert sum(plant.may_show is seed_has_flows for plant in PLANTS.values()) >= FLOW_PLANTS_MIN
+    assert sum(plant.may_show is seed_has_copies for plant in PLANTS.values()) >= COPY_PLANTS_MIN
 
 
-def test_a_bug_in_flows_is_looked_for_where_there_are_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "seed_has_it"),
+    [("flow_keyed_by_crc32", seed_has_flows), ("copy_rows_before_next", seed_has_copies)],
+)
+def test_a_bug_is_looked_for_where_it_may_show(
+    name: str, seed_has_it: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried: list[int] = []
 
     def lived(seed: int) -> SimpleNamespace:
@@ -65,8 +75,8 @@ def test_a_bug_in_flows_is_looked_for_where_there_are_flows(monkeypatch: pytest.
         return SimpleNamespace(violation=None)
 
     monkeypatch.setattr("semel.sim.proof.run_watched", lived)
-    assert find("flow_keyed_by_crc32", likely_seed=7, seeds_max=3).seed is None
-    assert tried == [7, *[seed for seed in range(tried[-1] + 1) if seed_has_flows(seed)]]
+    assert find(name, likely_seed=7, seeds_max=3).seed is None
+    assert tried == [7, *[seed for seed in range(tried[-1] + 1) if seed_has_it(seed)]]
     assert len(tried) == 4
 
 

@@ -84,7 +84,7 @@ def test_a_fault_or_verdict_that_never_occurred_fails_a_long_run_and_is_named() 
 
 
 def test_a_run_of_flows_alone_need_not_meet_every_fault() -> None:
-    assert SwarmReport(seeds=1_000, only_flows=True).is_clean
+    assert SwarmReport(seeds=1_000, only="flows").is_clean
     assert not SwarmReport(seeds=1_000).is_clean
 
 

@@ -32,6 +32,9 @@ def sim(
     flows: Annotated[
         bool, typer.Option("--flows", help="Only seeds that have flows, one in twenty.")
     ] = False,
+    copies: Annotated[
+        bool, typer.Option("--copies", help="Only seeds that have copies, one in twenty.")
+    ] = False,
     workers: Annotated[
         int | None,
         typer.Option(min=1, max=256, metavar="K", help="Processes.", show_default="one a processor"),
@@ -74,8 +77,11 @@ def sim(
         raise ConfigError("--resume, --scenario and --prove are runs of three kinds: use one of them")
     if scenario is not None and (page is not None or seeds is not None or seed):
         raise ConfigError("--page, --seeds and --seed are for many seeds, --scenario tells one again")
-    if flows and (scenario is not None or prove or page is not None):
-        raise ConfigError("--flows is for many seeds without a --page: leave --scenario and --prove out")
+    only = "flows" if flows else "copies" if copies else None
+    if flows and copies:
+        raise ConfigError("no seed has both flows and copies: use one of --flows and --copies")
+    if only and (scenario is not None or prove or page is not None):
+        raise ConfigError(f"--{only} is for many seeds without a --page: leave --scenario and --prove out")
     if prove and (seed or (seeds is not None and page is not None)):
         raise ConfigError(
             "--prove begins at seed 0 for every bug: leave --seed out, and --seeds where its --page is written"
@@ -92,7 +98,7 @@ def sim(
         from semel.sim.campaign import begin
 
         is_clean = _run(
-            begin(seed, resume, only_flows=flows),
+            begin(seed, resume, only=only),
             seeds or _SEEDS,
             processes,
             resume,

@@ -14,6 +14,7 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     sending, cluster      the real pipeline and the real low-level client behind that session
     producer, resumer     writers without and with a saved position; prober, admin, consumer: the others
     fiber, sinks          blocking code in simulated time; Spark around the real shells of the exactly-once sink
+    flows, copies         what runs a plan of the flow language; copies of topics, and the second cluster they need
     workload              who of them lives in this history
     witness, reference    what the checkers see of the server; the second opinion on every verdict
     room_settings         how many producers the server may remember: in some histories too few for all
@@ -24,6 +25,6 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     swarm, watchdog       many seeds, none of which may hang
     campaign, tally       a run of seeds that can be gone on with; the page of what they met
     shrink, scenario      from a failing seed to the few faults that matter, as a file
-    planting, plants      the planted bugs; those of the sinks are in ``sinks/plants``
+    planting, plants      the planted bugs; those of sinks, flows and copies are in their folders
     proof                 the page that says at which seed each is found
 """

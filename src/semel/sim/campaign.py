@@ -24,15 +24,15 @@ SEEDS_A_STEP: Final = 100  # and worker
 _SEED_DIGITS: Final = 6  # hexadecimal
 
 
-def begin(first_seed: int, progress_file: Path | None = None, *, only_flows: bool = False) -> SwarmReport:
-    """What is done already of the seeds from ``first_seed`` on, or of those of them that have flows."""
+def begin(first_seed: int, progress_file: Path | None = None, *, only: str | None = None) -> SwarmReport:
+    """What is done already of the seeds from ``first_seed`` on, or of those of them that have what is wanted."""
     if progress_file is None:
-        return SwarmReport(first_seed, only_flows)
+        return SwarmReport(first_seed, only)
     if not progress_file.exists():
-        write_progress(SwarmReport(first_seed, only_flows), progress_file)
+        write_progress(SwarmReport(first_seed, only), progress_file)
     report = read_progress(progress_file)
-    if report.only_flows != only_flows:
-        raise ConfigError(f"{progress_file} is of {'flows alone' if report.only_flows else 'all seeds'}")
+    if report.only != only:
+        raise ConfigError(f"{progress_file} is of {f'{report.only} alone' if report.only else 'all seeds'}")
     if report.first_seed != first_seed:
         raise ConfigError(f"{progress_file} begins with seed {report.first_seed}, not with {first_seed}")
     return report
@@ -54,11 +54,11 @@ def go_on(
 
     while report.seeds < seeds and not report.failures:
         step = min(SEEDS_A_STEP * workers if progress_file else seeds, seeds - report.seeds)
-        next_seed = next(islice(seeds_from(report.first_seed, report.only_flows), report.seeds, None))
+        next_seed = next(islice(seeds_from(report.first_seed, report.only), report.seeds, None))
         run_seeds(
             next_seed,
             step,
-            only_flows=report.only_flows,
+            only=report.only,
             workers=workers,
             stop_at_first=True,
             on_result=add,
@@ -105,7 +105,7 @@ def write_progress(report: SwarmReport, path: Path) -> None:
     fields = {
         "code_sha256": code_sha256(),
         "first_seed": report.first_seed,
-        "only_flows": report.only_flows,
+        "only": report.only,
         "seeds": report.seeds,
         "operations": report.operations,
         "fewest_operations": report.fewest_operations,

@@ -10,7 +10,7 @@ What was synced stays as it was written, unless it rots (:meth:`Disk.rot`).
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -56,6 +56,11 @@ class Folder:
     def sync(self) -> None:
         self._durable = dict(self.names)
         self._pending.clear()
+
+    def put_back(self, files: Mapping[str, bytes]) -> None:
+        """What somebody copied away takes the place of all that is there, and is durable."""
+        self.change(dict.fromkeys(self.names, None) | {name: Inode.of(data) for name, data in files.items()})
+        self.sync()
 
     def power_cut(self, random: Random, counts: Counts) -> None:
         if self._pending:

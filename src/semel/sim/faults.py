@@ -78,6 +78,15 @@ class Fault(StrEnum):
     SINK_SOURCE_ANEW = "sink: source topic made anew"
     FLOW_STORE_LOST = "flow: a machine's folder of large state lost"
     FLOW_STORE_OLD = "flow: a machine's folder of large state put back from a copy"
+    COPY_KILL = "copy: killed"
+    COPY_SECOND = "copy: a second one of its job beside the first"
+    COPY_PAUSE = "copy: stands still, and goes on"
+    COPY_NAME_FORGOTTEN = "copy: its name forgotten by the destination"
+    COPY_SOURCE_TRIMMED = "copy: source trimmed"
+    COPY_SOURCE_GROWN = "copy: source grown by a partition"
+    COPY_SOURCE_ANEW = "copy: source topic made anew"
+    COPY_OUTPUT_ANEW = "copy: output topic made anew"
+    COPY_OUTPUT_OLD = "copy: partition of an output put back from a copy"
 
 
 @dataclass(frozen=True, slots=True)

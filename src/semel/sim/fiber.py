@@ -174,3 +174,8 @@ class FiberClock:
         over: Pending[None] = Pending()
         self._process.after(pause_ms, over.know)
         over.result()
+
+
+def is_simulated() -> bool:
+    """Whether the caller runs in a fiber."""
+    return _CURRENT.get(None) is not None

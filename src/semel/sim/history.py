@@ -17,6 +17,7 @@ from semel.record.batch import BatchHeader
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
+    from semel.sim.copies.story import CopyStory
     from semel.sim.flows.story import FlowStory
     from semel.sim.sinks.story import SinkStory
 
@@ -90,6 +91,7 @@ class History:
     sources: list[RowSource] = field(default_factory=list)
     sinks: list[SinkStory] = field(default_factory=list)
     flows: list[FlowStory] = field(default_factory=list)
+    copies: CopyStory | None = None
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     promises_end: bool = False  # a power cut where the page cache was trusted: what was promised is void
     is_rotten: bool = False  # bytes that were synced have changed

@@ -29,6 +29,14 @@ class Inode:
         self._forgotten: dict[int, bytes] = {}  # clean after a failed sync, but not on the platter
         self._durable_size = 0
 
+    @staticmethod
+    def of(data: bytes) -> Inode:
+        """One of which all is durable."""
+        node = Inode()
+        node.cached += data
+        node._settle()
+        return node
+
     @property
     def is_clean(self) -> bool:
         return not self._before and self._durable_size == len(self.cached)

@@ -34,6 +34,7 @@ from semel.server.storage.segment import Segment
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
 from semel.sim import bound_plants, client_plants, lease_plants  # noqa: F401 - those are among PLANTS too
+from semel.sim.copies import plants as copy_plants  # noqa: F401 - likewise
 from semel.sim.disk import SimulatedFile
 from semel.sim.flows import plants as flow_plants  # noqa: F401 - likewise
 from semel.sim.planting import (

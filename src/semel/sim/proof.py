@@ -78,8 +78,8 @@ _RESEMBLES: Final = """\
 In the last column `KAFKA`, `SPARK`, `paimon`, `rp` (Redpanda) and `rdk` (librdkafka) are issue numbers, and `CVE`
 is Kafka's. *The proposal* is Kafka's own of the "Idempotent Producer", which asked for leases. *Rule*, *step* and
 *S* are what the sink's protocol must not leave out (an *S* is a scenario of `tests/core/sink`). What flows must not
-leave out has its name in the model of flows (`python -m tools.model -v NAME` tells its shortest counter-example).
-*Here*: no other system's."""
+leave out has its name in the model of flows (`python -m tools.model -v NAME` tells its shortest counter-example), and
+what copies must not, in words of `core/copy`. *Here*: no other system's."""
 
 
 def _lines(findings: Iterable[Finding]) -> Iterator[str]:
@@ -89,9 +89,9 @@ def _lines(findings: Iterable[Finding]) -> Iterator[str]:
     yield "[What the seeds met](simulated.md) where no bug was planted is a page of its own."
     yield ""
     yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
-    yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; a bug in flows, within as many of the seeds that have"
-    yield "flows, which is one in twenty. The third column says at which seed it did when this page was written, and"
-    yield "which invariant fell."
+    yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; a bug in flows or in copies, within as many of the seeds"
+    yield "that have such, which is one in twenty each. The third column says at which seed it did when this page was"
+    yield "written, and which invariant fell."
     yield ""
     yield _RESEMBLES
     yield ""

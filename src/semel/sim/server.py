@@ -20,7 +20,7 @@ from semel.core.log.config import LogConfig
 from semel.errors import StorageError
 from semel.record.batch import Record, assign_offsets, encode_batch
 from semel.server.broker import Broker
-from semel.server.storage.aside import at_once
+from semel.server.storage.aside import Change, at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.sim.batch_limit import BatchLimit
@@ -203,7 +203,7 @@ class SimulatedServer:
             self._counts,
             self._mix,
             self.clock.now_ms,
-            lambda tps: self._witness.synced([storage.partition(tp.topic, tp.partition) for tp in tps]),
+            lambda tps: self._witness.synced(storage, tps),
             self._later,
         )
         self._network.listener = self
@@ -300,7 +300,7 @@ class SimulatedServer:
             self.clock.freeze(self._random.randint(*CLOCK_FREEZE_MS))
             self._trace.note("server", "the clock stands still")
 
-    def forget_names(self, chosen: Callable[[str], bool]) -> None:
+    def forget_names(self, chosen: Callable[[str], bool], fault: Fault = Fault.SINK_NAME_FORGOTTEN) -> None:
         """Named identities are gone as if nobody had ever had them; no producer id is given out again."""
 
         def forget(shell: ServerShell) -> None:
@@ -309,10 +309,18 @@ class SimulatedServer:
             records = tuple(StateRecord(NAMED_PREFIX + name.encode(), None) for name in names)
             submitted = self.storage.metadata_log.submit(Decision(records, None), self.clock.now_ms())
             if records and submitted.error_message is None:
-                self._counts.bit(Fault.SINK_NAME_FORGOTTEN)
+                self._counts.bit(fault)
                 self._trace.note("server", f"forgets {names}")
 
         self._in_process(forget)
+
+    def change(self, begin: Callable[[Storage, int], Change[object]]) -> None:
+        """Carry out what a request could ask for, when its turn comes; nobody is told what became of it."""
+
+        def in_turn(shell: ServerShell) -> None:
+            shell.change(lambda storage: begin(storage, self.clock.now_ms()))
+
+        self._in_process(in_turn)
 
     def _ended(self, end: ProcessEnd) -> None:
         if self._mount is not None:

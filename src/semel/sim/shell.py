@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from random import Random
 from typing import Any, Final, TypeVar
 
 from semel.config import Address
+from semel.errors import StorageError
 from semel.server.broker import Broker
 from semel.server.connection import REQUEST_BYTES_MIN
 from semel.server.durability import Syncable
@@ -32,6 +34,7 @@ from semel.server.outcome import (
     framed,
 )
 from semel.server.storage.aside import Aside, Change
+from semel.server.storage.storage import Storage
 from semel.sim.disk import Mount
 from semel.sim.faults import Counts, Fault, FaultMix
 from semel.sim.network import Link
@@ -201,6 +204,16 @@ class ServerShell:
         """What the server's housekeeping task does every few minutes."""
         for begin in self._broker.storage.upkeep(self._clock()):
             self._change_in_turn(begin, lambda _: None)
+
+    def change(self, begin: Callable[[Storage], Change[object]]) -> None:
+        """What an administrator has asked for somewhere else, who is told nothing."""
+
+        async def carried_out() -> object:
+            with suppress(StorageError):
+                return await begin(self._broker.storage)
+            return None
+
+        self._change_in_turn(carried_out, lambda _: None)
 
     def expire_leases(self) -> None:
         """What the server's clock of leases does every second."""

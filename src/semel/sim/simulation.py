@@ -10,7 +10,8 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -18,6 +19,9 @@ from semel.core.log.config import LogConfig
 from semel.sim.batch_limit import BatchLimit
 from semel.sim.checkers import all_checkers
 from semel.sim.coda import live_coda
+from semel.sim.copies.drawing import draw_copies, seed_has_copies
+from semel.sim.copies.story import CopyStory
+from semel.sim.copies.world import CopyWorld
 from semel.sim.disk import Disk
 from semel.sim.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
 from semel.sim.flows.drawing import draw_flow, has_flows
@@ -95,6 +99,7 @@ class Simulation:
         mix: FaultMix | None = None,
         sinks: Sequence[SinkStory] | None = None,
         flows: Sequence[FlowStory] | None = None,
+        copies: CopyStory | None = None,
     ) -> None:
         self.seed: Final = seed
         self._telling = telling
@@ -103,6 +108,10 @@ class Simulation:
         self.trace = Trace(self.scheduler)
         self.counts = Counts(lambda: self.scheduler.elapsed_ms, telling.kept)
         drawn = FaultMix.draw(self.random)
+        if flows is None and sinks is None and seed_has_copies(seed):
+            copies = draw_copies(self.stream("copies drawn"), lambda: self.scheduler.elapsed_ms)
+        if copies is not None:  # what a power cut takes back of a source that was read is another matter
+            drawn = replace(drawn, durable=True)
         self._mix = NO_FAULTS
         self._mix_of_faults = drawn if mix is None else mix
         self.history = History(is_replayed=self._mix_of_faults.replay > 0)
@@ -126,10 +135,13 @@ class Simulation:
         of_flow = self.stream("flows")
         if flows is None and sinks is None and has_flows(of_flow):
             flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
+        if copies is not None:
+            sinks = ()
         self.history.sinks += drawn_sinks if sinks is None else sinks
         self.history.flows += flows or ()
+        self.history.copies = copies
         of_flows = flow_partitions(self.history.flows)
-        if of_flows:
+        if of_flows or copies:
             del tps[PARTITIONS_BESIDE_FLOWS:]
         self.witness = Witness(
             tps,
@@ -170,7 +182,14 @@ class Simulation:
             topic_codec=TopicCodec(self.stream("topic codec"), batch_limit),
             sink_topics=[*sink_topics(self.history.sinks), *flow_topics(self.history.flows)],
         )
-        self.workload = Workload(seed, self.stream("workload"), self.around, self._current_mix, self.server)
+        self.copies = None
+        if copies is not None:
+            self._producers_max.suffice()
+            first = (self.server, self.disk, self.witness)
+            self.copies = CopyWorld(copies, self.stream, self.around, self._current_mix, first)
+        self.workload = Workload(
+            seed, self.stream("workload"), self.around, self._current_mix, self.server, self.copies
+        )
 
     def stream(self, name: str) -> Random:
         """Random numbers for one part of the world, so that no part's draws move another's."""
@@ -208,9 +227,13 @@ class Simulation:
 
     def _live(self) -> None:
         self.server.prepare()
+        if self.copies is not None:
+            self.copies.second.server.prepare()
         self._mix = self._mix_of_faults
         self.trace.note("world", f"seed {self.seed} {self._mix}")
         self.server.start()
+        if self.copies is not None:
+            self.copies.second.server.start()
         self.workload.start()
         self._plan_faults()
         self._live_with_faults()
@@ -218,11 +241,13 @@ class Simulation:
         self.finish("everything to settle")
         assert self.server.storage is not None
         self.witness.show_logs(self.server.storage)
+        if self.copies is not None:
+            self.copies.finished()
         live_coda(self)
 
     def _live_with_faults(self) -> None:
         telling, begin_ms = self._telling, self.scheduler.now_ms
-        faults_for_ms = FAULTS_FOR_MS_BESIDE_FLOWS if self.history.flows else FAULTS_FOR_MS
+        faults_for_ms = FAULTS_FOR_MS_BESIDE_FLOWS if self.history.flows or self.copies else FAULTS_FOR_MS
         at_least_ms = begin_ms + self.random.randint(*faults_for_ms)
         self.scheduler.run(lambda: False, min(at_least_ms, begin_ms + telling.faults_for_ms_max))
         self.scheduler.run(
@@ -269,11 +294,16 @@ class Simulation:
         self._repeat(mix.clock_interval_ms, self.server.turn_clock)
         self._repeat(mix.client_pause_interval_ms, self.workload.pause_a_client)
         self._repeat(mix.cut_interval_ms, self._cut)
+        if self.copies is not None:
+            second = self.copies.second
+            self._repeat(mix.crash_interval_ms, second.server.crash)
+            self._repeat(mix.pause_interval_ms, second.server.pause)
+            self._repeat(mix.cut_interval_ms, partial(self._cut, second.network))
 
-    def _cut(self) -> None:
+    def _cut(self, network: Network | None = None) -> None:
         if self.counts.bites(Fault.ONE_WAY_CUT, self.random, 1.0):
             until_ms = self.scheduler.now_ms + self.random.randint(*CUT_MS)
-            self.network.cut(from_clients=self.random.random() < 0.5, until_ms=until_ms)
+            (network or self.network).cut(from_clients=self.random.random() < 0.5, until_ms=until_ms)
 
     def _repeat(self, interval_ms: int, action: Callable[[], None]) -> None:
         if not interval_ms:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import gc
 import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, islice
+from types import MappingProxyType
 from typing import Final
 
 from semel.sim import verdicts
+from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.faults import Fault
 from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.simulation import WHOLE, SeedResult, Telling, run_seed
@@ -24,6 +26,9 @@ from semel.sim.watchdog import watched
 from semel.wording import counted
 
 SEEDS_THAT_MEET_EVERY_FAULT: Final = 200
+ONLY: Final[Mapping[str, Callable[[int], bool]]] = MappingProxyType(
+    {"flows": seed_has_flows, "copies": seed_has_copies}
+)
 _SEEDS_PER_TASK: Final = 10
 
 
@@ -32,7 +37,7 @@ class SwarmReport:
     """What a run of seeds came to."""
 
     first_seed: int = 0
-    only_flows: bool = False  # of the seeds from the first on, those alone that have any
+    only: str | None = None  # of the seeds from the first on, those alone that have such: a key of ``ONLY``
     seeds: int = 0
     operations: int = 0
     fewest_operations: int = 0
@@ -70,7 +75,7 @@ class SwarmReport:
     @property
     def is_long(self) -> bool:
         """Whether every kind of fault and verdict should have occurred by now."""
-        return self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT and not self.only_flows
+        return self.seeds >= SEEDS_THAT_MEET_EVERY_FAULT and self.only is None
 
     @property
     def is_clean(self) -> bool:
@@ -98,23 +103,23 @@ class SwarmReport:
             yield f"  {name:<{width}} {count:>8}{'' if count else '  NEVER SEEN'}"
 
 
-def seeds_from(first_seed: int, only_flows: bool) -> Iterator[int]:
-    """All seeds from that one on, or those of them that have flows."""
-    return (seed for seed in count(first_seed) if not only_flows or seed_has_flows(seed))
+def seeds_from(first_seed: int, only: str | None) -> Iterator[int]:
+    """All seeds from that one on, or those of them that have what is wanted."""
+    return (seed for seed in count(first_seed) if only is None or ONLY[only](seed))
 
 
 def run_seeds(
     first_seed: int,
     seeds: int,
     *,
-    only_flows: bool = False,
+    only: str | None = None,
     workers: int = 1,
     stop_at_first: bool = False,
     on_result: Callable[[SeedResult], None] | None = None,
 ) -> SwarmReport:
     """Live through ``seeds`` seeds from ``first_seed`` on; the report does not depend on ``workers``."""
-    report = SwarmReport(first_seed, only_flows)
-    for result in _results(list(islice(seeds_from(first_seed, only_flows), seeds)), workers):
+    report = SwarmReport(first_seed, only)
+    for result in _results(list(islice(seeds_from(first_seed, only), seeds)), workers):
         report.add(result)
         if on_result is not None:
             on_result(result)

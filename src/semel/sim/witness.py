@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from semel.core.log.names import folder_of
 from semel.errors import CorruptRecordBatch, ErrorCode
@@ -81,6 +81,16 @@ def whole_log(partition: Partition) -> list[LoggedBatch]:
     return batches
 
 
+class Beside(Protocol):
+    """Who sees of a server what the witness sees, for reasons of its own."""
+
+    def synced(self, storage: Storage, tps: Iterable[TopicPartition]) -> None:
+        """What was written to these is durable."""
+
+    def recovered(self, storage: Storage) -> None:
+        """A process has opened its files, and serves nobody yet."""
+
+
 class Witness:
     """Stands beside one server for a whole history."""
 
@@ -107,14 +117,19 @@ class Witness:
         self._bound = BoundWitness(checkers, counts, sink_tps)
         self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
         self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in sink_tps}
+        self.beside: list[Beside] = []
 
     # -- marks ------------------------------------------------------------------------------------------
 
-    def synced(self, partitions: Iterable[Partition | None]) -> None:
-        for partition in partitions:
-            if partition is not None and partition.name in self._ledgers:
-                self._trace.note("server", f"{partition.name} synced to {partition.high_watermark}")
+    def synced(self, storage: Storage, tps: Iterable[TopicPartition]) -> None:
+        """A server has synced these, and readers see what was."""
+        for tp in tps:
+            partition = storage.partition(tp.topic, tp.partition)
+            if partition is not None and tp in self._ledgers:
+                self._trace.note("server", f"{tp} synced to {partition.high_watermark}")
                 self._show_marks(partition)
+        for beside in self.beside:
+            beside.synced(storage, tps)
 
     def _show_marks(self, partition: Partition) -> None:
         for checker in self._watch_marks:
@@ -170,6 +185,8 @@ class Witness:
             self._judge(logs)
             if not self._history.is_rotten:
                 self._bound.came_up(storage)
+                for beside in self.beside:
+                    beside.recovered(storage)
 
     def not_recovered(self, reason: str, *, disk_failed: bool) -> None:
         """A process could not open its files."""

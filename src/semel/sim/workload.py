@@ -16,6 +16,7 @@ from typing import Final
 from semel.sim.admin import SimulatedAdmin
 from semel.sim.cluster import drive
 from semel.sim.consumer import SimulatedConsumer
+from semel.sim.copies.world import CopyWorld
 from semel.sim.faults import Fault, FaultMix
 from semel.sim.flows.feeder import Feeder
 from semel.sim.flows.operator import FlowOperator
@@ -63,8 +64,10 @@ class Workload:
         around: Surroundings,
         mix: Callable[[], FaultMix],
         server: SimulatedServer,
+        copies: CopyWorld | None = None,
     ) -> None:
         self._seed = seed
+        self._copies = copies
         self._random = random
         self._around = around
         self._mix = mix
@@ -93,12 +96,13 @@ class Workload:
             self.consumers.append(self._consumer(f"reader{tp.partition}", tp.partition))
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
         history = self._around.history
-        producers_max = PRODUCERS_BESIDE_FLOWS_MAX if history.flows else PRODUCERS_MAX
+        has_few_others = bool(history.flows or history.copies)
+        producers_max = PRODUCERS_BESIDE_FLOWS_MAX if has_few_others else PRODUCERS_MAX
         for number, kind in enumerate(kinds[: self._random.randint(1, producers_max)]):
             self._start_producer(number, kind, 0)
-        if not (history.sinks or history.flows) and self._stream("leased producer").random() < LEASED_CHANCE:
+        if not (history.sinks or has_few_others) and self._stream("leased producer").random() < LEASED_CHANCE:
             self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
-        for _ in range(0 if history.flows else self._random.randint(0, SOURCES_MAX)):
+        for _ in range(0 if has_few_others else self._random.randint(0, SOURCES_MAX)):
             self._start_source()
         self._admin = SimulatedAdmin(
             self._tps,
@@ -116,9 +120,9 @@ class Workload:
                 self._around,
             )
         lessee_random = self._stream("lessee")
-        if not history.flows and lessee_random.random() < LESSEE_CHANCE:
+        if not has_few_others and lessee_random.random() < LESSEE_CHANCE:
             self._start_lessee("lessee", lessee_random)
-        if self._server.is_short_of_room and not history.flows:
+        if self._server.is_short_of_room and not has_few_others:
             for number in range(RIVALS):
                 self._start_lessee(f"rival{number}", self._stream(f"rival{number}"))
         mix = SinkMix.draw(self._stream("sink mix"))
@@ -141,6 +145,8 @@ class Workload:
             mix = replace(SinkMix.draw(of_mix), driver_kill_interval_ms=of_mix.randint(*STAGE_KILL_MS))
             self.flows.append(FlowOperator(flow, self._stream(flow.name), self._around, mix))
             self.flows[-1].start()
+        if self._copies is not None:
+            self._copies.start()
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
@@ -153,6 +159,8 @@ class Workload:
             feeder.stop()
         for flow in self.flows:
             flow.stop()
+        if self._copies is not None:
+            self._copies.stop()
         for trimmer in self._trimmers:
             trimmer.wanted = False
         for forgetter in self._forgetters:
@@ -178,6 +186,7 @@ class Workload:
             and all(source.is_done for source in self._around.history.sources)
             and all(sink.is_settled for sink in self.sinks)
             and all(flow.is_settled for flow in self.flows)
+            and (self._copies is None or self._copies.is_settled)
             and not any(trimmer.is_busy for trimmer in self._trimmers)
             and all(
                 consumer.next_offset == self._server.log_end_offset(consumer.tp)
@@ -191,6 +200,7 @@ class Workload:
         sources = [source.name for source in self._around.history.sources if not source.is_done]
         sources += [sink.story.sink_id for sink in self.sinks if not sink.is_settled]
         sources += [name for flow in self.flows for name in flow.what_is_open]
+        sources += [] if self._copies is None else self._copies.what_is_open
         return f"{len(open_records)} records open {open_records[:5]}, readers {behind}, sources {sources}"
 
     def end(self) -> None:
@@ -208,6 +218,8 @@ class Workload:
             sink.end()
         for flow in self.flows:
             flow.end()
+        if self._copies is not None:
+            self._copies.end()
 
     # -- readers ----------------------------------------------------------------------------------------
 
@@ -370,6 +382,7 @@ class Workload:
             *((resumer.name, resumer.process) for resumer in self.resumers),
             *(named for sink in self.sinks for named in sink.processes),
             *(named for flow in self.flows for named in flow.processes),
+            *([] if self._copies is None else self._copies.processes),
         ]
         processes += [(lessee.name, lessee.process) for lessee in self._lessees]
         if processes and self._around.counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):

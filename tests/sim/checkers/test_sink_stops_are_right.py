@@ -47,6 +47,14 @@ def test_a_loss_needs_a_source_that_was_made_anew(breaks: Breaks) -> None:
     SinkStopsAreRight().sink_stopped(stopped.story, stopped, loss)
 
 
+def test_a_rival_that_decided_rows_of_a_topic_made_anew_is_a_reason_to_stop(breaks: Breaks) -> None:
+    stopped = driver(story(), had_rival=True)
+    with breaks():
+        SinkStopsAreRight().sink_stopped(stopped.story, stopped, ReplayDiffers("of another topic"))
+    stopped.story.make_source_anew(5)
+    SinkStopsAreRight().sink_stopped(stopped.story, stopped, ReplayDiffers("of another topic"))
+
+
 @pytest.mark.parametrize(
     "error", [ConnectionLost("closed"), BrokerError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "out", "full")]
 )

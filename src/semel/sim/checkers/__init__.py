@@ -11,6 +11,10 @@ from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
 from semel.sim.checkers.base import Checker, who_watch
 from semel.sim.checkers.bound_holds import BoundHolds
 from semel.sim.checkers.committed_offset_holds import CommittedOffsetHolds
+from semel.sim.checkers.copy_is_source import CopyIsSource
+from semel.sim.checkers.copy_rows_are_planned import CopyRowsArePlanned
+from semel.sim.checkers.copy_stops_are_right import CopyStopsAreRight
+from semel.sim.checkers.copy_zombies_shut_out import CopyZombiesShutOut
 from semel.sim.checkers.damage_is_not_cut import DamageIsNotCut
 from semel.sim.checkers.dense_offsets import DenseOffsets
 from semel.sim.checkers.each_input_counted_once import EachInputCountedOnce
@@ -90,4 +94,8 @@ def all_checkers() -> list[Checker]:
         StageStateIsReplay(),
         StageOutputIsReplay(),
         FlowStopsAreRight(),
+        CopyIsSource(),
+        CopyRowsArePlanned(),
+        CopyZombiesShutOut(),
+        CopyStopsAreRight(),
     ]

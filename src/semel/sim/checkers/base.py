@@ -15,6 +15,9 @@ from semel.sim.reference import PartitionLedger
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
+    from semel.sim.copies.life import CopyLife
+    from semel.sim.copies.story import CopyStory
+    from semel.sim.copies.view import CopyView
     from semel.sim.flows.driver import StageDriver
     from semel.sim.flows.story import StageStory
     from semel.sim.flows.view import FlowView
@@ -156,6 +159,17 @@ class Checker:
 
     def flow_logs(self, views: Sequence[FlowView]) -> None:
         """What lies in the topics of flows, whenever all logs are judged and all of a flow's can be read."""
+
+    # -- copies -----------------------------------------------------------------------------------------
+
+    def copy_stopped(self, story: CopyStory, life: CopyLife, error: SemelError) -> None:
+        """A copy has ended with an error."""
+
+    def copy_looked(self, view: CopyView) -> None:
+        """The destination has something new to read, or has come up."""
+
+    def copy_ended(self, view: CopyView) -> None:
+        """A world without faults has had its time."""
 
     def violated(self, evidence: str) -> Violation:
         return Violation(self.name, evidence)

@@ -5,8 +5,9 @@ torn, begun anew or taken to other splits, a rival on such a one, or one that is
 ``NonDeterministicReplay`` there are two reasons: the query's rows differ, or it plans a micro-batch of its own
 again, from an old checkpoint, with fewer rows; where another query has begun, they are a surplus and no error.
 A new query that starts at the decided ends gets over them. ``DataLoss`` needs a source topic that was made anew. So
-may ``ReplayDiffers``, where rows of the older topic stand undecided and the checkpoint is lost, and
-``NonDeterministicReplay``, where attempts read it when it went. ``ReplayUnprovable`` needs a trim that took offsets of
+may ``ReplayDiffers``, where rows of the older topic stand undecided and the checkpoint is lost, or where a rival on
+the same checkpoint has decided rows of the newer one meanwhile, and ``NonDeterministicReplay``, where attempts read
+it when it went. ``ReplayUnprovable`` needs a trim that took offsets of
 an output from which on the run had to look for undecided rows; a sink of another name gets over it. Everything else is
 wrong.
 """
@@ -61,7 +62,7 @@ class SinkStopsAreRight(Checker):
             case ReplayDiffers():
                 was_changed = story.was_tampered or story.was_lost
                 is_right = driver.is_tampered or plans_again or (query_had_rival and was_changed)
-                is_right |= story.was_made_anew and was_changed
+                is_right |= story.was_made_anew and (was_changed or driver.had_rival)
             case NonDeterministicReplay():
                 is_right = (
                     plans_again or story.rows_differ or story.source_topics[-1].made_ms > driver.started_ms

@@ -35,7 +35,8 @@ class Worker:
     def __init__(self, name: str, family: str, scheduler: Scheduler, network: Network) -> None:
         self.name: Final = name
         self.process: Final = Process(scheduler)
-        self._session = Session(name, self.process, network)
+        self._network = network
+        self._sessions: dict[str, Session] = {}  # by address
         self._fibers: list[Fiber] = []
         self.memory: Final = SinkProcess(
             name,
@@ -67,13 +68,21 @@ class Worker:
         """Killed, without a word."""
         if self.process.alive:
             self.process.alive = False
-            self._session.die()
+            for session in self._sessions.values():
+                session.die()
             fibers, self._fibers = self._fibers, []
             for fiber in fibers:
                 fiber.end()
 
     def _new_cluster(self, connection: Connection) -> Cluster:
-        return _BlockingCluster(SimulatedCluster(self.process, self._session, connection.request_timeout_ms))
+        if connection.bootstrap not in self._sessions:
+            self._sessions[connection.bootstrap] = self._new_session(connection.bootstrap)
+        session = self._sessions[connection.bootstrap]
+        return _BlockingCluster(SimulatedCluster(self.process, session, connection.request_timeout_ms))
+
+    def _new_session(self, bootstrap: str) -> Session:
+        """There is one server, whatever it is called."""
+        return Session(self.name, self.process, self._network)
 
 
 def connection_of(request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> Connection:
