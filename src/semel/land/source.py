@@ -1,0 +1,102 @@
+"""What the log has of the topics, and their committed rows as columns. A server that restarts is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from semel.client.blocking import Cluster
+from semel.core.land.starting import REMEDY, LogTopic
+from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, UnknownTopic
+from semel.record.columnar import decode_table
+from semel.spark.process import Clock
+from semel.spark.reading import read_range
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+PATIENCE_MS: Final = 120_000  # with a log that does not answer
+_PAUSE_MS: Final = 200
+_NEWS_MS: Final = 2_000  # so long after a topic was made, brokers may not have heard of it
+_GONE_MS: Final = 10_000  # nor one that starts of any
+
+Answer = TypeVar("Answer")
+
+
+class Source:
+    """The topics of one job."""
+
+    def __init__(self, cluster: Cluster, topics: Sequence[str], clock: Clock) -> None:
+        self._cluster, self._topics, self._clock = cluster, list(topics), clock
+        self._were_seen = False
+
+    def look(self) -> dict[str, LogTopic]:
+        """Their ids, partitions, first offsets and ends. Ids first: an offset of another topic is met when reading."""
+        found = self._asked(self._look)
+        self._were_seen = True
+        return found
+
+    def read(
+        self, source: TopicPartition, topic_id: str | None, from_offset: int, end_offset: int
+    ) -> Iterator[tuple[pa.Table, int]]:
+        """The committed rows of the range, fetch by fetch, with the offset behind what was read so far."""
+        position = from_offset
+        try:
+            for batches in read_range(
+                self._cluster,
+                source,
+                from_offset,
+                end_offset,
+                poll_timeout_ms=PATIENCE_MS,
+                topic_id=topic_id,
+            ):
+                rows = decode_table(
+                    (batch for batch, _ in batches),
+                    topic=source.topic,
+                    partition=source.partition,
+                    from_offset=position,
+                    end_offset=end_offset,
+                )
+                if batches:
+                    position = max(position, min(end_offset, batches[-1][1].last_offset + 1))
+                yield rows, position
+        except DataLoss as loss:
+            raise DataLoss(loss.partition, loss.lost_from, loss.lost_to_end, loss.why, REMEDY) from None
+        yield _NO_ROWS, end_offset  # markers and aborted rows at the end of the range give no batches
+
+    def _look(self) -> dict[str, LogTopic]:
+        metadata = self._cluster.metadata(self._topics)
+        found = {}
+        for topic in self._topics:
+            described = metadata.topics.get(topic)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if described is None else described.error_code
+            if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopic(topic, "semel topic list shows what there is")
+            if code is not ErrorCode.NONE or described is None:
+                raise BrokerError(code, f"describe topic {topic!r}")
+            sources = [TopicPartition(topic, number) for number in sorted(described.partitions)]
+            firsts = self._cluster.list_offsets(dict.fromkeys(sources, EARLIEST_TIMESTAMP))
+            ends = self._cluster.list_offsets(dict.fromkeys(sources, LATEST_TIMESTAMP))
+            found[topic] = LogTopic(
+                None if described.topic_id is None else str(described.topic_id),
+                {tp.partition: listed.offset for tp, listed in firsts.items()},
+                {tp.partition: listed.offset for tp, listed in ends.items()},
+            )
+        return found
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        began_ms = self._clock.elapsed_ms()
+        while True:
+            try:
+                return ask()
+            except UnknownTopic:
+                if self._clock.elapsed_ms() - began_ms > (_GONE_MS if self._were_seen else _NEWS_MS):
+                    raise
+            except (ConnectionLost, BrokerError) as failed:
+                passing = isinstance(failed, ConnectionLost) or failed.code.retriable
+                if not passing or self._clock.elapsed_ms() - began_ms > PATIENCE_MS:
+                    raise
+            self._clock.pause(_PAUSE_MS)
+
+
+_NO_ROWS: Final = decode_table([], topic="", partition=0)

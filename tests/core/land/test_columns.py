@@ -1,0 +1,77 @@
+"""The columns of a landed table, and in what way they may grow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semel.core.land.columns import additions, landed_rows, landed_schema
+from semel.errors import ConfigError
+from semel.record.columnar import table_schema
+
+N = pa.schema([("n", pa.int64())])
+
+
+def records(count: int) -> pa.Table:
+    columns = {
+        "key": [b"k"] * count,
+        "value": [b"%d" % index for index in range(count)],
+        "topic": ["t"] * count,
+        "partition": [0] * count,
+        "offset": list(range(count)),
+        "timestamp": [0] * count,
+        "timestampType": [0] * count,
+    }
+    return pa.table(columns, schema=table_schema())
+
+
+@given(st.lists(st.booleans(), max_size=30))
+def test_good_and_bad_values_keep_their_places(is_bad: list[bool]) -> None:
+    bad = [(index, f"why {index}") for index, its in enumerate(is_bad) if its]
+    good = [index for index, its in enumerate(is_bad) if not its]
+    rows = landed_rows(records(len(is_bad)), pa.table({"n": good}, schema=N), bad, landed_schema(N, None))
+    for index, row in enumerate(rows.to_pylist()):
+        wanted = (None, b"%d" % index, f"why {index}") if is_bad[index] else (index, None, None)
+        assert (row["n"], row["_value"], row["_error"]) == wanted
+        assert row["_offset"] == index
+
+
+def test_raw_rows_have_their_value_always() -> None:
+    rows = landed_rows(records(2), None, (), landed_schema(None, "_day"))
+    assert rows.column("_value").to_pylist() == [b"0", b"1"]
+    assert str(rows.column("_day")[0]) == "1970-01-01"
+
+
+def test_a_time_beyond_the_years_of_dates_has_no_day() -> None:
+    times = pa.array([2**62, 0], pa.timestamp("us", "UTC"))
+    table = records(2).set_column(5, "timestamp", times)
+    rows = landed_rows(table, None, (), landed_schema(None, "_day"))
+    assert rows.column("_day").is_valid().to_pylist() == [False, True]
+
+
+def test_a_column_of_the_record_is_nobody_elses() -> None:
+    for name in ("_offset", "_Offset"):
+        with pytest.raises(ConfigError, match=f"'{name}', which is one of the record's"):
+            landed_schema(pa.schema([(name, pa.int64())]), None)
+
+
+@pytest.mark.parametrize(
+    ("by", "says"), [("m", "no such column; take day, or one of n, _topic"), ("_key", "it is binary")]
+)
+def test_what_cannot_name_a_folder_is_refused(by: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        landed_schema(N, by)
+
+
+def test_new_columns_are_added_and_nothing_else_is() -> None:
+    wanted = pa.schema([("m", pa.string()), ("n", pa.int64())])
+    assert additions(N, wanted) == [wanted.field("m")]
+    assert additions(wanted, wanted) == []
+    with pytest.raises(ConfigError, match=r"the schema lacks \(m\)"):
+        additions(wanted, N)
+    with pytest.raises(ConfigError, match="'n' of the table is int64, and the schema says string"):
+        additions(N, pa.schema([("n", pa.string())]))
+    with pytest.raises(ConfigError, match="wants values in n"):
+        additions(pa.schema([pa.field("n", pa.int64(), nullable=False)]), N)

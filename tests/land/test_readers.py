@@ -1,0 +1,106 @@
+"""Others read what was landed: DuckDB, pandas, Polars, pyarrow and Spark see the same rows in both formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from tests.land.landed import DELTA, land, produce
+
+from semel.client.blocking import Cluster
+from semel.land import dataset, files_of
+from semel.land.formats import TableFormat, ValueFormat
+from semel.local import LocalLog
+
+SETTINGS: dict[str, Any] = {
+    "value_format": ValueFormat.JSON,
+    "schema": "user string, n long",
+    "partition_by": "user",
+}
+WANTED = [("ann", 0, 0), ("b c/d", 1, 1), ("ann", 2, 2), (None, 3, 3)]
+
+Reader = Callable[[Path, TableFormat], list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def landed(log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat) -> Path:
+    for user, n, _ in WANTED:
+        name = "null" if user is None else f'"{user}"'
+        produce(cluster, topic, 0, [b'{"user":%s,"n":%d}' % (name.encode(), n)])
+        land(log.bootstrap, table, table_format, topic, **SETTINGS)
+    (table / "user=ann" / "semel-land-9-99.parquet").write_bytes(b"half a file")  # of a copy at work
+    return table
+
+
+def files(table: Path, table_format: TableFormat) -> list[str]:
+    if table_format is DELTA:
+        return [uri.removeprefix("file://") for uri in DeltaTable(table).file_uris()]
+    return [str(path) for path in files_of(table)]
+
+
+def by_pyarrow(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
+    its = DeltaTable(table).to_pyarrow_dataset() if table_format is DELTA else dataset(table)
+    rows = its.to_table(columns=["user", "n", "_offset"]).to_pylist()
+    return [tuple(row.values()) for row in rows]
+
+
+def by_duckdb(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
+    if table_format is DELTA:
+        with duckdb.connect() as database:
+            database.register("landed", DeltaTable(table).to_pyarrow_dataset())
+            return database.sql('select "user", n, _offset from landed where _offset >= 0').fetchall()
+    return duckdb.execute(
+        'select "user", n, _offset from read_parquet($files, hive_partitioning = true)',
+        {"files": files(table, table_format)},
+    ).fetchall()
+
+
+def by_pandas(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
+    frame = DeltaTable(table).to_pandas() if table_format is DELTA else dataset(table).to_table().to_pandas()
+    rows = frame[["user", "n", "_offset"]].itertuples(index=False)
+    return [(row[0] if isinstance(row[0], str) else None, row[1], row[2]) for row in rows]
+
+
+def by_polars(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
+    scan = (
+        pl.scan_delta(str(table))
+        if table_format is DELTA
+        else pl.scan_parquet(files(table, table_format), hive_partitioning=True)
+    )
+    return scan.select("user", "n", "_offset").collect().rows()
+
+
+@pytest.mark.parametrize("reader", [by_pyarrow, by_duckdb, by_pandas, by_polars])
+def test_others_read_the_same_rows(landed: Path, table_format: TableFormat, reader: Reader) -> None:
+    assert sorted(reader(landed, table_format), key=lambda row: row[2]) == WANTED
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_reads_the_files_that_the_table_lists(
+    spark: Any, landed: Path, table_format: TableFormat
+) -> None:
+    frame = spark.read.option("basePath", str(landed)).parquet(*files(landed, table_format))
+    rows = frame.selectExpr("user", "n", "_offset", "_timestamp").orderBy("_offset").collect()
+    assert [(row[0], row[1], row[2]) for row in rows] == WANTED
+    assert {row[3].timestamp() for row in rows} == {1.0}
+
+
+def test_a_file_alone_is_plain_parquet(landed: Path, table_format: TableFormat) -> None:
+    rows = pq.ParquetFile(files(landed, table_format)[0]).read()
+    assert rows.column_names == [
+        "n",
+        "_topic",
+        "_partition",
+        "_offset",
+        "_timestamp",
+        "_key",
+        "_value",
+        "_error",
+    ]
