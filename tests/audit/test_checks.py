@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.audit.checks import Comparison, Place, compare, unique
-from semel.audit.identity import digest
-from semel.audit.rows import RowIndex, RowIndexBuilder, TooManyRows
+from semel.audit.store import Rows, RowStore, TooManyRows
 
 
 class Row(NamedTuple):
@@ -21,20 +22,25 @@ class Row(NamedTuple):
     partition: int = 0
 
 
-def index(rows: list[Row], rows_max: int = 1000) -> RowIndex:
+STORE = RowStore()  # of all tests: each makes tables of its own
+
+
+def index(rows: list[Row], rows_max: int = 1000) -> Rows:
     """Rows get offsets in the order in which they are given, partition by partition."""
-    builder = RowIndexBuilder("t", rows_max)
+    kept = STORE.rows("t", rows_max)
     by_partition: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_partition[row.partition].append(row)
     for partition, members in by_partition.items():
-        builder.add(
+        kept.add(
             partition,
             np.arange(len(members), dtype=np.int64),
-            [digest(row.identity.encode()) for row in members],
-            [None if row.order_key is None else row.order_key.encode() for row in members],
+            pa.array([row.identity.encode() for row in members], pa.binary()),
+            pa.array(
+                [None if row.order_key is None else row.order_key.encode() for row in members], pa.binary()
+            ),
         )
-    return builder.build()
+    return kept
 
 
 def found(result: Comparison) -> dict[str, int]:
@@ -138,3 +144,61 @@ def test_order_agrees_with_a_slow_model(keys: list[str], random: object) -> None
         model += int(row.identity) < last.get(row.order_key, -1)
         last[row.order_key] = int(row.identity)
     assert found(compare(index(source), index(output))).get("out_of_order", 0) == model
+
+
+def model_of(source: list[Row], output: list[Row]) -> dict[str, int]:
+    """Each check as it reads in words, row by row."""
+
+    def placed(rows: list[Row]) -> list[tuple[Row, int, int]]:
+        """Each row with its offset and which one of its identity it is, in the order of partition and offset."""
+        seen: Counter[str] = Counter()
+        offsets: Counter[int] = Counter()
+        found = []
+        for row in sorted(rows, key=lambda row: row.partition):
+            found.append((row, offsets[row.partition], seen[row.identity]))
+            offsets[row.partition] += 1
+            seen[row.identity] += 1
+        return found
+
+    inputs = {(row.identity, nth): (row, offset) for row, offset, nth in placed(source)}
+    outputs = placed(output)
+    there = {(row.identity, nth) for row, _, nth in outputs}
+    counts: Counter[str] = Counter(missing=sum(each not in there for each in inputs))
+    last: dict[tuple[str, int], tuple[int, int]] = {}
+    for row, _, nth in outputs:
+        twin = inputs.get((row.identity, nth))
+        if twin is None:
+            counts["duplicated" if (row.identity, 0) in inputs else "extra"] += 1
+        elif twin[0].order_key is not None:
+            group = (twin[0].order_key, twin[0].partition)
+            if group in last:
+                partition, offset = last[group]
+                counts["scattered"] += partition != row.partition
+                counts["out_of_order"] += partition == row.partition and twin[1] < offset
+            last[group] = (row.partition, twin[1])
+    return {check: count for check, count in counts.items() if count}
+
+
+@given(some_rows, some_rows, st.randoms(use_true_random=False))
+def test_all_checks_agree_with_a_slow_model(source: list[Row], more: list[Row], random: Random) -> None:
+    """The output is the input with rows lost, doubled, invented and moved."""
+    output = [row for row in source if random.random() < 0.9] + more[:3]
+    if random.random() < 0.5:
+        random.shuffle(output)
+    assert found(compare(index(source), index(output))) == model_of(source, output)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=9), st.booleans())
+def test_one_topic_alone_agrees_with_a_slow_model(sent: list[tuple[str, bool]], named: bool) -> None:
+    kept = STORE.rows("t")
+    for offset, (name, sequenced) in enumerate(sent):
+        kept.add(0, np.array([offset]), pa.array([name.encode()]), sequenced=sequenced)
+    result = unique(kept, named=named)
+    again = [number for number, (name, _) in enumerate(sent) if name in [each for each, _ in sent[:number]]]
+    if named:
+        assert sum(each.row_count for each in result.findings) == len(again)
+        return
+    undecided = [n for n, each in enumerate(sent) if not each[1] and each in sent[:n]]
+    assert sum(each.row_count for each in result.doubts) == len(undecided)
+    assert result.repeated_rows == len(set(again) - set(undecided))
+    assert [place.offset for each in result.doubts for place in each.examples] == undecided[:10]

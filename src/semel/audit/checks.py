@@ -1,4 +1,4 @@
-"""Is every input row in the output exactly once, and in order? Decided over two row indexes; pure.
+"""Is every input row in the output exactly once, and in order? Decided in SQL, over the rows of a store.
 
 The k-th row of an identity in the output stands for its k-th row in the input, so an input that itself holds
 a row twice is proven to arrive twice. Findings are values: how many, and the first few by partition and
@@ -8,6 +8,9 @@ Checks (one name, one meaning):
 ``missing``     in the input more often than in the output
 ``duplicated``  in the output more often than in the input, which has it
 ``extra``       in the output, but not in the input at all
+``differs``     the output has the row, and it holds something else
+``ahead``       the output has the row, and the group has not committed that it was read
+``skipped``     of an input row the output has number n, and not n - 1
 ``out_of_order``  a row stands before one of its order key that came earlier in the same input partition
 ``scattered``   rows of one order key stand in several output partitions, so that no order can be promised
 
@@ -20,19 +23,15 @@ sequence may be one send that was stored twice, or two:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from semel.audit.rows import RowIndex
+from semel.audit.store import PARTITION_SQL, Rows, RowStore
 
 EXAMPLES_MAX_DEFAULT: Final = 10
 COPIES_MAX: Final = 5  # of one row, that a finding names
-CHECKS: Final = ("missing", "duplicated", "extra", "out_of_order", "scattered")
+CHECKS: Final = ("missing", "duplicated", "extra", "out_of_order", "scattered")  # those of two topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,156 +77,255 @@ class Uniqueness:
 
 
 def compare(
-    source: RowIndex,
-    output: RowIndex,
+    source: Rows,
+    output: Rows,
     *,
     examples_max: int = EXAMPLES_MAX_DEFAULT,
     order: bool = True,
     subset: bool = False,
+    positions: Mapping[int, int] | None = None,
 ) -> Comparison:
-    """Hold the output against the input. About 100 bytes a row while it runs.
+    """Hold the output against the input; both in one store.
 
     ``subset``: the output may lack rows of the input; it may hold none of them more often than the input does.
+    ``positions``: by the input's partition, up to where it has to be in the output, and not a row further.
     """
-    source_codes, output_codes, code_count = _codes(source, output)
-    source_count = np.bincount(source_codes, minlength=code_count)
-    output_count = np.bincount(output_codes, minlength=code_count)
-    source_rank = _occurrence(source_codes)
-    output_rank = _occurrence(output_codes)
-
-    missing = source_rank >= output_count[source_codes]
-    unmatched = output_rank >= source_count[output_codes]
-    extra = unmatched & (source_count[output_codes] == 0)
-    duplicated = unmatched & ~extra
-    findings = [
-        _finding("missing", source, missing, examples_max, in_input=True),
-        _finding("duplicated", output, duplicated, examples_max, codes=output_codes),
-        _finding("extra", output, extra, examples_max),
+    store = _ready(source, output)
+    repeats = _Repeats(store, source, output)
+    pairs = _pair(store, source, output, repeats.table)
+    finding = _Findings(store, {True: source, False: output}, examples_max)
+    found = [
+        None
+        if subset
+        else finding.of(
+            "missing",
+            f"SELECT source FROM {pairs} WHERE output IS NULL AND {_before(source, positions)}",
+            True,
+        ),
+        finding.of("duplicated", f"SELECT output FROM {pairs} WHERE source IS NULL AND known", copies=True),
+        finding.of("extra", f"SELECT output FROM {pairs} WHERE source IS NULL AND NOT known"),
+        finding.of("differs", f"SELECT output FROM {pairs} WHERE differs"),
     ]
-    if subset:
-        findings[0] = None
+    if positions is not None:
+        beyond = f"source IS NOT NULL AND output IS NOT NULL AND NOT ({_before(source, positions)})"
+        found.append(finding.of("ahead", f"SELECT output FROM {pairs} WHERE {beyond}"))
+    order_keys = 0
     if order:
-        twin = _input_row_of(source_codes, source_rank, output_codes, output_rank, ~unmatched)
-        findings += _order_findings(source, output, twin, examples_max)
+        broken = _out_of_order(store, pairs)
+        found += [
+            finding.of(check, f"SELECT output FROM {broken} WHERE scattered = {check == 'scattered'}")
+            for check in ("out_of_order", "scattered")
+        ]
+        order_keys = store.one(
+            f"SELECT count(*) FROM (SELECT order_key FROM {source.table} WHERE order_key IS NOT NULL GROUP BY 1)"
+        )
+        store.run(f"DROP TABLE {broken}")
+    matched = store.one(f"SELECT count(*) FROM {pairs} WHERE source IS NOT NULL AND output IS NOT NULL")
+    store.run(f"DROP TABLE {pairs}")
+    repeats.drop()
     return Comparison(
         input_rows=len(source),
         output_rows=len(output),
-        matched_rows=int(np.count_nonzero(~unmatched)),
-        input_repeated_rows=int(np.count_nonzero(source_rank)),
-        order_keys=len(np.unique(source.order_key[source.order_key != 0])) if order else 0,
-        findings=tuple(finding for finding in findings if finding is not None),
+        matched_rows=matched,
+        input_repeated_rows=repeats.of_source,
+        order_keys=order_keys,
+        findings=tuple(each for each in found if each is not None),
     )
 
 
-def unique(rows: RowIndex, *, examples_max: int = EXAMPLES_MAX_DEFAULT, named: bool = True) -> Uniqueness:
+def unique(rows: Rows, *, examples_max: int = EXAMPLES_MAX_DEFAULT, named: bool = True) -> Uniqueness:
     """Without an input to hold it against: rows whose identity occurred before.
 
     ``named``: identities are names that no two rows may share. Otherwise equal rows are two sends wherever their
     sequences say so.
     """
-    codes = _codes(rows, None)[1]
-    again = _occurrence(codes) > 0
+    store = _ready(rows)
+    again = store.new_table("again")
+    store.run(
+        f"CREATE TABLE {again} AS WITH repeated AS (SELECT identity FROM {rows.table} GROUP BY 1 HAVING count(*) > 1) "
+        "SELECT place, sequenced, "
+        "row_number() OVER (PARTITION BY identity ORDER BY place) > 1 AS again, "
+        "NOT sequenced AND row_number() OVER (PARTITION BY identity, sequenced ORDER BY place) > 1 AS undecided "
+        f"FROM {rows.table} SEMI JOIN repeated USING (identity)"
+    )
+    finding = _Findings(store, {False: rows}, examples_max)
     if named:
-        finding = _finding("duplicated", rows, again, examples_max, codes=codes)
-        return Uniqueness(len(rows), () if finding is None else (finding,))
-    undecided = np.zeros(len(rows), dtype=np.bool_)
-    undecided[~rows.sequenced] = _occurrence(codes[~rows.sequenced]) > 0
-    doubt = _finding("undecided", rows, undecided, examples_max, codes=codes)
-    return Uniqueness(
-        len(rows),
-        (),
-        repeated_rows=int(np.count_nonzero(again & ~undecided)),
-        doubts=() if doubt is None else (doubt,),
+        found = finding.of("duplicated", f"SELECT place FROM {again} WHERE again", copies=True)
+        result = Uniqueness(len(rows), () if found is None else (found,))
+    else:
+        doubt = finding.of("undecided", f"SELECT place FROM {again} WHERE undecided", copies=True)
+        repeated = store.one(f"SELECT count(*) FROM {again} WHERE again AND NOT undecided")
+        result = Uniqueness(len(rows), (), repeated, () if doubt is None else (doubt,))
+    store.run(f"DROP TABLE {again}")
+    return result
+
+
+_DIFFERS: Final = "coalesce(s.content <> o.content, false)"
+
+
+def _before(source: Rows, positions: Mapping[int, int] | None) -> str:
+    """Whether an input row lies before the group's position: a condition over ``source``."""
+    if positions is None:
+        return "true"
+    partition = PARTITION_SQL.format("source")
+    limits = " ".join(
+        f"WHEN {int(number)} THEN source < {source.place(number, offset)}"
+        for number, offset in positions.items()
+    )
+    return f"CASE {partition} {limits} ELSE false END" if limits else "false"
+
+
+def compare_lineage(
+    source: Rows, output: Rows, *, examples_max: int = EXAMPLES_MAX_DEFAULT, subset: bool = False
+) -> Comparison:
+    """Rows of the output by the input row that each came of, and its number among those.
+
+    Each input row has come (as number 0), none of another input, each number once, and no number is left out.
+    ``subset``: of an input row nothing has to have come.
+    """
+    store = _ready(source, output)
+    finding = _Findings(store, {True: source, False: output}, examples_max)
+    again = store.new_table("again")
+    store.run(
+        f"CREATE TABLE {again} AS SELECT identity, number, min(place) AS place, count(*) AS copies "
+        f"FROM {output.table} GROUP BY ALL HAVING count(*) > 1"
+    )
+    found = [
+        None
+        if subset
+        else finding.of(
+            "missing",
+            f"SELECT place FROM {source.table} ANTI JOIN (FROM {output.table} WHERE number = 0) USING (identity)",
+            True,
+        ),
+        finding.of(
+            "duplicated",
+            f"SELECT o.place FROM {output.table} o JOIN {again} a USING (identity, number) WHERE o.place <> a.place",
+        ),
+        finding.of("extra", f"SELECT place FROM {output.table} ANTI JOIN {source.table} USING (identity)"),
+        finding.of(
+            "skipped",
+            f"SELECT o.place FROM (FROM {output.table} WHERE number > 0) o ANTI JOIN {output.table} p "
+            "ON o.identity = p.identity AND o.number - 1 = p.number",
+        ),
+    ]
+    store.run(f"DROP TABLE {again}")
+    matched = store.one(f"SELECT count(*) FROM {source.table} SEMI JOIN {output.table} USING (identity)")
+    return Comparison(
+        input_rows=len(source),
+        output_rows=len(output),
+        matched_rows=matched,
+        input_repeated_rows=0,
+        order_keys=0,
+        findings=tuple(each for each in found if each is not None),
     )
 
 
-def _codes(a: RowIndex, b: RowIndex | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Small numbers for identities, the same for both sides; one side only gives it as both."""
-    both = a.identities if b is None else pa.concat_arrays([a.identities, b.identities])
-    encoded = both.dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    return codes[: len(a)], codes if b is None else codes[len(a) :], len(encoded.dictionary)
+def _ready(*sides: Rows) -> RowStore:
+    for side in sides:
+        side.flush()
+    sides[0].store.settle()
+    return sides[0].store
 
 
-def _occurrence(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """For each row, how many rows of the same code stand before it."""
-    order = np.argsort(codes, kind="stable")
-    grouped = codes[order]
-    starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]])) if len(codes) else order
-    position = np.arange(len(codes))
-    run_start = np.repeat(starts, np.diff(np.append(starts, len(codes))))
-    occurrence = np.empty(len(codes), dtype=np.int64)
-    occurrence[order] = position - run_start
-    return occurrence
+class _Repeats:
+    """Identities that a side has more than once: few, as a rule, and only these have to be numbered."""
+
+    def __init__(self, store: RowStore, source: Rows, output: Rows) -> None:
+        self._store, self.table = store, store.new_table("repeated")
+        store.run(f"CREATE TABLE {self.table} (identity UHUGEINT, again BIGINT)")
+        self._add(source)
+        self.of_source = store.one(f"SELECT coalesce(sum(again), 0) FROM {self.table}")
+        self._add(output)
+
+    def _add(self, side: Rows) -> None:
+        self._store.run(
+            f"INSERT INTO {self.table} SELECT identity, count(*) - 1 FROM {side.table} GROUP BY 1 HAVING count(*) > 1"
+        )
+
+    def drop(self) -> None:
+        self._store.run(f"DROP TABLE {self.table}")
 
 
-def _input_row_of(
-    source_codes: NDArray[np.int32],
-    source_rank: NDArray[np.int64],
-    output_codes: NDArray[np.int32],
-    output_rank: NDArray[np.int64],
-    matched: NDArray[np.bool_],
-) -> NDArray[np.int64]:
-    """For each output row the number of the input row it stands for, -1 for none."""
-    order = np.lexsort((source_rank, source_codes))
-    first = np.searchsorted(source_codes[order], output_codes)
-    twin = np.full(len(output_codes), -1, dtype=np.int64)
-    twin[matched] = order[(first + output_rank)[matched]]
-    return twin
+def _pair(store: RowStore, source: Rows, output: Rows, repeated: str) -> str:
+    """A table of the rows that stand for each other, and of those that stand for none.
+
+    ``source`` and ``output`` are places, null where there is none; ``known``: the input has the identity.
+    """
+    pairs = store.new_table("pairs")
+    store.run(
+        f"CREATE TABLE {pairs} AS SELECT s.place AS source, o.place AS output, s.order_key, "
+        f"s.place IS NOT NULL AS known, {_DIFFERS} AS differs "
+        f"FROM (FROM {source.table} ANTI JOIN {repeated} USING (identity)) s "
+        f"FULL JOIN (FROM {output.table} ANTI JOIN {repeated} USING (identity)) o USING (identity)"
+    )
+    if store.one(f"SELECT count(*) FROM {repeated}"):
+        numbered = (
+            "SELECT *, row_number() OVER (PARTITION BY identity ORDER BY place) AS nth FROM {} "
+            f"SEMI JOIN {repeated} USING (identity)"
+        )
+        store.run(
+            f"INSERT INTO {pairs} WITH s AS ({numbered.format(source.table)}), o AS ({numbered.format(output.table)}) "
+            f"SELECT s.place, o.place, s.order_key, known.identity IS NOT NULL, {_DIFFERS} "
+            "FROM s FULL JOIN o USING (identity, nth) "
+            "LEFT JOIN (SELECT DISTINCT identity FROM s) known ON known.identity = coalesce(s.identity, o.identity)"
+        )
+    return pairs
 
 
-def _order_findings(
-    source: RowIndex, output: RowIndex, twin: NDArray[np.int64], examples_max: int
-) -> list[Finding | None]:
-    """Per order key and input partition: output partitions must be one, input offsets must rise."""
-    rows = np.flatnonzero(twin >= 0)
-    rows = rows[source.order_key[twin[rows]] != 0]  # rows without an order key were promised no order
-    key, from_partition = source.order_key[twin[rows]], source.partition[twin[rows]]
-    order = np.lexsort((rows, from_partition, key))  # output rows stand in (partition, offset) order already
-    rows, key, from_partition = rows[order], key[order], from_partition[order]
-    same_group = (key[1:] == key[:-1]) & (from_partition[1:] == from_partition[:-1])
-    same_partition = output.partition[rows][1:] == output.partition[rows][:-1]
-    sooner = source.offset[twin[rows]][1:] < source.offset[twin[rows]][:-1]
+def _out_of_order(store: RowStore, pairs: str) -> str:
+    """Per order key and input partition: output partitions must be one, input offsets must rise.
 
-    def flagged(where: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        flags = np.zeros(len(output), dtype=np.bool_)
-        flags[rows[1:][where]] = True
-        return flags
-
-    return [
-        _finding("out_of_order", output, flagged(same_group & same_partition & sooner), examples_max),
-        _finding("scattered", output, flagged(same_group & ~same_partition), examples_max),
-    ]
+    Rows without an order key were promised no order.
+    """
+    broken = store.new_table("broken")
+    source, output = PARTITION_SQL.format("source"), PARTITION_SQL.format("output")
+    before = PARTITION_SQL.format("output_before")
+    store.run(
+        f"CREATE TABLE {broken} AS SELECT output, {output} <> {before} AS scattered FROM ("
+        "SELECT source, output, lag(source) OVER beside AS source_before, lag(output) OVER beside AS output_before "
+        f"FROM {pairs} WHERE order_key IS NOT NULL AND source IS NOT NULL AND output IS NOT NULL "
+        f"WINDOW beside AS (PARTITION BY order_key, {source} ORDER BY output)) "
+        f"WHERE {output} <> {before} OR source < source_before"
+    )
+    return broken
 
 
-def _finding(
-    check: str,
-    rows: RowIndex,
-    flags: NDArray[np.bool_],
-    examples_max: int,
-    *,
-    in_input: bool = False,
-    codes: NDArray[np.int32] | None = None,
-) -> Finding | None:
-    """``codes`` of the rows, where the copies of an example are to be named."""
-    where = np.flatnonzero(flags)
-    if not len(where):
-        return None
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Makes findings of places that a query gives."""
 
-    def place(row: int) -> Place:
-        return Place(in_input, int(rows.partition[row]), int(rows.offset[row]))
+    store: RowStore
+    sides: Mapping[bool, Rows]  # True: the input
+    examples_max: int
 
-    shown = [int(row) for row in where[:examples_max]]
-    copies = {} if codes is None else {place(row): copied for row, copied in _copies(codes, shown, place)}
-    return Finding(check, len(where), tuple(map(place, shown)), copies)
+    def of(self, check: str, places: str, in_input: bool = False, *, copies: bool = False) -> Finding | None:
+        """``copies``: where those of an example are to be named."""
+        count = self.store.one(f"SELECT count(*) FROM ({places})")
+        if not count:
+            return None
+        side = self.sides[in_input]
+        shown = [
+            place for (place,) in self.store.run(f"{places} ORDER BY ALL LIMIT {int(self.examples_max)}")
+        ]
+        named = self._copies(side, shown) if copies else {}
+        return Finding(check, count, tuple(Place(in_input, *side.at(place)) for place in shown), named)
 
-
-def _copies(
-    codes: NDArray[np.int32], rows: list[int], place: Callable[[int], Place]
-) -> Iterator[tuple[int, tuple[Place, ...]]]:
-    """For each of these rows, where the first rows of its code stand."""
-    order = np.argsort(codes, kind="stable")
-    grouped = codes[order]
-    for row in rows:
-        first, end = np.searchsorted(grouped, [codes[row], codes[row] + 1])
-        yield row, tuple(place(int(copy)) for copy in order[first : min(end, first + COPIES_MAX)])
+    def _copies(self, side: Rows, shown: list[int]) -> dict[Place, tuple[Place, ...]]:
+        """For each of these rows, where the first rows of its identity stand."""
+        if not shown:
+            return {}
+        places: dict[int, list[int]] = {}
+        found = self.store.run(
+            f"WITH shown AS (FROM {side.table} WHERE place IN (SELECT unnest(?::BIGINT[]))), "
+            f"copies AS (SELECT identity, place FROM {side.table} SEMI JOIN shown USING (identity)), "
+            "first AS (SELECT identity, min(place, ?) AS places FROM copies GROUP BY identity) "
+            "SELECT shown.place, unnest(first.places) FROM shown JOIN first USING (identity) ORDER BY ALL",
+            [shown, COPIES_MAX],
+        )
+        for place, copy in found:
+            places.setdefault(place, []).append(copy)
+        return {
+            Place(False, *side.at(place)): tuple(Place(False, *side.at(copy)) for copy in places[place])
+            for place in shown
+        }

@@ -1,10 +1,12 @@
 """What makes two rows the same row: the part of a record that input and output share.
 
-A row's identity is a digest of its record key, its value, the whole record, or some fields of a JSON value.
-Input and output may name it differently, as long as both sides come to the same text: the record key
-``UA1545`` equals the JSON field ``"UA1545"``, and several fields compare in the order they are named in.
+A row's identity is a text: its record key, its value, the whole record, or some fields of a JSON value. Input and
+output may name it differently, as long as both sides come to the same text: the record key ``UA1545`` equals the
+JSON field ``"UA1545"``, and several fields compare in the order they are named in. What is kept of the text is a
+number of 128 bits (:mod:`~semel.audit.store`).
 
-Digests are BLAKE2b: 128 bits for identities, so that 10^9 rows collide with probability below 10^-20.
+:meth:`IdentityRule.compile` says what the text of one record is; :mod:`~semel.audit.columns` gives the same of whole
+columns, and a property test holds the two together.
 """
 
 from __future__ import annotations
@@ -13,14 +15,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import blake2b
 from typing import Any, Final
 
 from semel.errors import ConfigError, SemelError
 
-IDENTITY_BYTES: Final = 16
 FIELD_SEPARATOR: Final = b"\x1f"  # ASCII's unit separator: does not occur in names and numbers
-_NULL: Final = b"\x00null"
+NULL_TEXT: Final = b"\x00null"
 _SHOWN_BYTES_MAX: Final = 200
 
 
@@ -31,6 +31,14 @@ class KeyFrom(StrEnum):
     KEY = "key"
     VALUE = "value"
     VALUE_JSON = "value-json"
+
+
+class By(StrEnum):
+    """What a row is known by."""
+
+    CONTENT = "content"  # by what it holds, as its identity says
+    PLACE = "place"  # by the partition and offset of the input row, which the output has in columns
+    LINEAGE = "lineage"  # by the same, which the output has in headers
 
 
 class IdentityUnreadable(SemelError):
@@ -74,7 +82,7 @@ class IdentityRule:
             case KeyFrom.VALUE_JSON:
                 text = self.compile()(key, value) or b""
                 return ", ".join(
-                    _shown(None if part == _NULL else part) for part in text.split(FIELD_SEPARATOR)
+                    _shown(None if part == NULL_TEXT else part) for part in text.split(FIELD_SEPARATOR)
                 )
 
     def compile(self) -> Text:
@@ -89,18 +97,18 @@ class IdentityRule:
                 return lambda key, value: value
             case KeyFrom.ROW:
                 return lambda key, value: (
-                    (_NULL if key is None else b"%d:" % len(key) + key) + (_NULL if value is None else value)
+                    (NULL_TEXT if key is None else b"%d:" % len(key) + key)
+                    + (NULL_TEXT if value is None else value)
                 )
             case KeyFrom.VALUE_JSON:
-                return _json_fields(tuple(tuple(name.split(".")) for name in self.fields))
+                return json_fields(self.paths())
+
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The fields' names, each from the document inwards."""
+        return tuple(tuple(name.split(".")) for name in self.fields)
 
 
-def digest(text: bytes, size_bytes: int = IDENTITY_BYTES) -> bytes:
-    """The digest that stands for ``text`` in an index."""
-    return blake2b(text, digest_size=size_bytes).digest()
-
-
-def _json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
+def json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
     loads = json.loads
     plain = tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else None
 
@@ -116,7 +124,7 @@ def _json_fields(paths: tuple[tuple[str, ...], ...]) -> Text:
         except (KeyError, TypeError):
             missing = next(".".join(path) for path in paths if not _has(document, path))
             raise IdentityUnreadable(f"its value has no field {missing!r}") from None
-        return FIELD_SEPARATOR.join([_canonical(item) for item in found])
+        return FIELD_SEPARATOR.join([text_of(item) for item in found])
 
     return text
 
@@ -144,11 +152,12 @@ def _has(document: Any, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _canonical(item: Any) -> bytes:
+def text_of(item: Any) -> bytes:
+    """The text of a JSON value: that of a string is what it says, and null is no string."""
     if isinstance(item, str):
         return item.encode(errors="surrogatepass")
     if type(item) is int:  # not a bool
         return b"%d" % item
     if item is None:
-        return _NULL
+        return NULL_TEXT
     return json.dumps(item, sort_keys=True, separators=(",", ":")).encode()

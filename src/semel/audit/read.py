@@ -2,28 +2,32 @@
 
 What is read is what a read_committed consumer sees: control batches and aborted transactions are no rows,
 though their headers are judged. The end is fixed when reading begins, so a topic that is written to meanwhile
-can be audited. In memory at a time: one fetch answer (``FETCH_BYTES_MAX``) beside the index.
+can be audited. In memory at a time: two fetch answers (``FETCH_BYTES_MAX``), the next one is on its way while one is
+worked on, and what the store allows itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 
-import numpy as np
+import pyarrow as pa
 
-from semel.audit.checks import Place
-from semel.audit.identity import IdentityRule, IdentityUnreadable, digest
+from semel.audit.adding import Adding, TopicReading, columns_of
 from semel.audit.report import TopicAudit
-from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex, RowIndexBuilder
-from semel.audit.sequences import PRODUCERS_MAX_DEFAULT, SequenceCheck
-from semel.audit.where import ConditionFailed, compile_where
+from semel.audit.sequences import SequenceCheck
+from semel.audit.store import Rows, RowStore
+from semel.audit.transactions import TransactionCheck
 from semel.client.blocking import Cluster
+from semel.client.cluster import Isolation
 from semel.client.model import Fetched
 from semel.client.unreadable import check_progress, sound_part
 from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError, UnreadableBatch
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
+from semel.record.columnar import decode_table
 from semel.record.control import MarkerType, decode_marker
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
 
@@ -36,19 +40,6 @@ Progress = Callable[[int], None]  # is told of rows read since the last time
 
 
 @dataclass(frozen=True, slots=True)
-class TopicReading:
-    """What to read of one topic, and how its rows are named and ordered. ``order`` None: by record key."""
-
-    topic: str
-    identity: IdentityRule
-    order: IdentityRule
-    where: str | None = None
-    rows_max: int = ROWS_MAX_DEFAULT
-    examples_max: int = 10
-    producers_max: int = PRODUCERS_MAX_DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
 class InputRows:
     """Rows that stand in no log, as in a file: their name, and a way to read them, each time from the first on."""
 
@@ -57,15 +48,16 @@ class InputRows:
 
 
 def read_rows(
-    rows: InputRows, reading: TopicReading, progress: Progress | None = None
-) -> tuple[TopicAudit, RowIndex]:
-    """Index rows as if they were one partition; the first line is offset 0."""
-    builder = RowIndexBuilder(rows.name, reading.rows_max)
-    add = _Adding(builder, reading)
+    store: RowStore, rows: InputRows, reading: TopicReading, progress: Progress | None = None
+) -> tuple[TopicAudit, Rows]:
+    """Take rows as if they were one partition; the first line is offset 0."""
+    side = store.rows(rows.name, reading.rows_max)
+    add = Adding(side, reading)
     partition, count, selected = TopicPartition(rows.name, 0), 0, 0
-    lines = (Record(number, -1, key, value) for number, (key, value) in enumerate(rows.read()))
+    lines = iter(rows.read())
     while chunk := list(islice(lines, _CHUNK_ROWS)):
-        selected += add(partition, chunk, sequenced=True)
+        keys, values = zip(*chunk, strict=True)
+        selected += add(partition, columns_of(list(keys), list(values), count), sequenced=True)
         count += len(chunk)
         if progress is not None:
             progress(len(chunk))
@@ -78,53 +70,72 @@ def read_rows(
         where=reading.where,
         selected_rows=None if reading.where is None else selected,
         is_log=False,
+        unit="line",
     )
-    return audit, builder.build()
+    return audit, side
 
 
 def row_count(cluster: Cluster, topic: str) -> int:
     """About how many rows there are to read: the offsets between start and end."""
+    first, end = bounds_of(cluster, topic)
+    return sum(end[partition] - first[partition] for partition in first)
+
+
+def bounds_of(cluster: Cluster, topic: str) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Of each partition of a topic that must exist: where its log starts, and where it ends for a reader."""
     partitions = partitions_of(cluster, topic)
     first = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
     end = cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
-    return sum(end[partition].offset - first[partition].offset for partition in partitions)
+    return {p: first[p].offset for p in partitions}, {p: end[p].offset for p in partitions}
 
 
 def read_topic(
-    cluster: Cluster, reading: TopicReading, progress: Progress | None = None
-) -> tuple[TopicAudit, RowIndex]:
-    """Index every row of the topic, and judge its producers on the way."""
-    partitions = partitions_of(cluster, reading.topic)
-    first = {
-        p: at.offset for p, at in cluster.list_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP)).items()
-    }
-    end = {
-        p: at.offset for p, at in cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP)).items()
-    }
+    store: RowStore, cluster: Cluster, reading: TopicReading, progress: Progress | None = None
+) -> tuple[TopicAudit, Rows]:
+    """Take every row of the topic, and judge its producers on the way."""
+    first, end = bounds_of(cluster, reading.topic)
     compacted = _is_compacted(cluster, reading.topic)
-    builder = RowIndexBuilder(reading.topic, reading.rows_max)
+    side = store.rows(reading.topic, reading.rows_max)
     check = SequenceCheck(reading.examples_max, reading.producers_max)
-    for partition in partitions:
+    for partition in first:
         check.begin(partition, log_start_offset=first[partition], compacted=compacted)
-    row_count = dict.fromkeys((partition.partition for partition in partitions), 0)
-    add, selected = _Adding(builder, reading), 0
-    for partition, header, records in read_batches(cluster, first, end):
-        check.feed(partition, header)
-        if records:
-            selected += add(partition, records, sequenced=header.base_sequence != NO_SEQUENCE)
-            row_count[partition.partition] += len(records)
+    transactions = TransactionCheck(reading.examples_max)
+    transactions.begin(compacted=compacted)
+    row_counts = dict.fromkeys((partition.partition for partition in first), 0)
+    add, selected = Adding(side, reading), 0
+    for piece in read_pieces(cluster, first, end):
+        for stored in piece.batches:
+            check.feed(piece.partition, stored.header)
+            transactions.feed(
+                piece.partition, stored.header, is_visible=stored.is_visible, marker=stored.marker
+            )
+        for sequenced, table in piece.tables(include_headers=reading.lineage_of is not None):
+            for records in table.to_batches():
+                selected += add(piece.partition, records, sequenced=sequenced)
+            row_counts[piece.partition.partition] += table.num_rows
             if progress is not None:
-                progress(len(records))
+                progress(table.num_rows)
+    _look_beyond(cluster, end, transactions)
     audit = TopicAudit(
         topic=reading.topic,
-        partition_rows=row_count,
+        partition_rows=row_counts,
         log_start_offsets={partition.partition: offset for partition, offset in first.items()},
         end_offsets={partition.partition: offset for partition, offset in end.items()},
         sequences=check.verdict(),
         where=reading.where,
         selected_rows=None if reading.where is None else selected,
+        other_rows=add.other_rows,
+        transactions=transactions.verdict(),
     )
-    return audit, builder.build()
+    return audit, side
+
+
+def _look_beyond(cluster: Cluster, end: dict[TopicPartition, int], check: TransactionCheck) -> None:
+    """What a read_committed reader is not given yet: by its headers, of which transactions it is."""
+    last = cluster.list_offsets(dict.fromkeys(end, LATEST_TIMESTAMP), "read_uncommitted")
+    for piece in read_pieces(cluster, end, {tp: at.offset for tp, at in last.items()}, "read_uncommitted"):
+        for stored in piece.batches:
+            check.feed(piece.partition, stored.header, is_visible=False, marker=stored.marker, beyond=True)
 
 
 def partitions_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
@@ -137,117 +148,116 @@ def partitions_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in sorted(described.partitions)]
 
 
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """One batch as it lies in the log; ``is_visible``: it has rows, and a read_committed consumer sees them."""
+
+    batch: memoryview
+    header: BatchHeader
+    is_visible: bool
+    marker: MarkerType | None = None  # of a control batch
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Batches of one partition that follow on each other; of their rows those of ``[from_offset, end_offset)``."""
+
+    partition: TopicPartition
+    batches: list[StoredBatch]
+    from_offset: int
+    end_offset: int
+    records: memoryview  # the answer that they stand in
+
+    def tables(self, *, include_headers: bool = False) -> Iterator[tuple[bool, pa.Table]]:
+        """The visible rows as columns, each run with and without sequences for itself."""
+        visible = (stored for stored in self.batches if stored.is_visible)
+        for sequenced, run in groupby(visible, lambda stored: stored.header.base_sequence != NO_SEQUENCE):
+            with _naming_damage(self):
+                table = decode_table(
+                    [stored.batch for stored in run],
+                    topic=self.partition.topic,
+                    partition=self.partition.partition,
+                    from_offset=self.from_offset,
+                    end_offset=self.end_offset,
+                    include_headers=include_headers,
+                )
+            yield sequenced, _in_ms(table)
+
+
+def read_pieces(
+    cluster: Cluster,
+    first: dict[TopicPartition, int],
+    end: dict[TopicPartition, int],
+    isolation: Isolation = "read_committed",
+) -> Iterator[Piece]:
+    """Every batch of ``[first, end)`` in log order per partition."""
+    position = {partition: offset for partition, offset in first.items() if offset < end[partition]}
+    empty_answers = 0
+
+    def ask() -> Future[dict[TopicPartition, Fetched]]:
+        return cluster.begin_fetch(
+            position.copy(),
+            max_wait_ms=500,
+            max_bytes=FETCH_BYTES_MAX,
+            partition_max_bytes=_PARTITION_BYTES_MAX,
+            isolation=isolation,
+        )
+
+    asked = ask() if position else None
+    while asked is not None:
+        pieces = []
+        for partition, fetched in asked.result().items():
+            if fetched.error_code is not ErrorCode.NONE:
+                raise BrokerError(fetched.error_code, f"read {partition} at offset {position[partition]}")
+            piece = _piece(partition, fetched, position[partition], end[partition])
+            if piece.batches:
+                pieces.append(piece)
+                position[partition] = piece.batches[-1].header.last_offset + 1
+            if position[partition] >= end[partition]:
+                del position[partition]
+        empty_answers = 0 if pieces else empty_answers + 1
+        if position and empty_answers >= _EMPTY_ANSWERS_MAX:
+            stuck = ", ".join(f"{partition} at offset {offset}" for partition, offset in position.items())
+            raise SemelError(f"the server gives no records for {stuck}, though they were there: run again")
+        asked = ask() if position else None
+        try:
+            yield from pieces
+        except GeneratorExit:
+            if asked is not None:
+                asked.cancel()  # the caller has had enough
+            raise
+
+
 def read_batches(
     cluster: Cluster, first: dict[TopicPartition, int], end: dict[TopicPartition, int]
 ) -> Iterator[tuple[TopicPartition, BatchHeader, list[Record]]]:
     """Every batch of ``[first, end)`` in log order per partition, with its committed records in it."""
-    position = {partition: offset for partition, offset in first.items() if offset < end[partition]}
-    empty_answers = 0
-    while position:
-        answers = cluster.fetch(
-            position, max_wait_ms=500, max_bytes=FETCH_BYTES_MAX, partition_max_bytes=_PARTITION_BYTES_MAX
-        )
-        got_on = False
-        for partition, fetched in answers.items():
-            if fetched.error_code is not ErrorCode.NONE:
-                raise BrokerError(fetched.error_code, f"read {partition} at offset {position[partition]}")
-            for header, records in _committed(fetched, partition, position[partition]):
-                if header.last_offset < position[partition] or header.base_offset >= end[partition]:
-                    continue
-                wanted = [r for r in records if position[partition] <= r.offset < end[partition]]
-                yield partition, header, wanted
-                position[partition] = header.last_offset + 1
-                got_on = True
-            if position[partition] >= end[partition]:
-                del position[partition]
-        empty_answers = 0 if got_on else empty_answers + 1
-        if empty_answers >= _EMPTY_ANSWERS_MAX:
-            stuck = ", ".join(f"{partition} at offset {offset}" for partition, offset in position.items())
-            raise SemelError(f"the server gives no records for {stuck}, though they were there: run again")
+    for piece in read_pieces(cluster, first, end):
+        for stored in piece.batches:
+            records: list[Record] = []
+            if stored.is_visible:
+                with _naming_damage(piece):
+                    records = decode_records(stored.batch)
+            wanted = [r for r in records if piece.from_offset <= r.offset < piece.end_offset]
+            yield piece.partition, stored.header, wanted
 
 
-def name_places(
-    cluster: Cluster,
-    places: Iterable[Place],
-    source: str | InputRows | None,
-    output_topic: str,
-    rules: Rules,
-) -> dict[Place, str]:
-    """The identity of rows that a finding points at, read again; rows that are gone stay without a name."""
-    names: dict[Place, str] = {}
-    wanted = set(places)
-    if isinstance(source, InputRows):
-        in_file = {place.offset: place for place in wanted if place.in_input}
-        wanted -= set(in_file.values())
-        last = max(in_file, default=-1)
-        for number, (key, value) in enumerate(islice(source.read(), last + 1)):
-            if number in in_file:
-                names[in_file[number]] = rules[True].readable(key, value)
-    for place in wanted:
-        topic = source if place.in_input and isinstance(source, str) else output_topic
-        partition = TopicPartition(topic, place.partition)
-        for _, _, records in read_batches(cluster, {partition: place.offset}, {partition: place.offset + 1}):
-            for record in records:
-                names[place] = rules[place.in_input].readable(record.key, record.value)
-    return names
-
-
-Rules = dict[bool, IdentityRule]  # True: the input's, False: the output's
-
-
-class _Adding:
-    """Takes records into an index: those that the condition holds for, if there is one."""
-
-    def __init__(self, builder: RowIndexBuilder, reading: TopicReading) -> None:
-        self._builder = builder
-        self._select = None if reading.where is None else compile_where(reading.where)
-        self._identity, self._order = reading.identity.compile(), reading.order.compile()
-
-    def __call__(self, partition: TopicPartition, records: list[Record], *, sequenced: bool) -> int:
-        """How many were taken."""
-        if self._select is not None:
-            try:
-                records = self._select(partition.partition, records)
-            except ConditionFailed as error:
-                raise SemelError(f"{partition} offset {error.offset}: --where: {error.why}") from None
-        identities, order_texts = [], []
-        try:
-            for record in records:
-                text = self._identity(record.key, record.value)
-                if text is None:
-                    raise IdentityUnreadable("its key is null")
-                identities.append(digest(text))
-                order_texts.append(self._order(record.key, record.value))
-        except IdentityUnreadable as error:
-            offset = records[max(len(identities), len(order_texts))].offset
-            raise IdentityUnreadable(
-                f"{partition} offset {offset} has no identity: {error}; "
-                "say with --key or --key-from what names a row"
-            ) from None
-        offsets = np.fromiter((record.offset for record in records), np.int64, len(records))
-        self._builder.add(partition.partition, offsets, identities, order_texts, sequenced=sequenced)
-        return len(records)
-
-
-def _committed(
-    fetched: Fetched, partition: TopicPartition, from_offset: int
-) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Each batch of an answer with its records; none for control and aborted ones (KIP-98)."""
-    try:
+def _piece(partition: TopicPartition, fetched: Fetched, from_offset: int, end_offset: int) -> Piece:
+    """The batches of an answer that hold offsets of the range, in one piece."""
+    piece = Piece(partition, [], from_offset, end_offset, fetched.records)
+    position = from_offset
+    with _naming_damage(piece):
         check_progress(fetched.records)
-        yield from _committed_batches(fetched)
-    except CorruptRecordBatch as error:
-        damage = sound_part(partition, fetched.records, from_offset, error)[1]
-        raise UnreadableBatch(
-            partition,
-            damage.offset,
-            damage.next_offset,
-            damage.why,
-            f"nothing is proven of {partition.topic}",
-        ) from None
+        for stored in _judged(fetched):
+            if stored.header.last_offset < position or stored.header.base_offset >= end_offset:
+                continue
+            piece.batches.append(stored)
+            position = stored.header.last_offset + 1
+    return piece
 
 
-def _committed_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, list[Record]]]:
+def _judged(fetched: Fetched) -> Iterator[StoredBatch]:
+    """Each batch of an answer; none for rows but those that are committed (KIP-98)."""
     aborted_from = sorted((first_offset, producer_id) for producer_id, first_offset in fetched.aborted)
     aborting: set[int] = set()
     for batch, header in scan_batches(fetched.records, allow_partial_tail=True):
@@ -257,11 +267,30 @@ def _committed_batches(fetched: Fetched) -> Iterator[tuple[BatchHeader, list[Rec
             marker = decode_marker(batch)
             if marker is not None and marker.marker_type is MarkerType.ABORT:
                 aborting.discard(header.producer_id)
-            yield header, []
-        elif header.is_transactional and header.producer_id in aborting:
-            yield header, []
+            yield StoredBatch(batch, header, False, None if marker is None else marker.marker_type)
         else:
-            yield header, decode_records(batch)
+            is_aborted = header.is_transactional and header.producer_id in aborting
+            yield StoredBatch(batch, header, not is_aborted)
+
+
+@contextmanager
+def _naming_damage(piece: Piece) -> Iterator[None]:
+    try:
+        yield
+    except CorruptRecordBatch as error:
+        damage = sound_part(piece.partition, piece.records, piece.from_offset, error)[1]
+        raise UnreadableBatch(
+            piece.partition,
+            damage.offset,
+            damage.next_offset,
+            damage.why,
+            f"nothing is proven of {piece.partition.topic}",
+        ) from None
+
+
+def _in_ms(table: pa.Table) -> pa.Table:
+    timestamps = table.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return table.append_column("timestamp_ms", timestamps)
 
 
 def _is_compacted(cluster: Cluster, topic: str) -> bool:

@@ -8,18 +8,23 @@ by its identity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from semel.audit.checks import Comparison, Finding, Place, Uniqueness
+from semel.audit.groups import GroupAudit
 from semel.audit.sequences import SequenceVerdict
+from semel.audit.transactions import TransactionVerdict
 from semel.wording import counted
 
 _MEANING: Final = {
     "missing": "input rows that are not in the output",
     "duplicated": "rows that stand more than once",
     "extra": "output rows that are not in the input",
+    "differs": "output rows that hold something else than their input row",
+    "ahead": "output rows whose input row lies at or behind the group's position",
+    "skipped": "output rows that are not the first of their input row, and the one before is not there",
     "out_of_order": "rows that stand before an earlier row of their key",
     "scattered": "rows whose key stands in several output partitions",
     "undecided": "rows equal another one and carry no sequence, so that they may have been sent or stored twice",
@@ -37,7 +42,10 @@ class TopicAudit:
     sequences: SequenceVerdict
     where: str | None = None
     selected_rows: int | None = None  # those that the condition holds for; None without one
-    is_log: bool = True  # False: the lines of a file
+    is_log: bool = True  # False: the lines of a file, or the rows of a table
+    unit: str = "row"  # what its rows are called
+    transactions: TransactionVerdict | None = None
+    other_rows: int = 0  # those that came of another topic, and were not looked at
 
     @property
     def rows(self) -> int:
@@ -53,6 +61,7 @@ class AuditReport:
     input: TopicAudit | None = None
     identity: str = ""
     subset: bool = False
+    group: GroupAudit | None = None
     names: Mapping[Place, str] = field(default_factory=dict)
     elapsed_ms: int = 0
 
@@ -75,6 +84,10 @@ class AuditReport:
             return f"the input {self.input.topic} is empty"
         if self.input is not None and self.input.selected_rows == 0:
             return f"the condition holds for no row of the input {self.input.topic}: {self.input.where}"
+        if self.group is not None and not self.group.positions:
+            return f"the group {self.group.group} has committed no position in {self.group.topic}"
+        if self.group is not None and isinstance(self.result, Comparison) and not self.result.matched_rows:
+            return f"no row of {self.group.topic} lies before the positions of the group {self.group.group}"
         if not self.output.rows and (self.input is None or self.subset):
             return f"the output {self.output.topic} is empty"
         return None
@@ -82,21 +95,30 @@ class AuditReport:
     @property
     def is_violated(self) -> bool:
         """Whether something is surely wrong, and not only in doubt."""
+        if self.group is not None and self.group.findings:
+            return True
+        if any(topic.transactions is not None and topic.transactions.findings for topic in self.topics):
+            return True
         return bool(self.result.findings) or any(topic.sequences.finding_count for topic in self.topics)
 
     @property
     def doubts(self) -> tuple[Finding, ...]:
         return self.result.doubts if isinstance(self.result, Uniqueness) else ()
 
+    @property
+    def verdict(self) -> str:
+        return "proven" if self.holds else "violated" if self.is_violated else "not proven"
+
     def as_document(self) -> dict[str, Any]:
         """JSON's view; stable names."""
         return {
             "holds": self.holds,
-            "verdict": "proven" if self.holds else "violated" if self.is_violated else "not proven",
+            "verdict": self.verdict,
             "unproven": self.vacuous,
             "identity": self.identity,
             "elapsed_ms": self.elapsed_ms,
             "topics": [_topic_document(topic) for topic in self.topics],
+            "group": None if self.group is None else asdict(self.group),
             "rows": {
                 item.name: getattr(self.result, item.name)
                 for item in fields(self.result)
@@ -109,6 +131,8 @@ class AuditReport:
     def as_lines(self) -> list[str]:
         """One screen for a person; the last line is the verdict."""
         lines = [_topic_line(topic) for topic in self.topics]
+        if self.group is not None:
+            lines.append(self.group.as_line())
         if isinstance(self.result, Comparison):
             line = f"{self.result.matched_rows:,} of {self.result.input_rows:,} input rows are in the output"
             if _in_order(self.result):
@@ -125,6 +149,10 @@ class AuditReport:
                 f"than once, each stored once. If no two rows may be equal, name them with --key or --key-from"
             )
         lines += [f"note: {text}" for topic in self.topics for text in _trimmed(topic)]
+        left_out = ((t.topic, t.transactions.as_line()) for t in self.topics if t.transactions is not None)
+        lines += [f"note: {topic}: {text}" for topic, text in left_out if text]
+        if self.group is not None:
+            lines += [f"VIOLATED positions: {text}" for text in self.group.findings]
         for word, finding in [("VIOLATED", f) for f in self.result.findings] + [
             ("OPEN", f) for f in self.doubts
         ]:
@@ -138,6 +166,9 @@ class AuditReport:
                     f"VIOLATED sequences of {topic.topic}: {counted(topic.sequences.finding_count, 'batch', 'batches')}"
                 )
                 lines += [f"  {finding}" for finding in topic.sequences.findings]
+            if topic.transactions is not None and topic.transactions.finding_count:
+                lines.append(f"VIOLATED transactions of {topic.topic}: {topic.transactions.finding_count:,}")
+                lines += [f"  {finding}" for finding in topic.transactions.findings]
         lines.append(self.conclusion())
         return lines
 
@@ -156,18 +187,63 @@ class AuditReport:
             return "NOT PROVEN: the output is not a part of the input with each row once"
         if not self.holds:
             return "NOT PROVEN: the output does not hold the input exactly once"
+        if self.input is None and self.group is not None:
+            return f"PROVEN: {self.output.topic} {self._alone()}; the positions of group {self.group.group} lie in it"
         if self.input is None:
             return f"PROVEN: {self.output.topic} {self._alone()}"
         ordered = ", in order" if isinstance(self.result, Comparison) and _in_order(self.result) else ""
         of = self.input.topic + (f" where {self.input.where}" if self.input.where else "")
+        if self.group is not None:
+            return (
+                f"PROVEN: {self.output.topic} holds every row of {of} before the positions of group "
+                f"{self.group.group} exactly once, and none behind them{ordered}"
+            )
         if self.subset:
             return f"PROVEN: every row of {self.output.topic} is in {of}, none more often than there{ordered}"
         return f"PROVEN: {self.output.topic} holds every row of {of} exactly once{ordered}"
+
+    def tables(self) -> list[tuple[str, Sequence[str], list[Sequence[Any]]]]:
+        """The same as tables: heading, heads, rows."""
+        read: list[Sequence[Any]] = [
+            (topic.topic, topic.rows, len(topic.partition_rows), topic.sequences.finding_count)
+            for topic in self.topics
+        ]
+        counts: list[Sequence[Any]] = [
+            (item.name.replace("_", " "), getattr(self.result, item.name))
+            for item in fields(self.result)
+            if item.name not in ("findings", "doubts")
+        ]
+        found: list[Sequence[Any]] = [
+            (finding.check, finding.row_count, _MEANING[finding.check])
+            for finding in (*self.result.findings, *self.doubts)
+        ]
+        offenders: list[Sequence[Any]] = [
+            (finding.check, text)
+            for finding in (*self.result.findings, *self.doubts)
+            for text in self._example_texts(finding)
+        ]
+        offenders += [("sequences", str(each)) for topic in self.topics for each in topic.sequences.findings]
+        offenders += [
+            ("transactions", str(each))
+            for topic in self.topics
+            if topic.transactions is not None
+            for each in topic.transactions.findings
+        ]
+        if self.group is not None:
+            offenders += [("positions", text) for text in self.group.findings]
+        return [
+            ("What was read", ("", "rows", "partitions", "broken sequences"), read),
+            ("Counts", ("", ""), counts),
+            ("Checks that failed", ("check", "rows", ""), found),
+            ("The first offenders", ("check", "where, and what"), offenders),
+        ]
 
     def _alone(self) -> str:
         """What a log proves without an input."""
         repeated = isinstance(self.result, Uniqueness) and self.result.repeated_rows
         text = "holds nothing twice that was sent once" if repeated else "holds no row twice"
+        if not self.output.is_log:
+            return text
         unsequenced = self.output.sequences.unsequenced_records
         if not unsequenced:
             return f"{text}, and its sequences are whole"
@@ -191,7 +267,7 @@ class AuditReport:
     def _where_text(self, place: Place) -> str:
         topic = self.input if place.in_input and self.input is not None else self.output
         if not topic.is_log:
-            return f"{topic.topic} line {place.offset + 1}"
+            return f"{topic.topic} {topic.unit} {place.offset + 1}"
         return f"{topic.topic}-{place.partition}@{place.offset}"
 
     def _finding_document(self, finding: Finding) -> dict[str, Any]:
@@ -231,7 +307,7 @@ def _trimmed(topic: TopicAudit) -> list[str]:
 
 def _topic_line(topic: TopicAudit) -> str:
     if not topic.is_log:
-        return f"{topic.topic}: {_count(topic.rows, 'line')}{_selected(topic)}"
+        return f"{topic.topic}: {_count(topic.rows, topic.unit)}{_selected(topic)}"
     sequences = topic.sequences
     text = (
         f"{topic.topic}: {_count(topic.rows, 'row')} in {_count(len(topic.partition_rows), 'partition')}, "
@@ -244,7 +320,8 @@ def _topic_line(topic: TopicAudit) -> str:
 
 
 def _selected(topic: TopicAudit) -> str:
-    return "" if topic.selected_rows is None else f"; {topic.selected_rows:,} of them where {topic.where}"
+    text = "" if topic.selected_rows is None else f"; {topic.selected_rows:,} of them where {topic.where}"
+    return text + (f"; {topic.other_rows:,} of other topics not looked at" if topic.other_rows else "")
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
@@ -267,4 +344,7 @@ def _topic_document(topic: TopicAudit) -> dict[str, Any]:
             for number, rows in sorted(topic.partition_rows.items())
         },
         "sequences": {**document, "findings": findings},
+        "transactions": None
+        if topic.transactions is None
+        else {**asdict(topic.transactions), "findings": [str(each) for each in topic.transactions.findings]},
     }

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from semel.audit.checks import EXAMPLES_MAX_DEFAULT, Uniqueness, compare, unique
-from semel.audit.identity import IdentityRule, KeyFrom
-from semel.audit.read import InputRows, Progress, TopicReading, name_places, read_rows, read_topic
+from semel.audit.adding import TopicReading
+from semel.audit.checks import EXAMPLES_MAX_DEFAULT, Comparison, Uniqueness, compare, compare_lineage, unique
+from semel.audit.groups import GroupAudit, read_group
+from semel.audit.identity import By, IdentityRule, KeyFrom
+from semel.audit.naming import Side, name_places
+from semel.audit.read import InputRows, Progress, partitions_of, read_rows, read_topic, row_count
 from semel.audit.report import AuditReport, TopicAudit
-from semel.audit.rows import ROWS_MAX_DEFAULT, RowIndex
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
+from semel.audit.store import ROWS_MAX_DEFAULT, Room, Rows, RowStore
+from semel.audit.tables import TableFiles, read_table
 from semel.client.blocking import Cluster
 from semel.errors import ConfigError
 
 _BY_RECORD_KEY: Final = IdentityRule(KeyFrom.KEY)
 _WHOLE_ROW: Final = IdentityRule(KeyFrom.ROW)
 
-Reading = tuple[TopicAudit, RowIndex]  # what read_topic gives
+Reading = tuple[TopicAudit, Rows]  # what read_topic gives
+Watch = Callable[[str, int | None], Progress]  # is told what is done next, and of how many rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
     """What to prove. Without an input: that the output repeats nothing and its sequences are whole."""
 
-    output_topic: str
+    output_topic: str = ""
+    output_table: TableFiles | None = None  # in place of an output topic
     input_topic: str | None = None
     input_rows: InputRows | None = None  # in place of an input topic
+    input_table: TableFiles | None = None  # the same
+    by: By | None = None  # None: by place where a table has columns for it and nothing else names a row
     where: str | None = None  # the input's rows that the output has to hold; None: all of them
     subset: bool = False  # the output may lack rows of the input
+    group: str | None = None  # what it has committed is how far the input has to be in the output
     named: bool | None = None  # no two output rows may have one identity; None: unless that is the whole row
     output_identity: IdentityRule = _WHOLE_ROW
     input_identity: IdentityRule = _WHOLE_ROW
@@ -37,11 +47,13 @@ class AuditPlan:
     rows_max: int = ROWS_MAX_DEFAULT
     examples_max: int = EXAMPLES_MAX_DEFAULT
     producers_max: int = PRODUCERS_MAX_DEFAULT
+    room: Room = field(default_factory=Room)
 
     def __post_init__(self) -> None:
-        if self.input_topic == self.output_topic:
-            raise ConfigError(f"input and output are both {self.output_topic!r}: nothing would be proven")
-        if self.input_topic is not None and self.input_rows is not None:
+        if self.source is not None and self.source == self.output:
+            name = self.output_topic or str(self.output)
+            raise ConfigError(f"input and output are both {name!r}: nothing would be proven")
+        if sum(each is not None for each in (self.input_topic, self.input_rows, self.input_table)) > 1:
             raise ConfigError("--input names a topic and --input-file a file: one of them is the input")
         if self.source is None and (self.where is not None or self.subset):
             raise ConfigError(
@@ -51,69 +63,170 @@ class AuditPlan:
             self.input_identity.fields and self.output_identity.fields
         ):
             raise ConfigError("input and output must name a row by the same number of fields")
+        if self.where is not None and self.input_table is not None:
+            raise ConfigError(
+                "--where chooses among the rows of a topic or the lines of a file, not of a table"
+            )
+        if self.group is not None and self.input_topic is None and (self.source or self.output_table):
+            raise ConfigError("--group says how far a topic was read: name that topic with --input, or alone")
+        if self.by is By.LINEAGE and (self.input_topic is None or self.output_table is not None):
+            raise ConfigError(
+                "--by lineage reads headers: it takes a topic as --input and another as --output"
+            )
+        if self.by is By.PLACE and self.output_table is None and self.input_table is None:
+            raise ConfigError("--by place reads columns of a table: name one with --output delta:PATH")
 
     @property
-    def source(self) -> str | InputRows | None:
+    def source(self) -> Side | None:
         """The input, where there is one."""
-        return self.input_rows if self.input_topic is None else self.input_topic
+        return self.input_topic if self.input_topic is not None else self.input_rows or self.input_table
+
+    @property
+    def output(self) -> Side:
+        """What is to be proven."""
+        return self.output_table or self.output_topic
+
+    @property
+    def known_by(self) -> By:
+        """What rows are known by."""
+        if self.by is not None:
+            return self.by
+        tables = [each for each in (self.input_table, self.output_table) if each is not None]
+        by_place = tables and not self.is_named_otherwise and self.input_rows is None
+        return By.PLACE if by_place and all(each.has_places for each in tables) else By.CONTENT
+
+    @property
+    def is_named_otherwise(self) -> bool:
+        return bool(self.named) or _WHOLE_ROW not in (self.output_identity, self.input_identity)
 
     @property
     def is_named(self) -> bool:
         """Whether identities are names: then equal ones are rows twice, whatever their sequences say."""
+        if self.known_by is not By.CONTENT:
+            return True
         return self.output_identity != _WHOLE_ROW if self.named is None else self.named
+
+    @property
+    def identity(self) -> str:
+        """What names a row, for the report."""
+        return str(self.output_identity) if self.known_by is By.CONTENT else str(self.known_by)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether order is looked at: a table has none."""
+        no_order = self.order is None or self.input_table or self.output_table
+        return not no_order and self.known_by is By.CONTENT
 
     def input_reading(self) -> TopicReading:
         """What to read of the input, which gives the order too."""
         assert self.source is not None
-        name = self.source if isinstance(self.source, str) else self.source.name
-        return self._reading(name, self.input_identity, self.order or _BY_RECORD_KEY, self.where)
+        order = self.order if self.is_ordered else None
+        return self._reading(self.source, self.input_identity, order, self.where)
 
     def output_reading(self) -> TopicReading:
         """What to read of the output."""
-        return self._reading(self.output_topic, self.output_identity, _BY_RECORD_KEY)
+        return self._reading(self.output, self.output_identity, None)
 
     def _reading(
-        self, topic: str, identity: IdentityRule, order: IdentityRule, where: str | None = None
+        self, side: Side, identity: IdentityRule, order: IdentityRule | None, where: str | None = None
     ) -> TopicReading:
+        by = self.known_by
+        content = None
+        if by is By.PLACE and self.source is not None:
+            contents = {each.content for each in (self.input_table, self.output_table) if each is not None}
+            content = contents.pop() if len(contents) == 1 else None
         return TopicReading(
-            topic, identity, order, where, self.rows_max, self.examples_max, self.producers_max
+            side if isinstance(side, str) else side.name,
+            identity,
+            order,
+            where,
+            self.rows_max,
+            self.examples_max,
+            self.producers_max,
+            by,
+            content,
         )
 
 
-def audit(cluster: Cluster, plan: AuditPlan, progress: Progress | None = None) -> AuditReport:
-    """Read and judge. Reads each topic once; the first findings once more, to name them."""
+def audit(
+    cluster: Cluster | None, plan: AuditPlan, progress: Progress | None = None, watch: Watch | None = None
+) -> AuditReport:
+    """Read and judge. Reads each side once; the first findings once more, to name them.
+
+    Without a ``cluster`` where no side is a topic. ``watch`` is asked for each part's ``progress``.
+    """
     began = time.monotonic()
-    source: Reading | None = None
-    if isinstance(plan.source, InputRows):
-        source = read_rows(plan.source, plan.input_reading(), progress)
-    elif plan.source is not None:
-        source = read_topic(cluster, plan.input_reading(), progress)
-    report = judge(cluster, plan, source, read_topic(cluster, plan.output_reading(), progress))
+    group = None
+    if plan.group is not None and cluster is not None:
+        topic = plan.input_topic or plan.output_topic
+        group = read_group(cluster, plan.group, topic, partitions_of(cluster, topic))
+    with RowStore(plan.room) as store:
+        source = None
+        if plan.source is not None:
+            source = _read(store, cluster, plan.source, plan.input_reading(), None, progress, watch)
+        reading = plan.output_reading()
+        if plan.known_by is By.LINEAGE and cluster is not None and plan.input_topic is not None:
+            topic_id = cluster.topic(plan.input_topic).topic_id
+            reading = replace(reading, lineage_of=f"{plan.input_topic}@{topic_id}")
+        output = _read(store, cluster, plan.output, reading, plan.input_topic, progress, watch)
+        if watch is not None:
+            watch("compare", None)(0)
+        report = judge(cluster, plan, source, output, group)
     return replace(report, elapsed_ms=int((time.monotonic() - began) * 1000))
 
 
-def judge(cluster: Cluster, plan: AuditPlan, source: Reading | None, output: Reading) -> AuditReport:
+def _read(
+    store: RowStore,
+    cluster: Cluster | None,
+    side: Side,
+    reading: TopicReading,
+    of_topic: str | None,
+    progress: Progress | None,
+    watch: Watch | None,
+) -> Reading:
+    if isinstance(side, InputRows):
+        return read_rows(store, side, reading, watch(side.name, None) if watch else progress)
+    if isinstance(side, TableFiles):
+        told = watch(side.name, side.row_count()) if watch else progress
+        return read_table(store, side, reading, of_topic, told)
+    assert cluster is not None
+    return read_topic(store, cluster, reading, watch(side, row_count(cluster, side)) if watch else progress)
+
+
+def judge(
+    cluster: Cluster | None,
+    plan: AuditPlan,
+    source: Reading | None,
+    output: Reading,
+    group: GroupAudit | None = None,
+) -> AuditReport:
     """Hold what was read of the output against what was read of the input."""
     output_audit, output_rows = output
-    result = (
-        unique(output_rows, examples_max=plan.examples_max, named=plan.is_named)
-        if source is None
-        else compare(
+    result: Comparison | Uniqueness
+    if source is None:
+        result = unique(output_rows, examples_max=plan.examples_max, named=plan.is_named)
+    elif plan.known_by is By.LINEAGE:
+        result = compare_lineage(source[1], output_rows, examples_max=plan.examples_max, subset=plan.subset)
+    else:
+        result = compare(
             source[1],
             output_rows,
             examples_max=plan.examples_max,
-            order=plan.order is not None,
+            order=plan.is_ordered,
             subset=plan.subset,
+            positions=None if group is None else group.positions,
         )
-    )
     doubts = result.doubts if isinstance(result, Uniqueness) else ()
     places = [place for finding in (*result.findings, *doubts) for place in finding.examples]
-    rules = {True: plan.input_identity, False: plan.output_identity}
+    sides = {False: (plan.output, plan.output_reading())}
+    if plan.source is not None:
+        sides[True] = (plan.source, plan.input_reading())
     return AuditReport(
         output=output_audit,
         result=result,
         input=None if source is None else source[0],
-        identity=str(plan.output_identity),
+        identity=plan.identity,
         subset=plan.subset,
-        names=name_places(cluster, places, plan.source, plan.output_topic, rules),
+        group=group,
+        names=name_places(cluster, places, sides),
     )

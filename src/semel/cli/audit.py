@@ -5,29 +5,64 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from semel.audit.identity import IdentityRule, KeyFrom
+from semel.audit.identity import By, IdentityRule, KeyFrom
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap
 from semel.cli.output import Format, print_document
 from semel.cli.produce import Line, read_lines, unescape
-from semel.cli.progress import rows_progress
+from semel.cli.progress import parts_progress
 from semel.errors import ConfigError
 
 if TYPE_CHECKING:
+    from semel.audit.flows import FlowReport
     from semel.audit.read import InputRows
+    from semel.audit.report import AuditReport
+    from semel.audit.run import AuditPlan
+
+
+class Shape(StrEnum):
+    """Shapes of a report."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    HTML = "html"
 
 
 def audit(
-    output_topic: Annotated[
-        str, typer.Option("--output", metavar="TOPIC", help="The topic to prove.", show_default=False)
-    ],
-    input_topic: Annotated[
+    context: typer.Context,
+    output: Annotated[
         str | None,
-        typer.Option("--input", metavar="TOPIC", help="What it must hold; without: only look for repeats."),
+        typer.Option(
+            metavar="TOPIC|delta:PATH|parquet:PATH",
+            help="What to prove: a topic, a Delta table's folder, or Parquet files.",
+            show_default=False,
+        ),
+    ] = None,
+    input_: Annotated[
+        str | None,
+        typer.Option(
+            "--input",
+            metavar="TOPIC|delta:PATH|parquet:PATH",
+            help="What it must hold; without: only look for repeats.",
+            show_default=False,
+        ),
+    ] = None,
+    flow: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Or: each stage of this file's flow equals a replay of its recorded inputs.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --flow: this one.", show_default="the only one")
     ] = None,
     input_file: Annotated[
         Path | None,
@@ -53,6 +88,24 @@ def audit(
     subset: Annotated[
         bool, typer.Option("--subset", help="The output may lack rows of the input, whichever they are.")
     ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="The output holds of the input what lies before this group's positions; alone: they lie in the log.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        By | None,
+        typer.Option(
+            help="What a row is known by: its content, the input row's place in columns of a table, or that in "
+            "lineage headers.",
+            show_default="content; place where a table has _partition and _offset",
+        ),
+    ] = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="FIELD[,FIELD]", help="Fields of the JSON value that name a row."),
@@ -82,41 +135,73 @@ def audit(
     rows_max: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Refuse topics with more rows; each takes about 100 bytes of memory."
+            min=1, metavar="N", help="Refuse topics with more rows; each takes up to 150 bytes of disk."
         ),
-    ] = 50_000_000,
+    ] = 1_000_000_000,
+    memory_mib: Annotated[
+        int,
+        typer.Option(
+            "--memory-max", min=64, metavar="MIB", help="What is beyond it lies on the disk meanwhile."
+        ),
+    ] = 512,
+    disk_mib: Annotated[
+        int | None,
+        typer.Option(
+            "--disk-max", min=1, metavar="MIB", help="Give up beyond it.", show_default="what is free"
+        ),
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where to keep rows while they are compared.", show_default="the system's"
+        ),
+    ] = None,
     producers_max: Annotated[
         int,
         typer.Option(min=1, metavar="N", help="Refuse topics of more producers, counted in each partition."),
     ] = 1_000_000,
-    output_format: Annotated[Format, typer.Option("--format", help="table: text for people.")] = Format.TABLE,
+    shape: Annotated[
+        Shape, typer.Option("--format", help="html: one page that needs nothing beside it.")
+    ] = Shape.TEXT,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
-    """Prove that a topic holds the rows of another exactly once.
+    """Prove that a topic, or a table, holds the rows of another exactly once.
 
     Each of them, in order, and with no gap in the sequences of those who wrote them. Of a topic alone it is proven
     that nothing stands there twice that was sent once; with --key or --key-from, that no two rows have one name.
     Exit code 0: proven; 1: violated, with the first offenders named as topic-partition@offset, or not to be proven,
-    as by an empty input, or one of which the condition holds for no row.
+    as by an empty input, one of which the condition holds for no row, or what a flow made of rows that are gone.
 
     Example: semel audit --input flights --output delays --where "value = 'late'"
     """
-    from semel.audit.read import row_count
     from semel.audit.run import AuditPlan
-    from semel.audit.run import audit as run_audit
+    from semel.audit.store import Room
+    from semel.audit.tables import TableFiles
     from semel.audit.where import compile_where
-    from semel.cli.connect import open_cluster
 
+    if flow is not None:
+        if output or input_ or input_file:
+            raise ConfigError("--flow names what is read and written: it goes without --output and --input")
+        _tell(_audit_flow(flow, name, bootstrap), f"semel audit --flow {flow}", shape)
+        return
+    if output is None:
+        raise _missing("--output", context)
     output_identity = IdentityRule.of(key, key_from)
     input_identity = (
         IdentityRule.of(input_key, input_key_from) if input_key or input_key_from else output_identity
     )
+    output_table = TableFiles.named(output)
+    input_table = None if input_ is None else TableFiles.named(input_)
     plan = AuditPlan(
-        output_topic=output_topic,
-        input_topic=input_topic,
+        output_topic="" if output_table else output,
+        output_table=output_table,
+        input_topic=None if input_table else input_,
         input_rows=None if input_file is None else _lines_of(input_file, key_separator, empty_is_null),
+        input_table=input_table,
+        by=by,
         where=where,
         subset=subset,
+        group=group,
         named=bool(key or key_from),
         output_identity=output_identity,
         input_identity=input_identity,
@@ -124,25 +209,56 @@ def audit(
         rows_max=rows_max,
         examples_max=examples,
         producers_max=producers_max,
+        room=Room(memory_mib * 2**20, None if disk_mib is None else disk_mib * 2**20, scratch),
     )
     if where is not None:
         compile_where(where)  # refused before anything is read
-    with open_cluster(bootstrap) as cluster:
-        total = (
-            None
-            if input_file
-            else sum(row_count(cluster, topic) for topic in (input_topic, output_topic) if topic)
-        )
-        with rows_progress("audit", total) as progress:
-            report = run_audit(cluster, plan, progress)
-    if output_format is Format.TABLE:
+    of = input_ or input_file
+    what = f"semel audit{'' if of is None else f' --input {of}'} --output {output}"
+    _tell(_run(plan, bootstrap), what, shape)
+
+
+def _run(plan: AuditPlan, bootstrap: str) -> AuditReport:
+    from semel.audit.run import audit as run_audit
+    from semel.cli.connect import open_cluster
+
+    with parts_progress() as watch:
+        if isinstance(plan.output, str) or isinstance(plan.source, str):
+            with open_cluster(bootstrap) as cluster:
+                return run_audit(cluster, plan, watch=watch)
+        return run_audit(None, plan, watch=watch)
+
+
+def _audit_flow(file: Path, name: str | None, bootstrap: str) -> FlowReport:
+    from semel.audit.flows import audit_flow
+    from semel.cli.connect import greet
+    from semel.flow.files import load_flows
+
+    plan = load_flows(file).flow(name).plan()
+    greet(bootstrap)
+    return audit_flow(plan, bootstrap)
+
+
+def _tell(report: AuditReport | FlowReport, what: str, shape: Shape) -> None:
+    if shape is Shape.TEXT:
         sys.stdout.write("\n".join(report.as_lines()) + "\n")
-    elif output_format is Format.JSON:
+    elif shape is Shape.JSON:
         sys.stdout.write(json.dumps(report.as_document(), indent=2) + "\n")
+    elif shape is Shape.HTML:
+        from semel.audit.html import page
+
+        sys.stdout.write(page(report, what))
     else:
-        print_document(report.as_document(), output_format)
+        print_document(report.as_document(), Format.YAML)
     if not report.holds:
         raise typer.Exit(1)
+
+
+def _missing(option: str, context: typer.Context) -> Exception:
+    """The refusal of the command library for an option that is not there."""
+    usage_error: Any = typer.BadParameter.__bases__[0]
+    refusal: Exception = usage_error(f"Missing option '{option}'.", ctx=context)
+    return refusal
 
 
 def _lines_of(path: Path, key_separator: str | None, empty_is_null: bool) -> InputRows:

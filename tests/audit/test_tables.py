@@ -1,0 +1,171 @@
+"""Tables in files as a side: Delta and Parquet, by the place of each record and by columns of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Command, semel
+
+__all__ = ["semel"]  # the fixture
+
+deltalake = pytest.importorskip("deltalake")
+
+Write = Callable[[Path, pa.Table], str]
+
+VALUES = [json.dumps({"id": n, "name": f"n{n}", "at": {"x": n / 2}}) for n in range(5)]
+
+
+def write_delta(folder: Path, table: pa.Table) -> str:
+    deltalake.write_deltalake(str(folder / "delta"), table)
+    return f"delta:{folder / 'delta'}"
+
+
+def write_parquet(folder: Path, table: pa.Table) -> str:
+    (folder / "parquet").mkdir()
+    half = len(table) // 2
+    pq.write_table(table.slice(0, half), folder / "parquet" / "a.parquet")
+    pq.write_table(table.slice(half), folder / "parquet" / "b.parquet")
+    return f"parquet:{folder / 'parquet'}"
+
+
+@pytest.fixture(params=[write_delta, write_parquet], ids=["delta", "parquet"])
+def write(request: Any) -> Any:
+    return request.param
+
+
+def landed(offsets: list[int], values: list[str], topic: str = "t", raw: str = "_value") -> pa.Table:
+    """As a job leaves it that lands raw values."""
+    count = len(offsets)
+    return pa.table(
+        {
+            "_topic": pa.array([topic] * count),
+            "_partition": pa.array([0] * count, pa.int32()),
+            "_offset": pa.array(offsets, pa.int64()),
+            "_key": pa.array([b"k"] * count, pa.binary()),
+            raw: pa.array([value.encode() for value in values], pa.binary()),
+        }
+    )
+
+
+@pytest.fixture
+def topic(semel: Command) -> Command:
+    done = semel("produce", "t", "-k", "k", stdin="".join(value + "\n" for value in VALUES).encode())
+    assert done.code == 0, done.err
+    return semel
+
+
+def test_a_landed_topic_is_proven_by_place(topic: Command, write: Write, tmp_path: Path) -> None:
+    name = write(tmp_path, landed([3, 4, 0, 1, 2], VALUES[3:] + VALUES[:3]))
+    done = topic("audit", "--input", "t", "--output", name)
+    assert (done.code, done.out.splitlines()[-1]) == (
+        0,
+        f"PROVEN: {name} holds every row of t exactly once",
+    ), done.out
+    assert done.out.splitlines()[1] == f"{name}: 5 rows"
+
+
+def test_each_fault_of_a_landed_table_is_named(topic: Command, write: Write, tmp_path: Path) -> None:
+    table = landed([0, 1, 1, 3, 9], [*VALUES[:2], VALUES[1], "other", "?"])
+    others = landed([0, 1], ["of", "others"], "u")
+    name = write(tmp_path, pa.concat_tables([others, table]))
+    done = topic("audit", "--input", "t", "--output", name, "--format", "json")
+    assert done.code == 1
+    document = json.loads(done.out)
+    assert {each["check"]: each["row_count"] for each in document["findings"]} == {
+        "missing": 2,
+        "duplicated": 1,
+        "extra": 1,
+        "differs": 1,
+    }
+    text = topic("audit", "--input", "t", "--output", name).out
+    row = re.escape(f"{name} row ") + r"\d"  # which one is for the table's writer to say
+    assert re.search(f"{row}, {row}: of t-0@1\n", text)
+    assert "VIOLATED differs: 1 output rows that hold something else than their input row\n" in text
+    assert re.search(f"input row\n  {row}: of t-0@3\n", text)
+    assert "; 2 of other topics not looked at" in text
+
+
+@pytest.mark.parametrize("raw", ["_value", "value"])
+def test_raw_values_are_held_against_the_records(topic: Command, tmp_path: Path, raw: str) -> None:
+    name = write_delta(tmp_path, landed(list(range(5)), [*VALUES[:4], "other"], raw=raw))
+    done = topic("audit", "--input", "t", "--output", name)
+    assert done.code == 1
+    assert "VIOLATED differs: 1 " in done.out
+    assert "missing" not in done.out
+
+
+def test_of_read_values_the_keys_are_held_against_the_records(topic: Command, tmp_path: Path) -> None:
+    """Beside columns of its own a landed table has the bytes of bad rows alone."""
+    table = landed(list(range(5)), VALUES)
+    places = table.drop_columns("_value").append_column("_error", pa.nulls(5, pa.string()))
+    table = places.append_column("_value", pa.nulls(5, pa.binary())).append_column("id", pa.array(range(5)))
+    folders = [tmp_path / "same", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    assert topic("audit", "--input", "t", "--output", write_delta(folders[0], table)).code == 0
+    keys = pa.array([b"k", b"k", b"l", b"k", None], pa.binary())
+    other = table.set_column(table.schema.get_field_index("_key"), "_key", keys)
+    done = topic("audit", "--input", "t", "--output", write_delta(folders[1], other))
+    assert done.code == 1
+    assert "VIOLATED differs: 2 " in done.out
+
+
+def test_rows_are_named_by_columns(topic: Command, write: Write, tmp_path: Path) -> None:
+    rows = [json.loads(value) for value in VALUES]
+    name = write(tmp_path, pa.Table.from_pylist(rows))
+    for key in ("id", "name,id", "at.x"):
+        done = topic("audit", "--input", "t", "--output", name, "--key", key)
+        assert done.code == 0, done.out
+    assert topic("audit", "--input", name, "--output", "t", "--key", "id").code == 0
+    fewer = tmp_path / "fewer"
+    fewer.mkdir()
+    done = topic(
+        "audit", "--input", "t", "--output", write(fewer, pa.Table.from_pylist(rows[1:])), "--key", "id"
+    )
+    assert done.code == 1
+    assert "VIOLATED missing: 1 input rows that are not in the output\n  t-0@0: 0\n" in done.out
+
+
+def test_a_table_alone_is_looked_through_for_repeats(topic: Command, write: Write, tmp_path: Path) -> None:
+    name = write(tmp_path, landed([0, 1, 2], VALUES[:3]))
+    done = topic("audit", "--output", name)
+    assert (done.code, done.out.splitlines()[-1]) == (0, f"PROVEN: {name} holds no row twice")
+    twice = tmp_path / "twice"
+    twice.mkdir()
+    name = write(twice, landed([0, 1, 0], VALUES[:3]))
+    done = topic("audit", "--output", name)
+    assert done.code == 1
+    assert f"  {name} row 1, {name} row 3: of t-0@0\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--output", "delta:/no/such/folder"], 2, "there is nothing"),
+        (["--output", "orc:x"], 2, "neither a topic nor delta:PATH"),
+        (["--output", "NAME", "--key", "nope"], 2, "has no column 'nope'"),
+        (["--output", "NAME", "--key", "when"], 2, "has no one text in JSON"),
+        (["--output", "t", "--input", "NAME", "--where", "true"], 2, "not of a table"),
+    ],
+)
+def test_what_cannot_be_read_is_told(
+    topic: Command, tmp_path: Path, options: list[str], code: int, said: str
+) -> None:
+    table = pa.table({"id": [1], "when": pa.array([1], pa.timestamp("us"))})
+    name = write_delta(tmp_path, table)
+    done = topic("audit", *(name if option == "NAME" else option for option in options))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+
+
+def test_a_folder_that_is_no_table_is_told(topic: Command, tmp_path: Path) -> None:
+    done = topic("audit", "--output", f"delta:{tmp_path}")
+    assert (done.code, done.out) == (1, "")
+    assert "is not read" in done.err
