@@ -55,7 +55,7 @@ bench: setup ## with Java and Maven on the machine: Apache Kafka and Spark's con
 lock: setup ## after a change of pyproject.toml: resolve again, with hashes and without addresses
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --extra spark --group dev pyproject.toml locks/build.in -o locks/dev.txt
+	  --extra spark --extra land --group dev pyproject.toml locks/build.in -o locks/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-deps locks/pyspark-4.2.in -o locks/pyspark-4.2.txt
 

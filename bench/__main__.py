@@ -22,10 +22,13 @@ from bench import machine, render, results
 from bench.plan import FULL, QUICK, Plan
 from bench.results import Measurement, Results
 from bench.sections import Bench, Measure
+from bench.sections.audit import audit
 from bench.sections.ceiling import ceiling
+from bench.sections.copying import copying
 from bench.sections.flows import flows
 from bench.sections.idempotence import idempotence
 from bench.sections.known import producers
+from bench.sections.land import land
 from bench.sections.producing import producer
 from bench.sections.resources import memory, ready
 from bench.sections.resuming import resuming
@@ -48,8 +51,11 @@ SECTIONS: dict[str, Measure] = {
     "producer": producer,
     "spark": spark,
     "flows": flows,
+    "copying": copying,
+    "land": land,
+    "audit": audit,
 }
-WITHOUT_RIVALS = {"ceiling", "producers", "idempotence", "resuming", "simulator"}
+WITHOUT_RIVALS = {"ceiling", "producers", "idempotence", "resuming", "simulator", "copying", "audit"}
 
 
 def tell(line: str) -> None:

@@ -26,6 +26,7 @@ class Plan:
     flow_keys: int  # of the state that is restored
     known_producers: int
     seeds: int  # of the simulator
+    audit_rows: int  # of each topic
 
 
 QUICK = Plan(
@@ -46,6 +47,7 @@ QUICK = Plan(
     flow_keys=100_000,
     known_producers=1_000_000,
     seeds=30,
+    audit_rows=1_000_000,
 )
 FULL = Plan(
     name="full",
@@ -65,4 +67,5 @@ FULL = Plan(
     flow_keys=1_000_000,
     known_producers=1_000_000,
     seeds=60,
+    audit_rows=10_000_000,
 )

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 import semel
 from semel.demo.verdicts import free_address
@@ -78,10 +79,15 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
 
 
 def check_commands(commands: list[str], folder: Path, environment: dict[str, str]) -> None:
-    produce, consume, audit, audit_of_program = commands
+    produce, consume, land, audit, audit_of_program = commands
     for _ in range(2):  # whoever tries it once more is right, too
         assert run(produce, folder, environment) == ""
     assert run(consume, folder, environment) == "hello\n"
+    for _ in range(2):
+        assert run(land, folder, environment) == ""
+        assert (
+            DeltaTable(folder / "greetings").to_pyarrow_table().column("_value").to_pylist() == [b"hello"] * 2
+        )
     assert run(audit, folder, environment).splitlines()[-1].startswith("PROVEN: greetings holds ")
     assert run(audit_of_program, folder, environment).splitlines()[-1] == (
         "PROVEN: delays holds every row of flights where value = 'late' exactly once, in order"

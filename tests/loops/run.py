@@ -3,7 +3,8 @@
     python -m tests.loops.run --kind server|producer|driver|flow|cluster --rounds 50 [--resume STATE] [--seed S]
 
 ``flow`` is a flow on Spark with ``local[2]``, ``cluster`` the same on a standalone cluster with two workers;
-``flow-on-kafka`` and ``cluster-on-kafka`` have Apache Kafka as their log.
+``flow-on-kafka`` and ``cluster-on-kafka`` have Apache Kafka as their log. ``copy`` is a job of ``semel copy`` from one
+semel to another; ``copy-to-kafka``, ``copy-from-kafka`` and ``copy-on-kafka`` have Apache Kafka at one end, or at both.
 
 With ``--resume`` the progress is kept in the file STATE after each round, and the same command goes on where
 it was stopped. Exit code 1 when any round broke the law; its number and seed reproduce its dice.
@@ -23,7 +24,23 @@ from pathlib import Path
 
 from tests.loops.rounds import Round, RoundResult, round_random
 
-KINDS = ("server", "producer", "driver", "flow", "flow-on-kafka", "cluster", "cluster-on-kafka")
+COPIES = {
+    "copy": ("semel", "semel"),
+    "copy-to-kafka": ("semel", "kafka"),
+    "copy-from-kafka": ("kafka", "semel"),
+    "copy-on-kafka": ("kafka", "kafka"),
+}
+KINDS = (
+    "server",
+    "producer",
+    "land",
+    "driver",
+    "flow",
+    "flow-on-kafka",
+    "cluster",
+    "cluster-on-kafka",
+    *COPIES,
+)
 SEED_DEFAULT = 1
 
 
@@ -39,6 +56,18 @@ def open_kind(kind: str, last_number: int) -> Iterator[Callable[[int], Round]]:
         from tests.loops.producer_rounds import producer_round
 
         yield lambda _number: producer_round
+    elif kind in COPIES:
+        from tests.loops.copy_rounds import CopyLife
+
+        with CopyLife(*COPIES[kind]) as copy:
+            yield lambda number: functools.partial(copy.round, number)
+    elif kind == "land":
+        from tests.loops.land_rounds import land_round
+
+        from semel.land.formats import TableFormat
+
+        formats = tuple(TableFormat)
+        yield lambda number: functools.partial(land_round, table_format=formats[number % 2])
     elif kind.startswith(("flow", "cluster")):
         from tests.loops.flow_rounds import FlowLife
 

@@ -20,8 +20,10 @@ ROUNDS_OF_A_CLUSTER = 3  # each of half a minute, on two cores
 
 @pytest.mark.loops
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", ["server", "producer", pytest.param("driver", marks=pytest.mark.spark)])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "kind", ["server", "producer", "land", pytest.param("driver", marks=pytest.mark.spark)]
+)
 def test_every_row_is_stored_once_and_in_order(kind: str) -> None:
     results: list[RoundResult] = []
     play(kind, range(ROUNDS), on_round=lambda _number, result: results.append(result))
@@ -40,6 +42,17 @@ def test_a_flow_equals_a_replay_of_its_records(kind: str, rounds: int) -> None:
     results: list[RoundResult] = []
     play(kind, range(rounds), on_round=lambda _number, result: results.append(result))
     assert [result.breaches for result in results] == [()] * rounds
+    assert sum(result.kills for result in results) > 0
+
+
+@pytest.mark.loops
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["copy", pytest.param("copy-on-kafka", marks=pytest.mark.kafka)])
+def test_a_copy_is_its_source(kind: str) -> None:
+    results: list[RoundResult] = []
+    play(kind, range(ROUNDS), on_round=lambda _number, result: results.append(result))
+    assert [result.breaches for result in results] == [()] * ROUNDS
     assert sum(result.kills for result in results) > 0
 
 
@@ -62,21 +75,21 @@ def test_the_audit_names_what_is_missing() -> None:
     assert breaches({0: [(0, 1), (1, 2)]}, expected={0: [1, 2]}) == ()
 
 
-@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("is_sent", [False, True])
 def test_a_turnstile_stops_at_a_step(
-    semel_server_factory: Callable[..., semel.LocalLog], is_answered: bool
+    semel_server_factory: Callable[..., semel.LocalLog], is_sent: bool
 ) -> None:
     with closing(Turnstile()) as turnstile, ThreadPoolExecutor(1) as other:
         server = semel_server_factory(advertised=turnstile.address)
         turnstile.target = server.bootstrap
         with semel.Admin(turnstile.address) as admin, semel.Admin(server.bootstrap) as beside:
-            step = Step(1, is_answered)
+            step = Step(1, is_sent)
             turnstile.stop_at(step)
             admin.create_topic("first")
             stopped = other.submit(admin.create_topic, "second")
             assert step.reached.wait(20)
             assert step.what == "CREATE_TOPICS"
-            assert ("second" in beside.list_topics()) == is_answered
+            assert ("second" in beside.list_topics()) == is_sent
             turnstile.let_go()
             with pytest.raises(ConnectionLost):
                 stopped.result(60)

@@ -13,7 +13,21 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from semel.cli import audit, consume, demo, flow, produce, producer, serve, sim, sink, topic, version
+from semel.cli import (
+    audit,
+    consume,
+    copy,
+    demo,
+    flow,
+    land,
+    produce,
+    producer,
+    serve,
+    sim,
+    sink,
+    topic,
+    version,
+)
 from semel.cli.output import EXIT_INTERRUPTED, note
 from semel.errors import ConfigError, ConnectionLost, SemelError
 
@@ -55,6 +69,8 @@ app.command("consume")(consume.consume)
 app.add_typer(producer.app, name="producer")
 app.add_typer(sink.app, name="sink")
 app.add_typer(flow.app, name="flow")
+app.command("copy")(copy.copy)
+app.command("land")(land.land)
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("sim")(sim.sim)
