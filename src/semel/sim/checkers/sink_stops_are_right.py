@@ -4,12 +4,12 @@ A lost connection passes. ``SinkFenced`` needs a rival. ``ReplayDiffers`` needs 
 torn, begun anew or taken to other splits, a rival on such a one, or one that is another query. For
 ``NonDeterministicReplay`` there are two reasons: the query's rows differ, or it plans a micro-batch of its own
 again, from an old checkpoint, with fewer rows; where another query has begun, they are a surplus and no error.
-A new query that starts at the decided ends gets over them. ``DataLoss`` needs a source topic that was made anew. So
-may ``ReplayDiffers``, where rows of the older topic stand undecided and the checkpoint is lost, or where a rival on
-the same checkpoint has decided rows of the newer one meanwhile, and ``NonDeterministicReplay``, where attempts read
-it when it went. ``ReplayUnprovable`` needs a trim that took offsets of
-an output from which on the run had to look for undecided rows; a sink of another name gets over it. Everything else is
-wrong.
+A new query that starts at the decided ends gets over them. ``DataLoss`` needs a source topic that was made
+anew. So may ``ReplayDiffers``, where rows of the older topic stand undecided and the checkpoint is lost, or
+where a rival on the same checkpoint has decided rows of the newer one meanwhile, and
+``NonDeterministicReplay``, where attempts read it when it went. ``ReplayUnprovable`` needs a trim that took
+offsets of an output from which on the run had to look for undecided rows; a sink of another name gets over
+it. Everything else is wrong.
 """
 
 from __future__ import annotations
