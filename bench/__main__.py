@@ -24,7 +24,7 @@ from bench.results import Measurement, Results
 from bench.sections import Bench, Measure
 from bench.sections.audit import audit
 from bench.sections.ceiling import ceiling
-from bench.sections.copying import copying
+from bench.sections.copying import copying, mirroring
 from bench.sections.flows import flows
 from bench.sections.idempotence import idempotence
 from bench.sections.known import producers
@@ -52,6 +52,7 @@ SECTIONS: dict[str, Measure] = {
     "spark": spark,
     "flows": flows,
     "copying": copying,
+    "mirroring": mirroring,
     "land": land,
     "audit": audit,
 }
