@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
-from tests.sim.checkers.conftest import Breaks, claim, decision, rows, story, view
+from dataclasses import replace
 
+import pytest
+from tests.sim.checkers.conftest import OUT, Breaks, claim, decision, rows, story, view
+
+from semel.core.sink.digest import NO_ROWS
+from semel.core.sink.journal import WriterOutput, WriterState
 from semel.sim.checkers.sink_attempts_not_mixed import SinkAttemptsNotMixed
 
 
@@ -28,3 +32,11 @@ def test_rows_behind_the_decision_are_the_next_ones() -> None:
         story(rows_differ=True), [rows(0, "0", "1"), rows(2, "2~1")], claim(), decision(2, output_end=2)
     )
     SinkAttemptsNotMixed().sink_logs([seen])
+
+
+def test_a_surplus_of_a_writer_that_has_another_producer_id_by_now_is_not_decided() -> None:
+    writers = {"w": WriterState(8, 1, {OUT: WriterOutput(0, NO_ROWS, surplus_from=1)})}
+    decided = replace(decision(1, output_end=2), writers=writers)
+    stored = rows(0, "0~3", "0x~3")  # by the producer id that it had before
+    seen = view(story(rows_differ=True), [stored], claim(), claim(producer_id=8), decided)
+    assert [each.row.is_extra for each in seen.decided_rows] == [False]

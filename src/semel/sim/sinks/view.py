@@ -115,19 +115,19 @@ class SinkView:
     def decided_rows(self) -> Iterator[StoredRow]:
         """What the decisions speak of: neither rows that came later nor those that the last one left as a surplus."""
         last = {decision.sink_id: decision for decision in self.decisions}
+        # By the writer's name: what it left as a surplus may be of a producer id that it had before.
         surplus_from = {
-            (state.producer_id, tp): output.surplus_from
-            for decision in last.values()
-            for state in decision.writers.values()
+            (sink_id, writer, tp): output.surplus_from
+            for sink_id, decision in last.items()
+            for writer, state in decision.writers.items()
             for tp, output in state.outputs.items()
             if output.surplus_from is not None
         }
         for stored in self.rows:
-            decision = last.get(self._writes_for.get(stored.producer_id, ""))
+            sink_id, writer = self._writers.get(stored.producer_id, ("", ""))
+            decision = last.get(sink_id)
             end = 0 if decision is None else decision.output_ends.get(stored.tp, 0)
-            if stored.record_offset < min(
-                end, surplus_from.get((stored.producer_id, stored.tp), sys.maxsize)
-            ):
+            if stored.record_offset < min(end, surplus_from.get((sink_id, writer, stored.tp), sys.maxsize)):
                 yield stored
 
     def needed_by(self, driver: SimulatedDriver) -> dict[TopicPartition, int]:
@@ -161,10 +161,12 @@ class SinkView:
         return {tp: min(start, surplus.get(tp, sys.maxsize)) for tp, start in needed.items()}
 
     @cached_property
-    def _writes_for(self) -> dict[int, str]:
-        """By producer id: the sink under whose name it was claimed."""
+    def _writers(self) -> dict[int, tuple[str, str]]:
+        """By producer id: the sink under whose name it was claimed, and for which of its writers."""
         return {
-            record.producer_id: record.sink_id for record in self.records if isinstance(record, WriterClaim)
+            record.producer_id: (record.sink_id, record.writer)
+            for record in self.records
+            if isinstance(record, WriterClaim)
         }
 
     @cached_property
@@ -182,7 +184,7 @@ class SinkView:
             for batch in self._batches_of(tp):
                 header = batch.header
                 unknown = current if has_names else f"whoever had producer id {header.producer_id}"
-                sink_id = self._writes_for.get(header.producer_id, unknown)
+                sink_id, _ = self._writers.get(header.producer_id, (unknown, ""))
                 for place, value in enumerate(batch.values):
                     row = _row_of(value)
                     if row.sink_id != self.story.sink_id:
