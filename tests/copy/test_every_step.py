@@ -19,6 +19,7 @@ import semel
 from semel.errors import BrokerError, ConnectionLost, ProducerFenced
 
 REQUESTS = 11  # that change something, from the first start to the end
+HELD_FROM = 1  # the first is the journal's topic; from here on a copy has looked at it
 PARTITIONS = 2
 
 
@@ -102,6 +103,29 @@ def test_paused_at_any_request_while_another_takes_over(job, step):
         job.go(at=step, before=other, after=nothing)
     job.check()
     job.go()
+    job.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", range(HELD_FROM, REQUESTS))
+def test_who_lost_its_connection_leaves_the_job_to_a_newer_copy(job, step):
+    def cut() -> None:
+        job.fill(3)
+        job.go()
+        raise ConnectionLost("cut, while a newer copy came and went")
+
+    with pytest.raises(ProducerFenced, match="was taken over by process"):
+        job.go(at=step, before=nothing, after=cut)
+    job.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", range(HELD_FROM, REQUESTS))
+def test_who_lost_its_connection_goes_on_where_nobody_came(job, step):
+    def cut() -> None:
+        raise ConnectionLost("cut")
+
+    job.go(at=step, before=nothing, after=cut)
     job.check()
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from semel.client.blocking import Cluster
 from semel.copy.plan import CopyPlan
-from semel.core.copy.history import CopyHistory
+from semel.core.copy.history import CopyHistory, Tenure
 from semel.core.copy.journal import Begun, Entry, Held, Joined, Next, decode, encode
 from semel.core.copy.translate import Translation
 from semel.core.sink.landing import Landing, landed
@@ -44,10 +44,20 @@ class CopyLog:
         self.translation = Translation()  # known where groups are to be
         self.grant: ProducerGrant | None = None
 
-    def take_over(self) -> None:
-        """Hold the job: HELD is in, and the journal is read up to it."""
+    def take_over(self, tenure: Tenure) -> None:
+        """Hold the job: HELD is in, and the journal is read up to it.
+
+        ``ProducerFenced``, with nobody shut out, where another process has taken it over since ``tenure`` began.
+        """
         self._make()
+        self._read()
+        newer = tenure.newer_holder(self.history)
+        if newer is not None:
+            raise self._fenced(newer)
+        if tenure.since is None:
+            tenure.since = self.history.end_offset
         self.grant = self._cluster.init_producer_id(transactional_id=self._plan.identity)
+        tenure.grants.add(self.grant)
         self._sequence = 0
         offset = self._append(Held(self.grant, this_process().owner, this_process().clock.now_ms()))
         self._read_past(offset)

@@ -16,6 +16,7 @@ from semel.copy.reading import SourceReader
 from semel.copy.takeover import take_over
 from semel.copy.topics import CopyTopics
 from semel.copy.writing import Writer
+from semel.core.copy.history import Tenure
 from semel.core.copy.journal import Begun, Joined, Place
 from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ReplayUnprovable
 from semel.spark.process import connect, this_process
@@ -57,13 +58,13 @@ def run_copy(
     stored stays, and whoever starts the job again goes on behind it.
     """
     stop, clock = stop or threading.Event(), this_process().clock
-    whole, targets = Copied(0, 0, 0, 0, 0), None
+    whole, targets, tenure = Copied(0, 0, 0, 0, 0), None, Tenure()
     is_done, away_since_ms = False, clock.elapsed_ms()
     while not is_done:  # a run does not grow old: a log forgets the producers that write nothing
         copy = _Run(plan, told, whole)
         try:
             with copy.fence_goes_first():
-                copy.begin()
+                copy.begin(tenure)
                 away_since_ms = clock.elapsed_ms()
                 if until_end and targets is None:
                     targets = copy.ends()
@@ -106,11 +107,11 @@ class _Run:
                 self._log.look_again()
             raise
 
-    def begin(self) -> None:
+    def begin(self, tenure: Tenure) -> None:
         """Hold the job, and know where each partition goes on."""
         self._topics.check_clusters()
         wanted = self._topics.wanted()
-        self._places = take_over(self._log, self._plan, self._topics, self._destination)
+        self._places = take_over(self._log, self._plan, self._topics, self._destination, tenure)
         self._join(self._topics.check_source(wanted, self._places))
         self._join(self._topics.new_places(wanted, self._places, is_first=not self._places))
         self._read(wanted)

@@ -10,6 +10,7 @@ from semel.client.blocking import Cluster
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.topics import CopyTopics
+from semel.core.copy.history import Tenure
 from semel.core.copy.journal import Begun, Place
 from semel.core.copy.resume import Lost, StoredRows, acknowledged, place_behind
 from semel.errors import ProducerFenced, ReplayUnprovable, SinkFenced
@@ -22,10 +23,10 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, Produ
 
 
 def take_over(
-    log: CopyLog, plan: CopyPlan, topics: CopyTopics, destination: Cluster
+    log: CopyLog, plan: CopyPlan, topics: CopyTopics, destination: Cluster, tenure: Tenure
 ) -> dict[TopicPartition, Place]:
     """Where every known partition stands, once this copy alone can write to them; BEGUN says so in the journal."""
-    log.take_over()
+    log.take_over(tenure)
     assert log.grant is not None
     history = log.history
     topics.check_names(history.places)
