@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from semel.client.blocking import Cluster
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
+from semel.copy.proving import prove
 from semel.copy.topics import CopyTopics
 from semel.core.copy.history import Tenure
 from semel.core.copy.journal import Begun, Place
-from semel.core.copy.resume import Lost, StoredRows, acknowledged, place_behind
+from semel.core.copy.resume import Ending, Lost, StoredRows, acknowledged, ending_of, place_behind
 from semel.errors import ProducerFenced, ReplayUnprovable, SinkFenced
 from semel.sequence import advance, distance
 from semel.spark.process import this_process
@@ -33,6 +34,14 @@ def take_over(
     topics.check_outputs(history.places)
     places = dict(history.places)
     _check_ends(destination, plan, places)
+    sure = {
+        source: acknowledged(place, history.under_way.get(source, ())) for source, place in places.items()
+    }
+    endings = {
+        place.output_partition: ending
+        for source, place in places.items()
+        if (ending := ending_of(place, sure[source], history.writer)) is not None
+    }
     if history.writer is not None and history.under_way:
         under_way = {source: places[source].output_partition for source in history.under_way}
         described = _described(destination, history.writer, list(under_way.values()))
@@ -41,19 +50,29 @@ def take_over(
         ends = listed(destination, list(under_way.values()), LATEST_TIMESTAMP)
         for source, chunks in history.under_way.items():
             output = under_way[source]
-            sure = acknowledged(places[source], chunks)
             last = described.get(output)
-            known = None if last is None else sure + distance(advance(last, 1), advance(0, sure))
-            stored = _stored(
-                destination, plan, output, history.writer, places[source], sure, known, ends[output]
+            known = (
+                None if last is None else sure[source] + distance(advance(last, 1), advance(0, sure[source]))
             )
+            stored, seen_at = _stored(
+                destination, plan, output, history.writer, places[source], sure[source], known, ends[output]
+            )
+            if seen_at is not None:
+                endings[output] = Ending(seen_at, history.writer)
             behind = place_behind(places[source], chunks, stored)
             if isinstance(behind, Lost):
                 raise _lost(plan, output, behind)
             places[source] = behind
-    ends = listed(destination, [place.output_partition for place in places.values()], LATEST_TIMESTAMP)
+    ends, marks, lost = prove(destination, endings, [place.output_partition for place in places.values()])
+    for output, each in lost.items():
+        raise _lost(plan, output, each)
     places = {
-        source: replace(place, sequence=0, output_end=ends[place.output_partition])
+        source: replace(
+            place,
+            sequence=0,
+            output_end=ends[place.output_partition],
+            output_mark=marks.get(place.output_partition),
+        )
         for source, place in places.items()
     }
     log.append(Begun(log.grant, this_process().owner, tuple(places.values())))
@@ -104,8 +123,9 @@ def _stored(
     sure: int,
     known: int | None,
     end: int,
-) -> int:
-    """How many rows the writer has in ``output``: its last sequence is looked for where unsure rows stand.
+) -> tuple[int, int | None]:
+    """How many rows the writer has in ``output``: its last sequence is looked for where unsure rows stand. And where
+    the last of these stands.
 
     ``known``: as many at least by its leader's word, which alone tells of rows that were trimmed since.
     """
@@ -115,22 +135,22 @@ def _stored(
         sure if known is None else max(sure, known),
         has_holes=is_trimmed or "compact" in cleanup_policy(destination, output.topic),
     )
-    is_seen = known is not None
+    seen_at = None
     for batches in read_range(
         destination, output, max(begins, place.output_end), end, isolation="read_uncommitted"
     ):
         for _, header in batches:
             if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != writer:
                 continue
-            is_seen = True
+            seen_at = header.last_offset
             more = rows.over(header.base_sequence, header.last_offset_delta + 1)
             if isinstance(more, Lost):
                 raise _lost(plan, output, more)
             rows = more
-    if is_trimmed and not is_seen:
+    if is_trimmed and known is None and seen_at is None:
         gone = f"offsets {place.output_end} to {begins - 1} are gone, and rows of its last holder may have stood there"
         raise _lost(plan, output, Lost(gone))
-    return rows.sequence
+    return rows.sequence, seen_at
 
 
 def _lost(plan: CopyPlan, output: TopicPartition, lost: Lost) -> ReplayUnprovable:

@@ -13,6 +13,7 @@ from semel.client.model import Produced
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.reading import Part, Ready
+from semel.core.copy.history import written_up_to
 from semel.core.copy.journal import Chunk, Next, Place
 from semel.core.sink.landing import Landing, landed
 from semel.errors import BrokerError, ConfigError, ErrorCode, ReplayUnprovable
@@ -86,7 +87,7 @@ class Writer:
         for source, place in places.items():
             output = self._outputs[place.output_partition]
             assert output.sequence == output.acknowledged, "it has landed"
-            made[source] = replace(place, sequence=output.sequence, output_end=output.end)
+            made[source] = replace(written_up_to(place, output.end), sequence=output.sequence)
         return made
 
     @property

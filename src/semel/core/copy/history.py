@@ -73,7 +73,7 @@ class CopyHistory:
             waiting.append(chunk)
             while waiting and waiting[0].sequence + row_count(waiting[0].spans) <= chunk.acknowledged:
                 self._arrived(waiting.pop(0))
-            self.places[chunk.source] = replace(self.places[chunk.source], output_end=chunk.output_end)
+            self.places[chunk.source] = written_up_to(self.places[chunk.source], chunk.output_end)
 
     def _arrived(self, chunk: Chunk) -> None:
         self.places[chunk.source] = replace(
@@ -82,6 +82,13 @@ class CopyHistory:
             sequence=chunk.sequence + row_count(chunk.spans),
             mark=chunk.mark,
         )
+
+
+def written_up_to(place: Place, output_end: int) -> Place:
+    """The place once its holder knows that rows of its own stand in front of ``output_end``, or nothing new."""
+    if output_end == place.output_end:
+        return place
+    return replace(place, output_end=output_end, output_mark=None)
 
 
 @dataclass(slots=True)

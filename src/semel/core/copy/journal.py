@@ -24,7 +24,7 @@ PARTITIONS_MAX: Final = 5000  # of one job: BEGUN has a line for each, and is on
 
 
 class Mark(Struct, frozen=True, array_like=True):
-    """The source's batch that was copied last: its last offset, and the CRC that its producer gave it."""
+    """One batch of a log, by which that log is known again: its last offset, and the CRC that its producer gave it."""
 
     last_offset: int
     crc: int
@@ -34,7 +34,9 @@ class Place(Struct, frozen=True, array_like=True):
     """Where one partition of the source stands: everything in front of ``offset`` is copied, nothing else is.
 
     ``sequence`` rows of it were written under the grant that says so. Rows that come stand at or behind ``output_end``;
-    the job's first one stood at or behind ``output_start``, and came from ``start`` or behind it.
+    the job's first one stood at or behind ``output_start``, and came from ``start`` or behind it. ``mark`` is the
+    source's batch that was copied last; ``output_mark`` the output's in front of ``output_end``, where that grant has
+    written nothing in front of it.
     """
 
     source: TopicPartition
@@ -47,6 +49,7 @@ class Place(Struct, frozen=True, array_like=True):
     output_start: int
     sequence: int = 0
     mark: Mark | None = None
+    output_mark: Mark | None = None
 
     @property
     def output_partition(self) -> TopicPartition:

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from semel.core.copy.journal import Chunk, Place
 from semel.core.copy.spans import offset_of, row_count
+from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
+from semel.types import ProducerGrant
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,39 @@ class Lost:
     """What stands at the destination is not what the journal says: why."""
 
     evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The last batch that an output surely has: an end alone proves nothing, for the next fence lengthens a log that
+    was put back from an older copy. ``writer``: whose rows it has; else it is the batch of this ``crc``."""
+
+    last_offset: int
+    writer: ProducerGrant | None = None
+    crc: int | None = None
+
+    def missing(self, found: BatchHeader) -> str | None:
+        """What is wrong with the batch that has this offset; ``None`` where it is the one, or cannot be told."""
+        if found.base_offset > self.last_offset or not found.is_dense or found.has_delete_horizon:
+            return None  # compacted since
+        if self.writer is not None:
+            owner = ProducerGrant(found.producer_id, found.producer_epoch)
+            is_it = not found.is_control and owner == self.writer
+        else:
+            is_it = found.crc == self.crc
+        if is_it and found.last_offset == self.last_offset:
+            return None
+        return f"the batch at offset {self.last_offset} is another one than was stored there"
+
+
+def ending_of(place: Place, sure: int, writer: ProducerGrant | None) -> Ending | None:
+    """By what the journal knows of an output: ``sure`` rows in it are ``writer``'s. ``None``: it says nothing."""
+    last_offset = place.output_end - 1
+    if place.output_mark is not None:
+        return Ending(last_offset, crc=place.output_mark.crc)
+    if sure and writer is not None and place.output_end > place.output_start:
+        return Ending(last_offset, writer)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,12 +153,9 @@ def copy_sequences_go_on(patch: Patches) -> None:
     STOPPED,
 )
 def copy_scan_begins_at_the_end(patch: Patches) -> None:
-    def stored(*asked: Any) -> int:
+    def stored(*asked: Any) -> Any:
         destination, plan, output, writer, place, sure, _, end = asked
-        found: int = original(
-            destination, plan, output, writer, replace(place, output_end=end), sure, None, end
-        )
-        return found
+        return original(destination, plan, output, writer, replace(place, output_end=end), sure, None, end)
 
     original = patch.set(takeover, "_stored", stored)
 
