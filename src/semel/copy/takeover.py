@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,6 +22,8 @@ from semel.spark.reading import read_range
 from semel.spark.sink_log import cleanup_policy
 from semel.spark.takeover import fence_writers, listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
+
+LOOK_TIMEOUT_MS: Final = 30_000  # an output that is put back while it is read has no more to come
 
 
 def take_over(
@@ -137,7 +140,12 @@ def _stored(
     )
     seen_at = None
     for batches in read_range(
-        destination, output, max(begins, place.output_end), end, isolation="read_uncommitted"
+        destination,
+        output,
+        max(begins, place.output_end),
+        end,
+        isolation="read_uncommitted",
+        poll_timeout_ms=LOOK_TIMEOUT_MS,
     ):
         for _, header in batches:
             if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != writer:

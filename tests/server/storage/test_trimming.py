@@ -10,6 +10,7 @@ import pytest
 from semel.core.producer_state.verdict import Duplicate
 from semel.errors import ErrorCode
 from semel.server.storage.aside import at_once
+from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.types import TopicPartition
 
@@ -101,3 +102,27 @@ def test_the_epochs_of_what_was_trimmed_go_with_it(open_storage, crashed, make_b
         assert partition.epochs == ((1, 5),)
         assert partition.end_offset_for_leader_epoch(0) == (0, 5), "what a reader of epoch 0 had is gone"
         partition = open_storage(crashed(after, "again")).partition("t", 0)
+
+
+def test_a_start_that_could_not_be_forgotten_with_its_topic_is_not_the_next_topics(
+    open_storage, crashed, make_batch, storage, monkeypatch
+) -> None:
+    """The disk fails while a topic is deleted; the one of its name that is made then begins at 0, after a kill too."""
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0, 3), NOW_MS)
+    partition.sync()
+    assert at_once(partition.delete_records(-1)) is ErrorCode.NONE
+
+    def no_room(self: LogStarts) -> None:
+        raise OSError(errno.ENOSPC, "disk full")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(LogStarts, "_save", no_room)
+        at_once(storage.delete_topic("t", now_ms=NOW_MS))
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
+    partition = storage.partition("t", 0)
+    partition.append(*make_batch(0, 5), NOW_MS)
+    partition.sync()
+    partition = open_storage(crashed(storage, "crash")).partition("t", 0)
+    assert partition.is_online, partition.offline_reason
+    assert (partition.log_start_offset, partition.log_end_offset) == (0, 5)

@@ -44,12 +44,20 @@ class LogStarts:
             raise
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are gone, and others of the same names start at 0. Durable when it returns."""
-        known = [partition for partition in partitions if partition in self._offsets]
+        """These are gone, and others of the same names start at 0.
+
+        Durable when it returns; ``OSError``: perhaps not, and whoever asks again writes it again.
+        """
+        known = {tp: self._offsets[tp] for tp in partitions if tp in self._offsets}
+        if not known:
+            return
         for partition in known:
             del self._offsets[partition]
-        if known:
+        try:
             self._save()
+        except OSError:
+            self._offsets |= known
+            raise
 
     def _save(self) -> None:
         replace_file(self._file_system, self._path, encode_offsets(self._offsets))
