@@ -321,7 +321,9 @@ def test_a_destination_that_was_put_back_as_a_whole_goes_on_from_there(two_logs,
     assert rows(destination.bootstrap, "t") == rows(source.bootstrap, "t")
 
 
-def test_an_output_that_lost_its_end_is_told(two_logs, tmp_path, monkeypatch):
+@pytest.mark.parametrize("more", [0, 15])
+def test_an_output_that_lost_its_end_is_told(two_logs, tmp_path, more):
+    """Also where it has grown again meanwhile."""
     source, destination = two_logs
     put(source.bootstrap, "t", [b"a"] * 10)
     plan = plan_of(source.bootstrap, destination.bootstrap, "t")
@@ -336,6 +338,7 @@ def test_an_output_that_lost_its_end_is_told(two_logs, tmp_path, monkeypatch):
     shutil.rmtree(output)
     shutil.copytree(tmp_path / "saved", output)
     destination.restart()
+    put(destination.bootstrap, "t", [b"c"] * more)
     with pytest.raises(ReplayUnprovable, match="has lost its end"):
         go(plan)
 

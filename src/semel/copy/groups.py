@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from semel.client.blocking import Cluster
 from semel.copy.plan import CopyPlan
+from semel.copy.proving import LOOK_TIMEOUT_MS
 from semel.core.copy.journal import Place
 from semel.core.copy.translate import At, AtRow, Forgotten, Translation
 from semel.errors import BrokerError
@@ -90,6 +91,7 @@ class CopyGroups:
             end,
             isolation="read_uncommitted",
             fail_on_data_loss=False,
+            poll_timeout_ms=LOOK_TIMEOUT_MS,
         ):
             for _, header in batches:
                 if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != row.grant:

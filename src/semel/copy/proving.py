@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from semel.client.blocking import Cluster
 from semel.core.copy.journal import Mark
@@ -13,6 +14,8 @@ from semel.spark.process import this_process
 from semel.spark.sink_log import APPEND_TIMEOUT_MS, RETRY_PAUSE_MS
 from semel.spark.takeover import listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+LOOK_TIMEOUT_MS: Final = 30_000  # an output that is put back while it is read has no more to come
 
 
 def prove(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
-from semel.copy.proving import prove
+from semel.copy.proving import LOOK_TIMEOUT_MS, prove
 from semel.copy.topics import CopyTopics
 from semel.core.copy.history import Tenure
 from semel.core.copy.journal import Begun, Place
@@ -22,8 +21,6 @@ from semel.spark.reading import read_range
 from semel.spark.sink_log import cleanup_policy
 from semel.spark.takeover import fence_writers, listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
-
-LOOK_TIMEOUT_MS: Final = 30_000  # an output that is put back while it is read has no more to come
 
 
 def take_over(

@@ -12,6 +12,7 @@ from semel.client.blocking import Cluster
 from semel.client.model import Produced
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
+from semel.copy.proving import LOOK_TIMEOUT_MS
 from semel.copy.reading import Part, Ready
 from semel.core.copy.history import written_up_to
 from semel.core.copy.journal import Chunk, Next, Place
@@ -167,7 +168,14 @@ class Writer:
         for tp, batch in batches.items():
             base_sequence = decode_header(batch).base_sequence
             start = self._sure_ends.get(tp, self._outputs[tp].end)
-            found = read_range(self._cluster, tp, start, ends[tp], isolation="read_uncommitted")
+            found = read_range(
+                self._cluster,
+                tp,
+                start,
+                ends[tp],
+                isolation="read_uncommitted",
+                poll_timeout_ms=LOOK_TIMEOUT_MS,
+            )
             offset = offsets_by_sequence(found, self._grant).get(base_sequence)
             if offset is not None:
                 answers[tp] = Produced(ErrorCode.NONE, offset, NO_TIMESTAMP, -1)

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from semel.core.copy.journal import Chunk, Mark, Place
-from semel.core.copy.resume import Lost, StoredRows, acknowledged, place_behind
+from semel.core.copy.resume import Ending, Lost, StoredRows, acknowledged, ending_of, place_behind
 from semel.core.copy.spans import spans_of
+from semel.record.batch import Record, decode_header, encode_batch
 from semel.sequence import SEQUENCE_MAX
-from semel.types import TopicPartition
+from semel.types import ProducerGrant, TopicPartition
 
 TP = TopicPartition("clicks", 0)
 PLACE = Place(TP, "id", 10, "clicks", "out", 100, 0, 0, sequence=4)
@@ -82,3 +84,39 @@ def test_a_prefix_of_the_plan_is_a_prefix_of_the_source(data):
     assert isinstance(place, Place)
     assert [offset for offset in offsets if offset >= place.offset] == offsets[stored:]
     assert place.sequence == stored
+
+
+WRITER = ProducerGrant(7, 3)
+
+
+def last_batch(*values, by=WRITER, at=96):
+    made = encode_batch(
+        [Record(0, 1, None, value) for value in values],
+        base_offset=at,
+        producer_id=by.producer_id,
+        producer_epoch=by.producer_epoch,
+        base_sequence=0,
+    )
+    return decode_header(made)
+
+
+def test_an_output_is_known_again_by_its_last_batch():
+    found = last_batch(b"a", b"b", b"c", b"d")
+    ending = ending_of(replace(PLACE, output_mark=Mark(99, found.crc)), 0, WRITER)
+    assert ending == Ending(99, crc=found.crc) and ending.missing(found) is None
+    assert ending.missing(last_batch(b"a", b"b", b"c", b"x"))
+    assert ending.missing(last_batch(b"a", b"b", b"c", b"d", at=97))  # it ends elsewhere
+    assert ending.missing(last_batch(b"a", at=105)) is None  # compacted: that one is gone
+
+
+def test_what_a_holder_had_acknowledged_is_its_own():
+    ending = ending_of(PLACE, 4, WRITER)
+    assert ending == Ending(99, WRITER)
+    assert ending.missing(last_batch(b"a", b"b", b"c", b"d")) is None
+    assert ending.missing(last_batch(b"a", b"b", b"c", b"d", by=ProducerGrant(7, 4)))
+
+
+@pytest.mark.parametrize("place", [PLACE, replace(PLACE, output_start=100)])
+def test_where_nothing_was_acknowledged_nothing_is_known(place):
+    assert ending_of(place, 0, WRITER) is None
+    assert ending_of(replace(PLACE, output_start=100), 4, WRITER) is None
