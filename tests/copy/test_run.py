@@ -148,6 +148,13 @@ def test_an_output_with_rows_of_nobody_knows_whom_is_refused(log, topic):
     assert sorted(values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1)) == [b"a"] * 4 + [b"there"] * 4
 
 
+def test_an_output_that_would_set_other_times_is_refused(log, topic):
+    make(log, f"eu.{topic}", 2, message_timestamp_type="LogAppendTime")
+    with pytest.raises(ConfigError, match="another time than the source's"):
+        go(job_of(log, topic))
+    assert values(log, f"eu.{topic}") == []
+
+
 def test_a_job_keeps_its_outputs(log, topic):
     put(log, topic, [b"a"])
     go(job_of(log, topic))

@@ -27,12 +27,13 @@ NOT_CARRIED: Final = frozenset(
         "message.timestamp.difference.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.after.max.ms",
-        "message.timestamp.type",
+        "message.timestamp.type",  # the output's is always the rows' own
         "min.insync.replicas",
         "unclean.leader.election.enable",
         "remote.storage.enable",
     }
 )
+OWN_TIME: Final = {"message.timestamp.type": "CreateTime"}
 
 
 class CopyTopics:
@@ -185,10 +186,22 @@ class CopyTopics:
         found = self._destination.metadata([output]).topics.get(output)
         count = len(topic.partitions)
         if found is None or found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._make(output, count, self._carried(name))
-        elif len(found.partitions) < count:
-            self._destination.add_partitions({output: count})
+            self._make(output, count, self._carried(name) | OWN_TIME)
+        else:
+            self._check_time(output)
+            if len(found.partitions) < count:
+                self._destination.add_partitions({output: count})
         return self._destination.topic(output, is_known_to_exist=True)
+
+    def _check_time(self, output: str) -> None:
+        ((setting, own),) = OWN_TIME.items()
+        entry = self._destination.describe_configs([output])[output].get(setting)
+        if entry is not None and entry.value not in (None, own):
+            raise ConfigError(
+                f"topic {output!r} at {self._plan.destination.bootstrap} has {setting}={entry.value}: its rows would "
+                f"have another time than the source's. Nothing was copied there. Set it with "
+                f"`semel topic alter-config {output} -c {setting}={own}`"
+            )
 
     def _make(self, output: str, count: int, settings: dict[str, str]) -> None:
         """With those of the settings that the destination knows; what it does not know is told."""

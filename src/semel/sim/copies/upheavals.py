@@ -179,6 +179,9 @@ class CopyUpheavals:
     def _make_anew(self, site: Site, old: TopicLog, count: int, fault: Fault) -> None:
         """Whatever becomes of the server meanwhile: a topic that is away for good is another story."""
         name = old.tp.topic
+        settings = dict(self._story.settings)
+        if site is self._sites.destination:
+            settings.pop("message.timestamp.type", None)  # a copy refuses to write there
 
         def go_on() -> None:
             storage = site.server.storage
@@ -187,9 +190,7 @@ class CopyUpheavals:
                 pass
             elif topic is None:
                 site.server.change(
-                    lambda storage, now_ms: storage.create_topic(
-                        name, count, self._story.settings, now_ms=now_ms
-                    )
+                    lambda storage, now_ms: storage.create_topic(name, count, settings, now_ms=now_ms)
                 )
             elif str(topic.topic_id) == old.topic_id:
                 site.server.change(lambda storage, now_ms: storage.delete_topic(name, now_ms=now_ms))
