@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 from tests.copy.copying import batches, go, plan_of, put, rows, values
+from tests.spark.mortal import nothing
 
 import semel
 from semel.copy import run_copy
@@ -104,6 +105,22 @@ def test_topics_and_partitions_that_come_later_are_followed(log, topic):
     put(log, topic, [b"c"] * 20)
     go(plan)
     assert values(log, f"eu.{topic}-more") == [b"b"] * 5
+    for number in range(4):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+
+
+def test_an_output_that_another_copy_has_grown_meanwhile(log, topic):
+    plan = job_of(log, topic)
+    go(plan)
+    with semel.Admin(log) as admin:
+        admin.add_partitions(topic, 4)
+
+        def grow():
+            admin.add_partitions(f"eu.{topic}", 4)
+
+        put(log, topic, [b"a"] * 20)
+        _, client = go(plan, at=3, before=grow, after=nothing)
+    assert client.made[3] == "add_partitions"
     for number in range(4):
         assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
 

@@ -190,8 +190,20 @@ class CopyTopics:
         else:
             self._check_time(output)
             if len(found.partitions) < count:
-                self._destination.add_partitions({output: count})
+                self._grow(output, count)
         return self._destination.topic(output, is_known_to_exist=True)
+
+    def _grow(self, output: str, count: int) -> None:
+        try:
+            self._destination.add_partitions({output: count})
+        except BrokerError as error:
+            if error.code is not ErrorCode.INVALID_PARTITIONS:
+                raise
+            there = self._destination.topic(output, is_known_to_exist=True)
+            if (
+                len(there.partitions) < count
+            ):  # else another copy of the job was faster, or an answer was lost
+                raise
 
     def _check_time(self, output: str) -> None:
         ((setting, own),) = OWN_TIME.items()
