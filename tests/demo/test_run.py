@@ -19,7 +19,7 @@ from semel.types import TopicPartition
 
 
 @pytest.mark.slow
-def test_a_loader_killed_half_way_loses_and_doubles_nothing(
+def test_no_kill_of_a_loader_a_copy_or_a_landing_shows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report.html"
@@ -29,7 +29,14 @@ def test_a_loader_killed_half_way_loses_and_doubles_nothing(
     assert "60,000 flights" in screen
     assert "PROVEN: every flight is in the log exactly once" in screen
     page = report.read_text()
-    assert page.count('class="badge"') == 2, "the producer and the server were killed"
+    kills = page.count('class="badge"')
+    assert kills == 6 + screen.count("once more"), (
+        "the producer, the server, the copy twice, the landing twice"
+    )
+    assert screen.count("rows in the second log") == 3, "two kills of the copy, and the number in the end"
+    assert screen.count("a file in no commit") == 2, "the landing died with rows that no commit has"
+    assert "PROVEN: second.flights holds every row of flights exactly once, in order" in screen
+    assert "PROVEN: the Delta table holds every row of second.flights exactly once" in screen
     assert page.count("<polyline") == 2, "one curve, drawn for wide and for narrow pages"
     assert "<p>The first 60,000 flights of a year, through every kind of crash.</p>" in page
     assert not re.search(r"(src|href)=|url\(|<script", page), "the report must need nothing else"

@@ -19,4 +19,9 @@ def test_no_kill_loses_or_doubles_a_flight(tmp_path: Path, capsys: pytest.Captur
     printed = capsys.readouterr()
     assert "PROVEN: every flight is in the output exactly once" in printed.out
     assert printed.out.count("in mid-batch, ") == 2, "driver and server were killed amid a micro-batch"
+    assert (
+        "PROVEN: second.flights-enriched holds every row of flights-enriched exactly once, in order"
+        in printed.out
+    )
+    assert "PROVEN: the Delta table holds every row of second.flights-enriched exactly once" in printed.out
     assert report.read_text().count("<polyline") == 4

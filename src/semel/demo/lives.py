@@ -12,6 +12,8 @@ class Part(StrEnum):
     SERVER = "server"
     PRODUCER = "producer"
     DRIVER = "Spark driver"
+    COPY = "copy"
+    LANDING = "landing"
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The proof of the demo, in two steps: file -> input topic, input topic -> output topic.
+"""The proof of the demo, step by step: file -> input topic -> output topic -> its copy in a second log -> Delta table.
 
 The file is read here by another reader than the loader's, so that a fault of that one would show.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,8 +19,9 @@ from semel.audit.checks import Comparison, compare
 from semel.audit.identity import FIELD_SEPARATOR, IdentityRule
 from semel.audit.read import Progress, read_topic
 from semel.audit.report import AuditReport, TopicAudit
-from semel.audit.run import AuditPlan, judge
+from semel.audit.run import AuditPlan, audit, judge
 from semel.audit.store import Rows, RowStore
+from semel.audit.tables import TableFiles
 from semel.client.blocking import Cluster
 from semel.demo.data import UNIQUE_FIELDS, data_folder
 
@@ -30,28 +32,48 @@ _CHUNK_ROWS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """``loaded``: the file against the input topic; ``piped``: input against output, when there was Spark."""
+    """``loaded``: the file against the input topic; ``piped``: input against output, when there was Spark;
+    ``copied``: the first log's last topic against the second log's; ``landed``: that one against the table."""
 
     loaded: Comparison
     stored: TopicAudit  # the input topic
     unique_flights: int
     piped: AuditReport | None
+    copied: AuditReport | None = None
+    landed: AuditReport | None = None
+
+    @property
+    def second_act(self) -> list[AuditReport]:
+        """What was proven of the copy and of the table."""
+        return [report for report in (self.copied, self.landed) if report is not None]
 
     @property
     def finding_count(self) -> int:
         """Checks that failed, of both steps."""
         failed = len(self.loaded.findings) + (self.stored.sequences.finding_count > 0)
-        if self.piped is not None:
-            failed += len(self.piped.result.findings) + (self.piped.output.sequences.finding_count > 0)
+        for report in (self.piped, *self.second_act):
+            if report is not None:
+                failed += len(report.result.findings) + (report.output.sequences.finding_count > 0)
         return failed
 
     @property
     def holds(self) -> bool:
-        return not self.finding_count and self.unique_flights == self.loaded.input_rows
+        return self.flights_hold and all(report.holds for report in self.second_act)
+
+    @property
+    def flights_hold(self) -> bool:
+        """The same of the flights up to the first log's last topic."""
+        rows_hold = not self.loaded.findings and not self.stored.sequences.finding_count
+        piped_holds = self.piped is None or self.piped.holds
+        return rows_hold and piped_holds and self.unique_flights == self.loaded.input_rows
 
     def as_lines(self) -> list[str]:
-        """What is wrong, for a person to look at next; nothing when the proof holds."""
-        if self.holds:
+        """What is wrong, for a person to look at next, and a line for each proof of the second act."""
+        second = [line for report in self.second_act for line in _conclusion(report)]
+        return self._lines_of_flights() + second
+
+    def _lines_of_flights(self) -> list[str]:
+        if self.flights_hold:
             return []
         lines = [
             f"VIOLATED {finding.check}: {finding.row_count:,} flights, the file against {self.stored.topic}"
@@ -86,6 +108,31 @@ def prove(
             output = read_topic(store, cluster, plan.output_reading(), progress)
             piped = judge(cluster, plan, source, output)
     return Proof(loaded, source[0], loaded.input_rows - loaded.input_repeated_rows, piped)
+
+
+def prove_copy(
+    first: Cluster, second: Cluster, topic: str, copy: str, progress: Progress | None = None
+) -> AuditReport:
+    """The topic of the one log against its copy in the other: keys and values, and the order of each key."""
+    plan = AuditPlan(output_topic=copy, input_topic=topic)
+    with RowStore() as store:
+        source = read_topic(store, first, plan.input_reading(), progress)
+        output = read_topic(store, second, plan.output_reading(), progress)
+        return judge(None, plan, source, output)  # without a cluster: offenders are named by their offsets
+
+
+def prove_table(cluster: Cluster, topic: str, table: Path, progress: Progress | None = None) -> AuditReport:
+    """The topic against the table that it was landed in: each place once, with its key and value."""
+    return audit(cluster, AuditPlan(output_table=TableFiles("delta", table), input_topic=topic), progress)
+
+
+def _conclusion(report: AuditReport) -> list[str]:
+    """The verdict of an audit that holds, else all that it says."""
+    if not report.holds:
+        return report.as_lines()
+    # The folder goes with the demo: its path would be of no help.
+    name = report.output.topic if report.output.is_log else "the Delta table"
+    return [report.conclusion().replace(report.output.topic, name, 1)]
 
 
 def rows_of_file(store: RowStore, row_count_max: int | None, progress: Progress | None = None) -> Rows:

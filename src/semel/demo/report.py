@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from semel import __version__
-from semel.audit.checks import CHECKS
+from semel.audit.checks import CHECKS, Finding
 from semel.demo.plots import partition_bars, story_over_time
-from semel.demo.story import FLIGHTS_IN_ALL, INPUT_TOPIC, OUTPUT_TOPIC
+from semel.demo.story import FLIGHTS_IN_ALL, INPUT_TOPIC, NOT_LANDED, OUTPUT_TOPIC
 from semel.demo.summary import came_again, conclusion, stages
 
 if TYPE_CHECKING:
+    from semel.audit.report import TopicAudit
     from semel.demo.lives import Life
     from semel.demo.proof import Proof
     from semel.demo.story import Story
@@ -65,7 +66,9 @@ _CHECK_MEANS: Final = {
     "extra": "never sent",
     "out_of_order": "before an earlier one of its key",
     "scattered": "of a key that is in several partitions",
+    "differs": "with another key or value",
 }
+_OF_A_TABLE: Final = frozenset({"missing", "duplicated", "extra", "differs"})  # it has no order
 
 
 def write_report(path: Path, story: Story, proof: Proof) -> None:
@@ -101,6 +104,9 @@ def render(story: Story, proof: Proof) -> str:
             f"<h2>The audit</h2><p>What <code>semel audit --input {INPUT_TOPIC} --output {OUTPUT_TOPIC} "
             f"--key time_hour,carrier,flight</code> prints:</p><pre>{audit}</pre>"
         )
+    second = escape("\n".join(line for report in proof.second_act for line in report.as_lines()))
+    left_out = "" if story.has_landed else f"<p>{escape(NOT_LANDED)}.</p>"
+    sections.append(f"<h2>The copy and the table</h2>{left_out}<pre>{second}</pre>")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -151,18 +157,32 @@ def _kills(kills: Sequence[Life]) -> str:
 def _checks(proof: Proof) -> str:
     """Every check of both steps, and how many rows or batches violate it."""
     steps = [(f"file → {INPUT_TOPIC}", proof.loaded.findings, proof.stored)]
-    if proof.piped is not None:
-        steps.append((f"{INPUT_TOPIC} → {OUTPUT_TOPIC}", proof.piped.result.findings, proof.piped.output))
+    for report, name in (
+        (proof.piped, f"{INPUT_TOPIC} → {OUTPUT_TOPIC}"),
+        (proof.copied, "→ second log"),
+        (proof.landed, "→ Delta table"),
+    ):
+        if report is not None:
+            steps.append((name, report.result.findings, report.output))
     rows = []
-    for check in CHECKS:
-        counts = [sum(f.row_count for f in findings if f.check == check) for _, findings, _ in steps]
-        rows.append([(f"flights {_CHECK_MEANS[check]}", ""), *map(_verdict, counts)])
-    gaps = [topic.sequences.finding_count for _, _, topic in steps]
+    for check, means in _CHECK_MEANS.items():
+        counts = [_count(check, findings, topic) for _, findings, topic in steps]
+        rows.append([(f"flights {means}", ""), *map(_verdict, counts)])
+    gaps = [topic.sequences.finding_count if topic.is_log else None for _, _, topic in steps]
     rows.append([("gaps or repeats in the producers' sequences", ""), *map(_verdict, gaps)])
     return _table(("", *("number" for _ in steps)), rows, ("", *(name for name, _, _ in steps)))
 
 
-def _verdict(count: int) -> tuple[str, str]:
+def _count(check: str, findings: Sequence[Finding], topic: TopicAudit) -> int | None:
+    """Of how many rows; None: it is not looked at there."""
+    if check not in (CHECKS if topic.is_log else _OF_A_TABLE):
+        return None
+    return sum(finding.row_count for finding in findings if finding.check == check)
+
+
+def _verdict(count: int | None) -> tuple[str, str]:
+    if count is None:
+        return "–", "number"
     return (f"{count:,} ✓", "number good") if not count else (f"{count:,} ✗", "number bad")
 
 

@@ -11,7 +11,9 @@ from semel.demo.timeline import Timeline
 FLIGHTS_IN_ALL: Final = 336_776
 INPUT_TOPIC: Final = "flights"
 OUTPUT_TOPIC: Final = "flights-enriched"
+SECOND_PREFIX: Final = "second."  # of the copy
 PARTITION_COUNT: Final = 4
+NOT_LANDED: Final = "the landing is left out: it wants pip install 'semel[land]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class Story:
 
     row_count: int
     timeline: Timeline
+    last_topic: str = OUTPUT_TOPIC  # of the first log: what is copied
     stored_at_producer_kill: int = 0
     dropped_by_resume: int = 0
     duplicate_batches: int = 0
@@ -41,11 +44,21 @@ class Story:
     undecided_at_server_kill: int = 0
     found_stored_by_sink: int = 0
     drivers: int = 0
+    copies: int = 0
+    landings: int = 0
+    has_landed: bool = False  # the library for Delta tables may be missing
     load_s: float = 0.0
     stream_s: float = 0.0
+    copy_s: float = 0.0
+    land_s: float = 0.0
     prove_s: float = 0.0
     total_s: float = 0.0
     partitions: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @property
+    def second_topic(self) -> str:
+        """The copy, in the second log."""
+        return SECOND_PREFIX + self.last_topic
 
     @property
     def rows_turned_away(self) -> int:

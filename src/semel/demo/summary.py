@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
+
+from semel.demo.story import NOT_LANDED
 
 if TYPE_CHECKING:
     from semel.demo.proof import Proof
@@ -41,7 +44,9 @@ class Screen:
         self._bars.stop()
 
     def step(self, text: str) -> None:
-        self._notes.print(f"[dim]{time.monotonic() - self.began_s:6.1f} s[/dim]  {text}", soft_wrap=True)
+        self._notes.print(
+            f"[dim]{time.monotonic() - self.began_s:6.1f} s[/dim]  {escape(text)}", soft_wrap=True
+        )
 
     def watcher(self, row_count: int, with_output: bool) -> Callable[[Sample], None]:
         """Bars for the rows of the topics; to be shown every sample."""
@@ -58,6 +63,11 @@ class Screen:
 
         return show
 
+    def bar(self, name: str, row_count: int) -> Callable[[int], None]:
+        """A bar that is told how many rows there are."""
+        rows_there = self._bars.add_task(name, total=row_count)
+        return lambda rows: self._bars.update(rows_there, completed=min(rows, row_count))
+
     def proof_progress(self, row_count: int) -> Callable[[int], None]:
         """A bar for the proof, which reads so many rows."""
         reading = self._bars.add_task("rows read", total=row_count)
@@ -69,7 +79,7 @@ class Screen:
         table.add_column(justify="right", min_width=9)
         table.add_column()
         for number, text in facts(story, proof):
-            table.add_row(f"[bold]{number}[/bold]", text)
+            table.add_row(f"[bold]{number}[/bold]", escape(text))
         self._data.print(table)
         colour = "green" if proof.holds else "red"
         verdict = "PROVEN" if proof.holds else "NOT PROVEN"
@@ -90,6 +100,12 @@ def facts(story: Story, proof: Proof) -> list[tuple[str, str]]:
     rows += [(f"{count:,}", text) for count, text in came_again(story, proof)]
     if proof.piped is not None:
         rows.append((f"{proof.piped.output.rows:,}", "rows in the output"))
+    if proof.copied is not None:
+        rows.append((f"{proof.copied.output.rows:,}", "rows in the second log"))
+    landed = proof.landed
+    rows.append(
+        ("", NOT_LANDED) if landed is None else (f"{landed.output.rows:,}", "rows in the Delta table")
+    )
     rows += [
         (str(proof.finding_count), "checks violated: lost, doubled, extra, out of order, gaps"),
         (f"{story.total_s:.0f} s", stages(story)),
@@ -108,13 +124,23 @@ def came_again(story: Story, proof: Proof) -> list[tuple[int, str]]:
 
 def stages(story: Story) -> str:
     """How long which stage took."""
-    parts = {"load": story.load_s, "stream": story.stream_s, "prove": story.prove_s}
+    parts = {
+        "load": story.load_s,
+        "stream": story.stream_s,
+        "copy": story.copy_s,
+        "land": story.land_s,
+        "prove": story.prove_s,
+    }
     return "in all: " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in parts.items() if seconds)
 
 
 def conclusion(proof: Proof) -> str:
     """One sentence."""
-    if not proof.holds:
+    if not proof.flights_hold:
         return "a flight was lost, doubled, or came out of order"
+    if not proof.holds:
+        return (
+            "a row was lost, doubled, or came out of order on its way to the second log or to the Delta table"
+        )
     where = "log" if proof.piped is None else "output"
     return f"every flight is in the {where} exactly once, in order of its key"
