@@ -314,9 +314,9 @@ def saved_as(server, folder):
     return folder
 
 
-@pytest.mark.parametrize("more", [0, 50])
+@pytest.mark.parametrize("more", [[], [1] * 50, [10], [30], [3] * 10])
 def test_a_source_that_was_put_back_from_an_older_copy(two_logs, tmp_path, more):
-    """Its rows behind that are others now, also where it has grown beyond what was copied."""
+    """Its rows behind that are others now, also where it has grown beyond what was copied, in batches of any size."""
     source, destination = two_logs
     put(source.bootstrap, "t", [b"a"] * 10)
     saved = saved_as(source, tmp_path / "saved")
@@ -324,9 +324,8 @@ def test_a_source_that_was_put_back_from_an_older_copy(two_logs, tmp_path, more)
     plan = plan_of(source.bootstrap, destination.bootstrap, "t")
     go(plan)
     put_back(source, saved)
-    if more:
-        for _ in range(more):
-            put(source.bootstrap, "t", [b"c"])
+    for count in more:
+        put(source.bootstrap, "t", [b"c"] * count)
     with pytest.raises(DataLoss, match="lost its end"):
         go(plan)
     assert values(destination.bootstrap, "t") == [b"a"] * 10 + [b"b"] * 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Sequence
@@ -334,6 +335,36 @@ def test_rows_that_go_while_they_are_read_are_told_behind_what_was_read(
     assert 0 < loss.lost_from < loss.lost_to_end == 49
     left = [49] if accept_loss else []
     assert offsets(read(table, table_format)) == {(topic, 0): [*range(loss.lost_from), *left]}
+
+
+@pytest.mark.parametrize("more", [[], [10], [30], [3] * 10])
+def test_a_log_that_was_put_back_from_an_older_copy_is_told(
+    tmp_path: Path, table: Path, table_format: TableFormat, more: list[int]
+) -> None:
+    """Also where it has grown beyond what was landed, in batches of any size."""
+    with LocalLog(tmp_path / "log") as log, Cluster(log.bootstrap) as cluster:
+        cluster.create_topics({"t": 1})
+        produce(cluster, "t", 0, numbers(0, 10))
+        log.stop()
+        shutil.copytree(log.data_dir, tmp_path / "saved")
+        log.restart()
+        produce(cluster, "t", 0, numbers(10, 20))
+        land(log.bootstrap, table, table_format, "t")
+        log.stop()
+        shutil.rmtree(log.data_dir)
+        shutil.copytree(tmp_path / "saved", log.data_dir)
+        log.restart()
+        for count in more:
+            produce(cluster, "t", 0, [b"other"] * count)
+        with pytest.raises(DataLoss, match="it has lost its end"):
+            land(log.bootstrap, table, table_format, "t")
+        assert offsets(read(table, table_format)) == {("t", 0): list(range(20))}
+        losses: list[DataLoss] = []
+        left = land(log.bootstrap, table, table_format, "t", accept_loss=True, on_loss=losses.append).rows
+        assert left == max(0, sum(more) - 10)
+        assert len(losses) == 1
+        produce(cluster, "t", 0, numbers(0, 10))
+        assert land(log.bootstrap, table, table_format, "t").rows == 10
 
 
 @pytest.mark.parametrize("rows", [3, 10, 20])

@@ -17,6 +17,7 @@ from semel.client.model import Fetched
 from semel.copy.plan import CopyPlan
 from semel.core.copy.journal import Mark, Place
 from semel.core.copy.spans import Spans, joined, row_count, spans_of
+from semel.core.same_batch import is_another
 from semel.errors import BrokerError, ConnectionLost, CorruptRecordBatch, DataLoss, ErrorCode
 from semel.record.batch import BatchHeader, TimestampType, scan_batches
 from semel.record.columnar import decode_table, encode_columns
@@ -221,10 +222,8 @@ class SourceReader:
         if fetched.error_code is not ErrorCode.NONE:
             return  # trimmed, or another topic by now: told where it is read on
         header = next((h for _, h in scan_batches(fetched.records, allow_partial_tail=True)), None)
-        if header is None or header.last_offset != last or not header.is_dense:
-            return  # compacted since, or wholly
-        if header.crc != place.mark.crc:
-            other = f"the batch that ends at offset {last} is another one than was copied"
+        if header is not None and is_another(header, last, place.mark.crc):
+            other = f"the batch at offset {last} is another one than was copied"
             raise self._lost_its_end(source, other, last, place)
 
     def _listed(

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from semel.core.land.bounds import CommitBounds
 from semel.core.land.columns import landed_rows
-from semel.core.land.marks import file_name, files_mark, offset_mark
-from semel.core.land.starting import LogTopic, starting
+from semel.core.land.marks import batch_marks, file_name, files_mark, held_batch, offset_mark
+from semel.core.land.starting import LogTopic, another_batch, starting
 from semel.errors import DataLoss, JobTakenOver, SemelError
 from semel.land.files import NewFiles
 from semel.land.source import Source
@@ -134,9 +134,14 @@ class Landing:
             self._on_loss(loss)
         self._positions = found.positions
         self._set(found.marks)
+        for loss in found.losses:
+            topic_id = self._topics[loss.partition.topic].topic_id
+            self._set(batch_marks(self._target.job, loss.partition, topic_id))
         if is_first:
             held = {name: self._target.mark(name) for name in found.marks}
             self._committed = {name: number for name, number in held.items() if number is not None}
+            for source in sorted(self._positions):
+                self._prove(source)
         if is_first or found.losses:
             self._commit()  # where it begins is remembered before a row is landed
         self._tell()
@@ -168,7 +173,20 @@ class Landing:
                 break
         return worked
 
+    def _prove(self, source: TopicPartition) -> None:
+        """That the log still has the batch that was landed last. (One that lost its end may have grown since.)"""
+        topic_id, position = self._topics[source.topic].topic_id, self._positions[source]
+        held = held_batch(self._mark, self._target.job, source, topic_id)
+        if held is None or self._source.has_batch(source, topic_id, *held):
+            return
+        loss = another_batch(source, held[0], position)
+        if not self._plan.accept_loss:
+            raise loss
+        self._on_loss(loss)
+        self._set(batch_marks(self._target.job, source, topic_id))
+
     def _turn(self, source: TopicPartition, end: int) -> None:
+        self._prove(source)
         try:
             self._read(source, end)
         except DataLoss:
@@ -178,7 +196,7 @@ class Landing:
 
     def _read(self, source: TopicPartition, end: int) -> None:
         topic_id = self._topics[source.topic].topic_id
-        for records, position in self._source.read(source, topic_id, self._positions[source], end):
+        for records, position, batch in self._source.read(source, topic_id, self._positions[source], end):
             if records.num_rows:
                 values, bad = self._values.read(records.column("value"))
                 self._files.write(landed_rows(records, values, bad, self._schema))
@@ -186,6 +204,8 @@ class Landing:
                 self._on_step("written")
             self._positions[source] = position
             self._set({offset_mark(self._target.job, source, topic_id): position})
+            if batch is not None:
+                self._set(batch_marks(self._target.job, source, topic_id, batch.last_offset, batch.crc))
             self._commit_if_due()
             if self._stop.is_set():
                 break

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, TypeVar
+from uuid import UUID
 
 import pyarrow as pa
 
 from semel.client.blocking import Cluster
 from semel.core.land.starting import REMEDY, LogTopic
+from semel.core.same_batch import is_another
 from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, UnknownTopic
+from semel.record.batch import BatchHeader, scan_batches
 from semel.record.columnar import decode_table
 from semel.spark.process import Clock
 from semel.spark.reading import read_range
@@ -36,10 +40,27 @@ class Source:
         self._were_seen = True
         return found
 
+    def has_batch(self, source: TopicPartition, topic_id: str | None, last_offset: int, crc: int) -> bool:
+        """Whether the batch that ended there may still be there: ``False`` is sure, another one lies there."""
+        ids = None if topic_id is None else {source.topic: UUID(topic_id)}
+        ask = partial(
+            self._cluster.fetch,
+            {source: last_offset},
+            isolation="read_uncommitted",
+            topic_ids=ids,
+            min_bytes=0,
+        )
+        fetched = self._asked(ask)[source]
+        if fetched.error_code is not ErrorCode.NONE:
+            return True  # trimmed, or another topic by now: told where it is read on
+        there = next((header for _, header in scan_batches(fetched.records, allow_partial_tail=True)), None)
+        return there is None or not is_another(there, last_offset, crc)
+
     def read(
         self, source: TopicPartition, topic_id: str | None, from_offset: int, end_offset: int
-    ) -> Iterator[tuple[pa.Table, int]]:
-        """The committed rows of the range, fetch by fetch, with the offset behind what was read so far."""
+    ) -> Iterator[tuple[pa.Table, int, BatchHeader | None]]:
+        """The committed rows of the range, fetch by fetch, with the offset behind what was read so far, and the last
+        batch of it."""
         position = from_offset
         try:
             for batches in read_range(
@@ -59,10 +80,10 @@ class Source:
                 )
                 if batches:
                     position = max(position, min(end_offset, batches[-1][1].last_offset + 1))
-                yield rows, position
+                yield rows, position, batches[-1][1] if batches else None
         except DataLoss as loss:
             raise DataLoss(loss.partition, loss.lost_from, loss.lost_to_end, loss.why, REMEDY) from None
-        yield _NO_ROWS, end_offset  # markers and aborted rows at the end of the range give no batches
+        yield _NO_ROWS, end_offset, None  # markers and aborted rows at the end of the range give no batches
 
     def _look(self) -> dict[str, LogTopic]:
         metadata = self._cluster.metadata(self._topics)

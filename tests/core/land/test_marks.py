@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.core.land.marks import (
+    batch_marks,
     check_job,
     epoch_mark,
     epoch_of,
     file_name,
     files_mark,
+    held_batch,
     held_topic_id,
     merged_name,
     offset_mark,
@@ -35,6 +37,14 @@ def test_a_topics_id_comes_back_as_it_was(number: int) -> None:
     assert held_topic_id(marks.get, "j", "other") == (False, None)
 
 
+def test_a_batch_comes_back_as_it_was() -> None:
+    source = TopicPartition("t", 3)
+    marks = batch_marks("j", source, None, 19, 2**32 - 1)
+    assert held_batch(marks.get, "j", source, None) == (19, 2**32 - 1)
+    assert held_batch(marks.get, "j", TopicPartition("t", 2), None) is None
+    assert held_batch(batch_marks("j", source, None).get, "j", source, None) is None
+
+
 def test_brokers_without_ids_are_known_too() -> None:
     assert held_topic_id(topic_marks("j", "t", None).get, "j", "t") == (True, None)
 
@@ -42,11 +52,16 @@ def test_brokers_without_ids_are_known_too() -> None:
 @given(st.lists(st.tuples(JOBS, JOBS, st.integers(0, 20)), unique=True, min_size=2, max_size=2))
 def test_no_two_partitions_have_one_mark(named: list[tuple[str, str, int]]) -> None:
     one, other = (
-        {epoch_mark(job), files_mark(job), offset_mark(job, TopicPartition(topic, number), None)}
+        {
+            epoch_mark(job),
+            files_mark(job),
+            offset_mark(job, TopicPartition(topic, number), None),
+            *batch_marks(job, TopicPartition(topic, number), None),
+        }
         for job, topic, number in named
     )
     assert one != other
-    assert len(one) == 3
+    assert len(one) == 5
 
 
 @pytest.mark.parametrize("job", ["", "a/b", "a b", "x" * 101, "é"])

@@ -5,7 +5,7 @@ the job began to the position that the table itself says. *The table is the only
 same commit as the rows in front of it, as a *mark*, a name with a number. In a Delta table a mark is a ``txn``
 action, which outlives the log's checkpoints as custom metadata of a commit does not; a folder of Parquet files has it
 in the manifest. The job's marks (:mod:`~semel.core.land.marks`) are its epoch, the topics' ids, for each partition
-the offset behind the last row landed, and the number of the last file committed.
+the offset behind the last row landed and the batch that this came of, and the number of the last file committed.
 
 **How a job runs.**
 

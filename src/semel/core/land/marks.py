@@ -19,6 +19,7 @@ Mark = Callable[[str], int | None]  # a mark of the table as it was read; None: 
 
 ROOT: Final = "semel.land"
 NO_TOPIC_ID: Final = "-"  # of brokers that have none
+NONE: Final = -1
 _JOB: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _HALF: Final = 1 << 64
 
@@ -42,6 +43,20 @@ def files_mark(job: str) -> str:
 def offset_mark(job: str, source: TopicPartition, topic_id: str | None) -> str:
     """The offset behind the last row landed."""
     return f"{ROOT}/{job}/{source.topic}/{topic_id or NO_TOPIC_ID}/{source.partition}"
+
+
+def batch_marks(
+    job: str, source: TopicPartition, topic_id: str | None, last_offset: int = NONE, crc: int = NONE
+) -> dict[str, int]:
+    """The batch that the last row landed came of: where it ends, and its CRC."""
+    name = offset_mark(job, source, topic_id)
+    return {f"{name}/batch-end": last_offset, f"{name}/batch-crc": crc}
+
+
+def held_batch(mark: Mark, job: str, source: TopicPartition, topic_id: str | None) -> tuple[int, int] | None:
+    """Where that batch ends, and its CRC; ``None``: it is not known."""
+    last_offset, crc = (mark(name) for name in batch_marks(job, source, topic_id))
+    return None if last_offset in (None, NONE) or crc is None else (last_offset, crc)
 
 
 def topic_marks(job: str, topic: str, topic_id: str | None) -> dict[str, int]:

@@ -3,7 +3,8 @@
 A partition that the table knows goes on at its mark. One that it does not know, of a topic that it knows, is new: it
 begins at offset 0, so that what was trimmed of it before anybody looked is told as lost. A topic that it does not know
 begins where the job was told to. Of a log that lost its end, what is left is landed: it goes on at the new end. (Where
-brokers have no topic ids it may as well be another log, which is read from its beginning.)
+brokers have no topic ids it may as well be another log, which is read from its beginning.) One that has grown beyond
+the mark since is known by its batch there, which is another one.
 """
 
 from __future__ import annotations
@@ -70,6 +71,16 @@ def _losses(source: TopicPartition, held: int, first: int, end: int) -> list[Dat
         why = f"the log ends at offset {end}, and the table has rows up to {held - 1}: it has lost its end"
         return [DataLoss(source, end, held, why, f"{REMEDY}; the offsets are then given anew")]
     return []
+
+
+def another_batch(source: TopicPartition, last_offset: int, position: int) -> DataLoss:
+    """Of a log that has another batch there than was landed: it goes on at its position."""
+    why = (
+        f"the batch at offset {last_offset} is another one than was landed: it has lost its end, as when a data folder "
+        f"is put back from an older copy, and was written to since"
+    )
+    remedy = f"{REMEDY}; rows that were given offsets below {position} since then are never landed"
+    return DataLoss(source, last_offset, max(position, last_offset + 1), why, remedy)
 
 
 def _made_anew(mark: Mark, job: str, topic: str, held_id: str | None) -> DataLoss:
