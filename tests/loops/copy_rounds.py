@@ -1,12 +1,14 @@
 """``semel copy`` between two logs, and kill -9 of it and of both of them, at numbered requests and at random.
 
 The law: partition by partition the destination has the rows of the source, each once and in their order, with their
-keys, values, headers and timestamps; of two copies of the job the older one stops and says so.
+keys, values, headers and timestamps; of two copies of the job the older one stops and says so. In some rounds the
+folder of one end is put back from an older copy of it: that is told, and nothing is doubled or lost in silence.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,7 @@ STEPS: Final = 14  # requests of a copy that starts, goes on and rests
 STEP_S_MAX: Final = 8.0
 END_S_MAX: Final = 120.0
 FENCED_S_MAX: Final = 60.0
+LOST: Final = "has lost its end"
 _Rows = list[dict[str, Any]]
 
 
@@ -43,6 +46,7 @@ class CopyLife:
     def __init__(self, source: str = "semel", destination: str = "semel") -> None:
         self._kinds = {"source": source, "destination": destination}
         self._row = 0
+        self._job = 0  # raised where one is not to be gone on with
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -80,8 +84,10 @@ class CopyLife:
         told, kills, was_away = "", 0, False
         twin: subprocess.Popen[str] | None = None
         breaches: list[str] = []
+        ends = [end for end, kind in self._kinds.items() if kind == "semel"]
+        is_put_back = number % 3 == 1 and bool(ends)
         try:
-            for _ in range(dice.randint(1, 3)):
+            for _ in range(1 if is_put_back else dice.randint(1, 3)):
                 told += self._await_moment(number, dice)
                 what = dice.choice(["copy", "copy", "source", "destination", "twin"])
                 told += f", {what}; "
@@ -105,14 +111,11 @@ class CopyLife:
             for process in filter(None, (copy, twin)):
                 _end(process)
         self._turnstile.let_go()
-        ending = self._start("--until-end")
-        try:
-            _, errors = ending.communicate(timeout=END_S_MAX)
-        finally:
-            _end(ending)
-        if ending.returncode != 0:
-            breaches.append(f"the copy ended with {ending.returncode}: {errors.strip()[-400:]}")
+        breaches += self._copy_rest()
         breaches += self._differences()
+        if is_put_back:
+            what, found = self._put_back(ends[number // 3 % len(ends)], dice)
+            told, kills, breaches = f"{told}{what}", kills + 2, [*breaches, *found]
         return RoundResult(self._row, kills, tuple(breaches), told)
 
     def _feed(self, dice: random.Random) -> None:
@@ -150,7 +153,9 @@ class CopyLife:
                 "copy",
                 *ends,
                 "--name",
-                "loop",
+                f"loop{self._job}",
+                "--prefix",
+                self._prefix,
                 *TOPICS,
                 "--quiet",
                 *options,
@@ -158,6 +163,74 @@ class CopyLife:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._job}."
+
+    def _put_back(self, end: str, dice: random.Random) -> tuple[str, list[str]]:
+        """The end's folder is put back from a copy that lacks rows which were copied since.
+
+        Of the destination all of it, which goes on from there, or the outputs without the journal, which is told. Under
+        a copy that goes on, or while there is none; then more rows come to the source, maybe as many as it has lost.
+        """
+        what = end if end == "source" else dice.choice(["destination", "outputs"])
+        server = self._servers[end]
+        assert isinstance(server, semel.LocalLog)
+        older = self._folder / "older"
+        server.crash()
+        shutil.copytree(server.data_dir, older)
+        server.restart()
+        self._feed(dice)
+        found = self._copy_rest()
+        gave = self._stored("source")
+        goes_on = dice.random() < 0.5
+        copy = self._start() if goes_on else None
+        try:
+            if goes_on:
+                time.sleep(dice.uniform(0.5, 3.0))
+            server.crash()
+            for folder in list(server.data_dir.iterdir()) if what == "outputs" else [server.data_dir]:
+                if what != "outputs" or folder.name.startswith(self._prefix):
+                    shutil.rmtree(folder)
+                    shutil.copytree(older / folder.relative_to(server.data_dir), folder)
+            shutil.rmtree(older)
+            server.restart()
+            told = f"{what} put back" + (" under a copy" if goes_on else "")
+            if copy is not None and what != "destination":
+                try:
+                    _, errors = copy.communicate(timeout=END_S_MAX)
+                except subprocess.TimeoutExpired:
+                    errors = "it went on"
+                if copy.returncode != 1 or LOST not in errors:
+                    found.append(f"{told}: the copy ended with {copy.returncode}: {errors.strip()[-400:]}")
+        finally:
+            if copy is not None:
+                _end(copy)
+        if what != "source" or not goes_on:
+            self._feed(dice)
+        if what == "destination":
+            return told, found + self._copy_rest() + self._differences()
+        found += self._copy_rest(1, LOST)
+        stored = self._stored("destination")
+        found += [
+            f"{told}: {tp} has {len(stored[tp])} rows, which are not those that were copied, once"
+            for tp, rows in gave.items()
+            if stored[tp] != rows[: len(stored[tp])] or (what == "source" and stored[tp] != rows)
+        ]
+        self._job += 1
+        return told, found + self._copy_rest() + self._differences()
+
+    def _copy_rest(self, code: int = 0, says: str = "") -> list[str]:
+        """A copy to the end of what is there, which ends with ``code`` and says so."""
+        ending = self._start("--until-end")
+        try:
+            _, errors = ending.communicate(timeout=END_S_MAX)
+        finally:
+            _end(ending)
+        if ending.returncode == code and says in errors:
+            return []
+        return [f"the copy ended with {ending.returncode}: {errors.strip()[-400:]}"]
 
     def _await_moment(self, number: int, dice: random.Random) -> str:
         if dice.random() < 0.3:
@@ -189,19 +262,29 @@ class CopyLife:
             return []
         return [f"the older copy ended with {ended.returncode}: {said[-400:]}"]
 
+    def _stored(self, end: str) -> dict[TopicPartition, _Rows]:
+        """What the end has, by the source's partitions."""
+        prefix = self._prefix if end == "destination" else ""
+        return {
+            TopicPartition(topic, number): _rows(
+                self._servers[end].bootstrap, TopicPartition(prefix + topic, number)
+            )
+            for topic, count in TOPICS.items()
+            for number in range(count)
+        }
+
     def _differences(self) -> list[str]:
         found = []
-        for topic, count in TOPICS.items():
-            for number in range(count):
-                tp = TopicPartition(topic, number)
-                sent, stored = (_rows(server.bootstrap, tp) for server in self._servers.values())
-                if sent == stored:
-                    continue
-                at = next((i for i, (a, b) in enumerate(zip(sent, stored, strict=False)) if a != b), None)
-                found.append(
-                    f"{tp}: {len(stored)} rows of {len(sent)}"
-                    + ("" if at is None else f"; row {at} is {stored[at]} and not {sent[at]}")
-                )
+        its = self._stored("destination")
+        for tp, sent in self._stored("source").items():
+            stored = its[tp]
+            if sent == stored:
+                continue
+            at = next((i for i, (a, b) in enumerate(zip(sent, stored, strict=False)) if a != b), None)
+            found.append(
+                f"{tp}: {len(stored)} rows of {len(sent)}"
+                + ("" if at is None else f"; row {at} is {stored[at]} and not {sent[at]}")
+            )
         return found
 
 

@@ -67,7 +67,9 @@ def open_kind(kind: str, last_number: int) -> Iterator[Callable[[int], Round]]:
         from semel.land.formats import TableFormat
 
         formats = tuple(TableFormat)
-        yield lambda number: functools.partial(land_round, table_format=formats[number % 2])
+        yield lambda number: functools.partial(
+            land_round, table_format=formats[number % 2], is_put_back=number % 3 == 1
+        )
     elif kind.startswith(("flow", "cluster")):
         from tests.loops.flow_rounds import FlowLife
 
