@@ -11,9 +11,10 @@ from semel.record.batch import BatchHeader
 def is_another(there: BatchHeader, last_offset: int, crc: int) -> bool:
     """``there`` is the first batch that the log gives at ``last_offset``, where one with this CRC ended.
 
-    Compaction takes rows out of a batch (then its CRC says nothing) and leaves its ends; or the batch goes, and the
-    next one lies behind the offset.
+    Compaction takes rows out of a batch, or notes when its tombstones may go (then its CRC says nothing), and leaves
+    its ends; or the batch goes, and the next one lies behind the offset.
     """
     if there.base_offset > last_offset:
         return False
-    return there.last_offset != last_offset or (there.is_dense and there.crc != crc)
+    is_as_written = there.is_dense and not there.has_delete_horizon
+    return there.last_offset != last_offset or (is_as_written and there.crc != crc)

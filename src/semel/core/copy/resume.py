@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from semel.core.copy.journal import Chunk, Place
 from semel.core.copy.spans import offset_of, row_count
+from semel.core.same_batch import is_another
 from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
 from semel.types import ProducerGrant
@@ -32,16 +33,19 @@ class Ending:
 
     def missing(self, found: BatchHeader) -> str | None:
         """What is wrong with the batch that has this offset; ``None`` where it is the one, or cannot be told."""
-        if found.base_offset > self.last_offset or not found.is_dense or found.has_delete_horizon:
-            return None  # compacted since
-        if self.writer is not None:
-            owner = ProducerGrant(found.producer_id, found.producer_epoch)
-            is_it = not found.is_control and owner == self.writer
+        if self.writer is None:
+            is_other = self.crc is not None and is_another(found, self.last_offset, self.crc)
         else:
-            is_it = found.crc == self.crc
-        if is_it and found.last_offset == self.last_offset:
-            return None
-        return f"the batch at offset {self.last_offset} is another one than was stored there"
+            owner = ProducerGrant(found.producer_id, found.producer_epoch)
+            is_its_own = owner == self.writer and not found.is_control
+            is_other = found.base_offset <= self.last_offset and not (
+                is_its_own and found.last_offset == self.last_offset
+            )
+        return (
+            f"the batch at offset {self.last_offset} is another one than was stored there"
+            if is_other
+            else None
+        )
 
 
 def ending_of(place: Place, sure: int, writer: ProducerGrant | None) -> Ending | None:
