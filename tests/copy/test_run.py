@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 from tests.copy.copying import batches, go, plan_of, put, rows, values
-from tests.spark.mortal import nothing
+from tests.spark.mortal import Died, die, nothing
 
 import semel
 from semel.copy import run_copy
@@ -89,6 +89,16 @@ def test_a_position_in_the_middle_of_a_batch(log, topic):
     left = values(log, topic)
     go(job_of(log, topic))
     assert values(log, f"eu.{topic}") == left
+
+
+def test_no_partition_waits_for_the_end_of_another(log, topic, monkeypatch):
+    """An answer is filled from its first partition on, and another one is the first each time."""
+    monkeypatch.setattr("semel.copy.reading.PARTITION_BYTES_MAX", 1)  # a batch an answer
+    for _ in range(4):
+        put(log, topic, [b"row"] * 20)
+    with pytest.raises(Died):
+        go(job_of(log, topic), at=12, before=die, after=nothing)
+    assert values(log, f"eu.{topic}", 0) and values(log, f"eu.{topic}", 1)
 
 
 # -- topics -------------------------------------------------------------------------------------------------

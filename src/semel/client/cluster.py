@@ -98,11 +98,13 @@ class Cluster(TopicRequests, IdentityRequests):
     ) -> dict[TopicPartition, Fetched]:
         """One round of reads, one request a leader. A partition's error is a value in its answer.
 
+        An answer is filled in the order of ``from_offsets``: to be fair, begin with another one each time.
         ``topic_ids``: which topics these offsets are of. With the id of each, another topic of such a name is never
         read: its answer is UNKNOWN_TOPIC_ID. (By name where the brokers are older than that.)
         """
         ids = topic_ids or {}
         names = {topic_id: name for name, topic_id in ids.items()}
+        turns = {tp: turn for turn, tp in enumerate(from_offsets)}
 
         async def ask(node_id: int, tps: list[TopicPartition]) -> dict[TopicPartition, Fetched]:
             by_id = ids.keys() >= {tp.topic for tp in tps} and await self._fetches_by_id(node_id)
@@ -119,7 +121,7 @@ class Cluster(TopicRequests, IdentityRequests):
                         from_offsets[tp],
                         partition_max_bytes,
                     )
-                    for tp in tps
+                    for tp in sorted(tps, key=turns.__getitem__)
                 ],
             )
             body = await self.brokers.ask(
