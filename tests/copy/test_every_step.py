@@ -29,6 +29,7 @@ class Job:
 
     source: semel.LocalLog
     destination: semel.LocalLog
+    where: str | None = None
     topic: str = field(default_factory=lambda: f"clicks-{uuid.uuid4().hex[:8]}")
 
     def __post_init__(self):
@@ -42,11 +43,15 @@ class Job:
 
     def go(self, **mortality):
         ends = self.source.bootstrap, self.destination.bootstrap
-        return go(plan_of(*ends, self.topic, name=self.topic, prefix="copy."), **mortality)[1]
+        return go(plan_of(*ends, self.topic, name=self.topic, prefix="copy.", where=self.where), **mortality)[
+            1
+        ]
 
     def check(self):
         for number in range(PARTITIONS):
             sent = rows(self.source.bootstrap, self.topic, number)
+            if self.where is not None:
+                sent = [row for row in sent if row["value"][-1] in b"147"]
             assert sent
             assert rows(self.destination.bootstrap, f"copy.{self.topic}", number) == sent
 
@@ -75,6 +80,19 @@ def test_killed_at_any_request(job, step, is_sent):
     with pytest.raises(Died):
         job.go(**killed_at(step, is_sent))
     job.fill(3)
+    job.go()
+    job.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_sent", [False, True])
+@pytest.mark.parametrize("step", range(4, REQUESTS))
+def test_killed_at_any_request_with_a_condition(semel_server_session, step, is_sent):
+    job = Job(semel_server_session, semel_server_session, "substr(value, -1) IN ('1', '4', '7')")
+    for turn in range(3):
+        with contextlib.suppress(Died):
+            job.go(**killed_at(step - turn, is_sent))
+        job.fill(3 * turn + 3)
     job.go()
     job.check()
 

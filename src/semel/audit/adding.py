@@ -13,10 +13,10 @@ from semel.audit.columns import RowUnreadable, texts_of
 from semel.audit.identity import By, IdentityRule, IdentityUnreadable, KeyFrom
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
 from semel.audit.store import ROWS_MAX_DEFAULT, Rows
-from semel.audit.where import ConditionFailed, compile_where
 from semel.core.flow.lineage import LINEAGE_HEADER, Lineage
 from semel.errors import SemelError
 from semel.record.batch import Record
+from semel.record.where import ConditionFailed, compile_where
 from semel.types import TopicPartition
 
 ADVICE: Final = "say with --key or --key-from what names a row"

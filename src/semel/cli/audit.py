@@ -177,7 +177,7 @@ def audit(
     from semel.audit.run import AuditPlan
     from semel.audit.store import Room
     from semel.audit.tables import TableFiles
-    from semel.audit.where import compile_where
+    from semel.record.where import compile_where
 
     if flow is not None:
         if output or input_ or input_file:

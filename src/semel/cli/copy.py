@@ -52,6 +52,15 @@ def copy(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop when everything that is there now is copied.")
     ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Copy only these rows: SQL over key, value, partition, offset and timestamp_ms, "
+            "as \"value ->> 'delay' > 60\" of a JSON value.",
+            show_default=False,
+        ),
+    ] = None,
     rate: Annotated[
         str | None,
         typer.Option(metavar="BYTES", help="At most so much a second, as 500K or 20M.", show_default=False),
@@ -107,6 +116,7 @@ def copy(
         appends=append,
         goes_on_after_loss=on_data_loss == "continue",
         groups=() if groups is None else tuple(filter(None, (each.strip() for each in groups.split(",")))),
+        where=where,
         bytes_per_s=None if rate is None else _bytes_per_s(rate),
     )
     for bootstrap in (source, destination):

@@ -4,8 +4,8 @@ The protocol is in :mod:`semel.core.copy`; here is what talks to the two cluster
 
 :mod:`~semel.copy.plan` what a job is, :mod:`~semel.copy.log` its journal, :mod:`~semel.copy.takeover` how a copy comes
 to hold it, :mod:`~semel.copy.topics` the topics at both ends, :mod:`~semel.copy.reading` what comes next of the
-source, :mod:`~semel.copy.writing` how it gets to the destination, :mod:`~semel.copy.groups` what
-consumer groups have read, :mod:`~semel.copy.run` the loop.
+source, :mod:`~semel.copy.batches` what of a batch is copied, :mod:`~semel.copy.writing` how it gets to the
+destination, :mod:`~semel.copy.groups` what consumer groups have read, :mod:`~semel.copy.run` the loop.
 """
 
 from semel.copy.plan import CopyPlan

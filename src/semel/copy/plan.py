@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from semel.errors import ConfigError
+from semel.record.where import compile_where
 from semel.spark.options import Connection
 
 JOURNAL_PREFIX: Final = "__semel_copy."
@@ -23,6 +24,7 @@ class CopyPlan:
 
     ``start``: where partitions begin that are there when the job is new, ``earliest`` or ``latest``; those that come
     later are copied whole. ``appends``: rows that others have written to an output do not stop a new job.
+    ``where``: only rows that this SQL condition holds for (:mod:`semel.record.where`), from where a run goes on.
     ``groups``: their positions are committed at the destination, too.
     ``goes_on_after_loss``: rows that the source lost before they were copied are told and passed over.
     """
@@ -39,6 +41,7 @@ class CopyPlan:
     bytes_per_s: int | None = None
     linger_ms: int = LINGER_MS_DEFAULT
     groups: tuple[str, ...] = ()
+    where: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -60,6 +63,9 @@ class CopyPlan:
                 re.compile(self.pattern)
             except re.error as error:
                 raise ConfigError(f"--pattern {self.pattern!r}: {error}. Nothing was copied") from None
+
+        if self.where is not None:
+            compile_where(self.where)
 
     @property
     def journal(self) -> str:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-import numpy as np
 from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
+from semel.copy.batches import Ready, ready_batches
 from semel.copy.plan import CopyPlan
 from semel.core.copy.journal import Mark, Place
-from semel.core.copy.spans import Spans, joined, row_count, spans_of
+from semel.core.copy.spans import Spans, joined
 from semel.core.same_batch import is_another
-from semel.errors import BrokerError, ConnectionLost, CorruptRecordBatch, DataLoss, ErrorCode
-from semel.record.batch import BatchHeader, TimestampType, scan_batches
-from semel.record.columnar import decode_table, encode_columns
+from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
+from semel.record.batch import scan_batches
+from semel.record.where import compile_where
 from semel.spark.options import Isolation
 from semel.spark.process import this_process
 from semel.spark.reading import committed_part, offset_behind, whole_batches
@@ -36,19 +36,6 @@ _TURN_MAX_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """One batch to be sent, but for its producer: ``spans`` are where its rows stand at the source."""
-
-    batch: memoryview | bytearray
-    spans: Spans
-    newest_ms: int  # the newest of its rows' timestamps
-
-    @property
-    def rows(self) -> int:
-        return row_count(self.spans)
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """What one fetch gave of one partition: the batches, and where it goes on."""
 
@@ -61,6 +48,19 @@ class Part:
     def spans(self) -> Spans:
         return joined(span for each in self.batches for span in each.spans)
 
+    def pieces(self, spans_max: int) -> list[Part]:
+        """The same in order, each piece with so many spans at most, or one batch."""
+        made: list[list[Ready]] = []
+        room = 0
+        for each in self.batches:
+            if len(each.spans) > room:
+                made.append([])
+                room = spans_max
+            made[-1].append(each)
+            room -= len(each.spans)
+        cut = [Part(tuple(batches), batches[-1].spans[-1][1], None, self.lag) for batches in made[:-1]]
+        return [*cut, Part(tuple(made[-1]) if made else (), self.end, self.mark, self.lag)]
+
 
 class SourceReader:
     """Goes through all partitions at once; the next fetch is under way while the caller works on an answer."""
@@ -71,6 +71,7 @@ class SourceReader:
         self._lags: dict[TopicPartition, int] = {}
         self._asked: Future[dict[TopicPartition, Fetched]] | None = None
         self._asked_of: dict[TopicPartition, int] = {}
+        self._select = None if plan.where is None else compile_where(plan.where)
         self._lost_since_ms: int | None = None
         self.has_changed = False  # a topic is not the one any more that it was
 
@@ -184,7 +185,7 @@ class SourceReader:
         ready = [
             each
             for batch, header in committed_part(found, fetched.aborted or ())
-            for each in ready_batches(source, batch, header, place.offset)
+            for each in ready_batches(source, batch, header, place.offset, self._select)
         ]
         last = found[-1][1]
         return Part(
@@ -254,49 +255,3 @@ class SourceReader:
                 f"{self._plan.source.bootstrap} does not answer. What was copied stays; start the job again"
             )
         clock.pause(self._plan.linger_ms)
-
-
-def ready_batches(
-    source: TopicPartition, batch: memoryview, header: BatchHeader, from_offset: int
-) -> list[Ready]:
-    """A batch of the source from ``from_offset`` on: as it is, or its rows in new ones where that cannot be.
-
-    That is where rows are missing (it was begun before, or compacted), and where the log set the time: a producer may
-    not send that, so the time that it set becomes the rows' own.
-    """
-    if header.is_control or header.last_offset < from_offset:
-        return []
-    as_it_is = (
-        header.is_dense
-        and header.base_offset >= from_offset
-        and header.timestamp_type is TimestampType.CREATE_TIME
-        and not header.has_delete_horizon
-    )
-    if as_it_is:
-        return [Ready(batch, ((header.base_offset, header.last_offset + 1),), header.max_timestamp)]
-    table = decode_table(
-        [batch],
-        topic=source.topic,
-        partition=source.partition,
-        from_offset=from_offset,
-        include_headers=True,
-    ).combine_chunks()
-    if not table.num_rows:
-        return []
-    columns = {name: table.column(name).combine_chunks() for name in ("key", "value", "timestamp", "headers")}
-    made = encode_columns(
-        columns["key"],
-        columns["value"],
-        columns["timestamp"],
-        columns["headers"],
-        compression=header.compression,
-    )
-    offsets = np.asarray(table.column("offset"))
-    ready, at = [], 0
-    for each in made:
-        ((_, new),) = scan_batches(each, check_crc=False)
-        ready.append(Ready(each, spans_of(offsets[at : at + new.record_count]), new.max_timestamp))
-        at += new.record_count
-    if at != table.num_rows:
-        raise CorruptRecordBatch(f"{source}: {table.num_rows} rows became {at}")
-    return ready

@@ -139,6 +139,7 @@ class _Run:
                 self._keep_to_rate()
             else:
                 self._writer.land()
+                self._appended += self._writer.pass_by(parts, self._reader.places)
             if self._appended >= BEGUN_EVERY:
                 self._rest()
             if self._plan.groups and now_ms - self._grouped_ms > GROUPS_EVERY_MS:

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
 from semel.client.model import Produced
+from semel.copy.batches import Ready
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS
-from semel.copy.reading import Part, Ready
+from semel.copy.reading import Part
 from semel.core.copy.history import written_up_to
 from semel.core.copy.journal import Chunk, Next, Place
 from semel.core.sink.landing import Landing, landed
@@ -28,6 +29,8 @@ from semel.spark.takeover import listed
 from semel.types import LATEST_TIMESTAMP, NO_TIMESTAMP, ProducerGrant, TopicPartition
 
 LOOK_AGAIN_MS: Final = 60_000
+PASSED_EVERY_MS: Final = 1_000
+SPANS_MAX: Final = 100_000  # of one record of the journal, where it has more than one batch
 # Apache Kafka counts a producer's rest from its records' timestamps: it may have forgotten one that sends older rows.
 OLD_MS: Final = 3_600_000
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -54,6 +57,10 @@ class Writer:
         self._flight = Flight(cluster, self._take, self._doubt)
         self._flight.stored = self._stored
         self._sure_ends: dict[TopicPartition, int] = {}
+        self._passed: set[TopicPartition] = (
+            set()
+        )  # read on without a row to copy, and the journal does not say so
+        self._passed_ms = this_process().clock.elapsed_ms()
         self._looked_ms = this_process().clock.now_ms()
         self.rows = self.bytes = 0
 
@@ -67,16 +74,30 @@ class Writer:
 
     def write(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
         """Say what comes next, and send it; returns with a few requests in flight."""
-        outputs = {source: places[source].output_partition for source, part in parts.items() if part.batches}
-        if not outputs:
+        if sum(len(each.spans) for part in parts.values() for each in part.batches) <= SPANS_MAX:
+            self._write(parts, places)
             return
-        self._log.append(
-            Next(self._grant, tuple(self._chunk(src, parts[src], out) for src, out in outputs.items()))
-        )
-        self._looked_ms = this_process().clock.now_ms()
-        waiting = {out: list(parts[src].batches) for src, out in outputs.items()}
-        for turn in range(max(map(len, waiting.values()))):
+        for source, part in parts.items():  # rows here and there of far more: too much for one record
+            for piece in part.pieces(SPANS_MAX):
+                self._write({source: piece}, places)
+
+    def _write(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
+        self._say(parts, places)
+        waiting = {places[src].output_partition: part.batches for src, part in parts.items()}
+        for turn in range(max(map(len, waiting.values()), default=0)):
             self._send({out: batches[turn] for out, batches in waiting.items() if turn < len(batches)})
+
+    def pass_by(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> bool:
+        """Where nothing that was read is to be copied, say now and then how far that is; whether it was said.
+
+        Whoever comes next would read all of it again.
+        """
+        self._passed |= set(parts)
+        now_ms = this_process().clock.elapsed_ms()
+        if not self._passed or now_ms - self._passed_ms < PASSED_EVERY_MS:
+            return False
+        self._say({}, places)
+        return True
 
     def land(self) -> None:
         """Wait until all is acknowledged."""
@@ -95,6 +116,21 @@ class Writer:
     def _grant(self) -> ProducerGrant:
         assert self._log.grant is not None, "the job is held"
         return self._log.grant
+
+    def _say(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
+        passed = {
+            source: Part((), places[source].offset, places[source].mark, 0)
+            for source in self._passed - parts.keys()
+            if source in places
+        }
+        chunks = (
+            self._chunk(source, part, places[source].output_partition)
+            for source, part in (*parts.items(), *passed.items())
+        )
+        self._log.append(Next(self._grant, tuple(chunks)))
+        self._passed.clear()
+        self._passed_ms = this_process().clock.elapsed_ms()
+        self._looked_ms = this_process().clock.now_ms()
 
     def _chunk(self, source: TopicPartition, part: Part, out: TopicPartition) -> Chunk:
         output = self._outputs[out]

@@ -2,7 +2,8 @@
 
 Rows
     :mod:`~semel.record.batch` (header, CRC, whole batches), :mod:`~semel.record.records` (what is inside),
-    :mod:`~semel.record.varint`, :mod:`~semel.record.control` (transaction markers).
+    :mod:`~semel.record.varint`, :mod:`~semel.record.control` (transaction markers),
+    :mod:`~semel.record.where` (which of them an SQL condition chooses).
 Columns
     :mod:`~semel.record.columnar` (to and from Arrow), :mod:`~semel.record.index` (where every field lies).
 Both

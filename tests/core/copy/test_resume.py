@@ -68,6 +68,12 @@ def test_a_sequence_wraps():
     assert StoredRows(whole + 3).over(3, 4).sequence == whole + 7
 
 
+def test_what_was_passed_by_without_a_row():
+    passed = Chunk(TP, (), 40, 9, 6, 102, Mark(39, 3))
+    assert place_behind(PLACE, [*CHUNKS, passed], 9).offset == 40
+    assert place_behind(PLACE, [*CHUNKS, passed], 8).offset == 19  # rows in front of it are not stored
+
+
 @given(data=st.data())
 def test_a_prefix_of_the_plan_is_a_prefix_of_the_source(data):
     """Whatever the gaps, the chunks and the batches: what is stored, and what follows, is the source."""

@@ -55,6 +55,14 @@ def test_an_offset_is_that_of_its_next_row(offset, found):
     assert fed(*TWO_RUNS).find(TP, offset, 25) == found
 
 
+def test_what_was_passed_by_is_the_next_row():
+    entries = (*TWO_RUNS, Next(B, (chunk((), 60, 6, 116),)))
+    assert fed(*entries).find(TP, 40, 60) == AtRow(B, 5, 110, True)
+    more = Next(B, (chunk(((70, 71),), 71, 6, 116),))
+    assert fed(*entries, more).find(TP, 40, 71) == AtRow(B, 6, 110, False)
+    assert fed(Begun(A, "", (PLACE,)), Next(A, (chunk((), 30, 0),))).find(TP, 20, 30) == At(100)
+
+
 def test_where_nothing_was_copied_since_the_journal_was_cut():
     translation = fed(Begun(B, "", (replace(PLACE, offset=40, output_end=130),)))
     assert translation.find(TP, 40, 40) == At(130)

@@ -60,7 +60,8 @@ class Place(Struct, frozen=True, array_like=True):
 class Chunk(Struct, frozen=True, array_like=True):
     """Rows of one partition that come next. ``sequence`` counts on from 0 and does not wrap.
 
-    ``end`` is the source's offset behind them, and behind what is no row there. ``acknowledged`` rows of the partition
+    ``end`` is the source's offset behind them, and behind what is no row there, or is not to be copied. Without
+    ``spans`` there was nothing else. ``acknowledged`` rows of the partition
     were surely stored when this was said, and all others stand at or behind ``output_end``.
     """
 

@@ -117,6 +117,8 @@ class Translation:
                 pieces.append(replace(last, spans=kept))
 
     def _add(self, chunk: Chunk, grant: ProducerGrant) -> None:
+        if not chunk.spans:
+            return
         pieces = self._pieces.setdefault(chunk.source, [])
         new = _Piece(grant, chunk.spans, chunk.sequence, chunk.output_end)
         both = pieces[-1].followed_by(new) if pieces else None

@@ -1,4 +1,4 @@
-"""Which rows of the input the output has to hold: an SQL condition over each record, as SQLite judges it.
+"""Which records are meant: an SQL condition over each, as SQLite judges it.
 
 SQLite comes with Python and has the whole of a condition's grammar, with SQL's logic of null. A record is one row
 of its own for it: nothing else can be read, and nothing written. Kept from surprising those who come from Spark:
@@ -49,7 +49,9 @@ def compile_where(condition: str) -> Select:
         lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
     )
     columns = ", ".join(f'? AS "{name}"' for name in COLUMNS)
-    query = f"SELECT 1 FROM (SELECT {columns}) WHERE ({condition}\n)"
+    # A limit keeps the row a row: as constants, all of the condition would be judged at once, also what stands behind
+    # an AND whose left side does not hold.
+    query = f"SELECT 1 FROM (SELECT {columns} LIMIT 1) WHERE ({condition}\n)"
     try:
         database.execute(query, (None,) * len(COLUMNS)).fetchone()
     except (sqlite3.Error, sqlite3.Warning) as error:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.audit.where import ConditionFailed, compile_where
 from semel.errors import ConfigError
 from semel.record.batch import Record
+from semel.record.where import ConditionFailed, compile_where
 
 
 def holds(condition: str, key: bytes | None = b"k", value: bytes | None = b"v") -> bool:
@@ -54,6 +54,16 @@ def test_a_value_that_is_no_json_is_told_by_its_offset() -> None:
     with pytest.raises(ConditionFailed) as caught:
         holds("value ->> 'a' = 1", value=b"{")
     assert caught.value.offset == 7
+
+
+@pytest.mark.parametrize("value", [b"{", b"", None, b"\xff", b'{"a": 2}'])
+def test_what_is_no_json_can_be_passed_over(value: bytes | None) -> None:
+    assert not holds("json_valid(value) AND value ->> 'a' = 1", value=value)
+    assert holds("json_valid(value) AND value ->> 'a' = 1", value=b'{"a": 1}')
+
+
+def test_what_is_no_json_can_be_let_in() -> None:
+    assert holds("NOT json_valid(value) OR value ->> 'a' = 1", value=b"{")
 
 
 @pytest.mark.parametrize("condition", ["", "1; 2", "value = 'v'; --", "key = ?", "key = (", ")"])

@@ -7,7 +7,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.copy.reading import ready_batches
+from semel.copy.batches import Ready, ready_batches
+from semel.copy.reading import Part
+from semel.core.copy.journal import Mark
+from semel.errors import ConfigError
 from semel.record.batch import (
     DELETE_HORIZON_BIT,
     Record,
@@ -20,6 +23,7 @@ from semel.record.batch import (
 )
 from semel.record.compression import Compression
 from semel.record.records import encode_payload
+from semel.record.where import compile_where
 from semel.types import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -64,8 +68,9 @@ def rows_of(ready):
     return found
 
 
-def read(batch, from_offset=0):
-    return ready_batches(TP, batch, decode_header(batch), from_offset)
+def read(batch, from_offset=0, where=None):
+    select = None if where is None else compile_where(where)
+    return ready_batches(TP, batch, decode_header(batch), from_offset, select)
 
 
 @pytest.mark.parametrize("compression", list(Compression))
@@ -111,3 +116,44 @@ def test_a_delete_horizon_is_no_timestamp():
     (ready,) = read(memoryview(batch), 40)
     assert ready.batch is not batch and not decode_header(ready.batch).has_delete_horizon
     assert rows_of([ready]) == [(40 + n, row[1:]) for n, row in enumerate(ROWS)]
+
+
+def test_a_batch_of_which_all_rows_hold_is_not_taken_apart():
+    batch = batch_at(40, compression=Compression.LZ4)
+    (ready,) = read(batch, 40, "offset >= 40")
+    assert ready.batch is batch and ready.spans == ((40, 44),)
+
+
+def test_a_batch_of_which_none_hold_is_nothing():
+    assert read(batch_at(40), 40, "value = 'other'") == []
+
+
+@given(
+    kept=st.sets(st.integers(0, 3), min_size=1).map(sorted),
+    wanted=st.sets(st.integers(0, 3)),
+    from_offset=st.integers(40, 44),
+    compression=st.sampled_from(list(Compression)),
+)
+def test_of_others_the_rows_that_hold_are_taken(kept, wanted, from_offset, compression):
+    """Also where a cleaner was there before."""
+    where = f"offset - 40 IN ({', '.join(map(str, wanted))})"
+    batch = compacted_at(40, kept) if len(kept) < 4 else batch_at(40, compression=compression)
+    ready = read(batch, from_offset, where)
+    left = [n for n in kept if n in wanted and 40 + n >= from_offset]
+    assert rows_of(ready) == [(40 + n, ROWS[n][1:]) for n in left]
+
+
+def test_a_row_that_cannot_be_judged_is_told_by_its_place():
+    with pytest.raises(ConfigError, match=r"t-0 offset 40: --where.*nothing is lost.*json_valid"):
+        read(batch_at(40), 40, "value ->> 'a' = 1")
+    assert read(batch_at(40), 40, "json_valid(value) AND value ->> 'a' = 1") == []
+    assert read(batch_at(40), 44, "value ->> 'a' = 1") == []  # it is in front of the place
+
+
+def test_a_part_is_cut_where_it_has_more_spans_than_a_record_of_the_journal():
+    spans = [((0, 1), (2, 3)), ((4, 5),), ((6, 7), (8, 9), (10, 11)), ((12, 13),)]
+    part = Part(tuple(Ready(memoryview(b""), each, 0) for each in spans), 20, Mark(19, 5), 3)
+    pieces = part.pieces(3)
+    assert [[each.spans for each in piece.batches] for piece in pieces] == [spans[:2], spans[2:3], spans[3:]]
+    assert [(piece.end, piece.mark) for piece in pieces] == [(5, None), (11, None), (20, Mark(19, 5))]
+    assert Part((), 20, None, 3).pieces(3) == [Part((), 20, None, 3)]

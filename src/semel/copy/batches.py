@@ -1,0 +1,98 @@
+"""What of a source's batch is copied: it as it is, or some of its rows in new ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from semel.core.copy.spans import Spans, row_count, spans_of
+from semel.errors import ConfigError, CorruptRecordBatch
+from semel.record.batch import BatchHeader, TimestampType, decode_records, scan_batches
+from semel.record.columnar import decode_table, encode_columns
+from semel.record.where import ConditionFailed, Select
+from semel.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One batch to be sent, but for its producer: ``spans`` are where its rows stand at the source."""
+
+    batch: memoryview | bytearray
+    spans: Spans
+    newest_ms: int  # the newest of its rows' timestamps
+
+    @property
+    def rows(self) -> int:
+        return row_count(self.spans)
+
+
+def ready_batches(
+    source: TopicPartition,
+    batch: memoryview,
+    header: BatchHeader,
+    from_offset: int,
+    select: Select | None = None,
+) -> list[Ready]:
+    """A batch of the source from ``from_offset`` on: as it is, or its rows in new ones where that cannot be.
+
+    That is where rows are missing (it was begun before, or compacted, or ``select`` does not choose them all), and
+    where the log set the time: a producer may not send that, so the time that it set becomes the rows' own.
+    """
+    if header.is_control or header.last_offset < from_offset:
+        return []
+    chosen = None if select is None else _chosen(source, batch, from_offset, select)
+    if chosen is not None and not chosen:
+        return []
+    as_it_is = (
+        header.is_dense
+        and header.base_offset >= from_offset
+        and header.timestamp_type is TimestampType.CREATE_TIME
+        and not header.has_delete_horizon
+        and (chosen is None or len(chosen) == header.record_count)
+    )
+    if as_it_is:
+        return [Ready(batch, ((header.base_offset, header.last_offset + 1),), header.max_timestamp)]
+    table = decode_table(
+        [batch],
+        topic=source.topic,
+        partition=source.partition,
+        from_offset=from_offset,
+        include_headers=True,
+    ).combine_chunks()
+    if chosen is not None:
+        table = table.filter(pc.is_in(table.column("offset"), pa.array(chosen, pa.int64())))
+    if not table.num_rows:
+        return []
+    columns = {name: table.column(name).combine_chunks() for name in ("key", "value", "timestamp", "headers")}
+    made = encode_columns(
+        columns["key"],
+        columns["value"],
+        columns["timestamp"],
+        columns["headers"],
+        compression=header.compression,
+    )
+    offsets = np.asarray(table.column("offset"))
+    ready, at = [], 0
+    for each in made:
+        ((_, new),) = scan_batches(each, check_crc=False)
+        ready.append(Ready(each, spans_of(offsets[at : at + new.record_count]), new.max_timestamp))
+        at += new.record_count
+    if at != table.num_rows:
+        raise CorruptRecordBatch(f"{source}: {table.num_rows} rows became {at}")
+    return ready
+
+
+def _chosen(source: TopicPartition, batch: memoryview, from_offset: int, select: Select) -> list[int]:
+    """The offsets of its rows that the condition holds for."""
+    rows = [row for row in decode_records(batch) if row.offset >= from_offset]
+    try:
+        return [row.offset for row in select(source.partition, rows)]
+    except ConditionFailed as error:
+        raise ConfigError(
+            f"{source} offset {error.offset}: --where cannot be judged on this row: {error.why}. Nothing of it and "
+            f"behind it is copied, and nothing is lost. Start the job again with a condition that can be judged on "
+            f'every row: "json_valid(value) AND …" passes over what is no JSON'
+        ) from None
