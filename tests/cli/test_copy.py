@@ -22,7 +22,9 @@ def test_it_copies_to_the_end_and_goes_on(semel, semel_server) -> None:
     first = semel("copy", "rows", *ends(semel_server), "--until-end")
     assert first.code == 0 and "copied 3 rows" in first.err
     semel("produce", "rows", stdin=b"d\n")
-    again = semel("copy", "rows", *ends(semel_server), "--until-end", "--rate", "10M")
+    again = semel(
+        "copy", "rows", *ends(semel_server), "--until-end", "--rate", "10M", "--metrics", "127.0.0.1:0"
+    )
     assert again.code == 0 and "copied 1 row " in again.err
     assert semel("consume", "eu.rows", "-o", ":end").out == "a\nb\nc\nd\n"
 
@@ -34,11 +36,25 @@ def test_it_copies_to_the_end_and_goes_on(semel, semel_server) -> None:
         (("rows", "--from", "a:1", "--to", "b:1", "--rate", "fast"), "no number of bytes"),
         (("rows", "--from", "a:1", "--to", "b:1", "--on-data-loss", "ignore"), "is stop or continue"),
         (("--from", "a:1", "--to", "b:1"), "name the topics to copy"),
+        (("rows", "--from", "a:1", "--to", "b:1", "--where", "valu = 1"), "no such column"),
     ],
 )
 def test_what_it_does_not_begin(semel, arguments, says) -> None:
     refused = semel("copy", *arguments)
     assert refused.code == 2 and says in refused.err and "Nothing was copied" in refused.err
+
+
+def test_metrics_need_an_address(semel, semel_server) -> None:
+    refused = semel("copy", "rows", *ends(semel_server), "--metrics", "here")
+    assert refused.code == 2 and "is not HOST:PORT" in refused.err
+
+
+def test_only_rows_that_a_condition_holds_for(semel, semel_server) -> None:
+    semel("produce", "rows", stdin=b"a\nb\nab\n")
+    assert semel("copy", "rows", *ends(semel_server), "--until-end", "--where", "value LIKE 'a%'").code == 0
+    assert semel("consume", "eu.rows", "-o", ":end").out == "a\nab\n"
+    proven = semel("audit", "--input", "rows", "--output", "eu.rows", "--where", "value LIKE 'a%'")
+    assert proven.code == 0 and "PROVEN" in proven.out
 
 
 def test_a_signal_ends_it_well(semel, semel_server) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -83,6 +84,9 @@ def copy(
             show_default=False,
         ),
     ] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="H:P", help="Serve its progress for Prometheus.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Copy topics from cluster to cluster, each row once and in its order; semel or Apache Kafka at either end.
@@ -124,7 +128,12 @@ def copy(
     stop = threading.Event()
     shown = _Shown(quiet)
     try:
-        with stopped_by_signals(stop.set) as was_stopped:
+        with ExitStack() as stack:
+            if metrics is not None:
+                from semel.copy.metrics import serve_metrics
+
+                stack.callback(serve_metrics(metrics, name, lambda: shown.newest))
+            was_stopped = stack.enter_context(stopped_by_signals(stop.set))
             copied = run_copy(plan, until_end=until_end, stop=stop, told=shown.show)
     except KeyboardInterrupt:
         note("semel: interrupted; what was begun may be stored in part, and the next run goes on behind it")
@@ -154,10 +163,12 @@ class _Shown:
 
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._is_terminal = quiet, sys.stderr.isatty()
+        self.newest: Copied | None = None
         self._before: Copied | None = None
         self._is_open = False
 
     def show(self, copied: Copied) -> None:
+        self.newest = copied
         before = self._before
         passed_ms = copied.elapsed_ms - (0 if before is None else before.elapsed_ms)
         if self._quiet or (not self._is_terminal and passed_ms < _NOTE_EVERY_MS):

@@ -5,10 +5,11 @@ The protocol is in :mod:`semel.core.copy`; here is what talks to the two cluster
 :mod:`~semel.copy.plan` what a job is, :mod:`~semel.copy.log` its journal, :mod:`~semel.copy.takeover` how a copy comes
 to hold it, :mod:`~semel.copy.topics` the topics at both ends, :mod:`~semel.copy.reading` what comes next of the
 source, :mod:`~semel.copy.batches` what of a batch is copied, :mod:`~semel.copy.writing` how it gets to the
-destination, :mod:`~semel.copy.groups` what consumer groups have read, :mod:`~semel.copy.run` the loop.
+destination, :mod:`~semel.copy.groups` what consumer groups have read, :mod:`~semel.copy.run` the loop,
+:mod:`~semel.copy.metrics` what it tells Prometheus.
 """
 
 from semel.copy.plan import CopyPlan
-from semel.copy.run import Copied, run_copy
+from semel.copy.run import Copied, CopiedTopic, run_copy
 
-__all__ = ["Copied", "CopyPlan", "run_copy"]
+__all__ = ["Copied", "CopiedTopic", "CopyPlan", "run_copy"]

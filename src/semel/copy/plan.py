@@ -65,7 +65,10 @@ class CopyPlan:
                 raise ConfigError(f"--pattern {self.pattern!r}: {error}. Nothing was copied") from None
 
         if self.where is not None:
-            compile_where(self.where)
+            try:
+                compile_where(self.where)
+            except ConfigError as error:
+                raise ConfigError(f"{error}. Nothing was copied") from None
 
     @property
     def journal(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -96,10 +97,12 @@ class SourceReader:
         """How far each was read."""
         return self._places
 
-    @property
-    def lag(self) -> int:
-        """Offsets that the source had, by the last answers, and that were not read yet."""
-        return sum(self._lags.values())
+    def lags(self) -> Counter[str]:
+        """Of each topic, the offsets that the source had by the last answers, and that were not read yet."""
+        lags: Counter[str] = Counter()
+        for source, lag in self._lags.items():
+            lags[source.topic] += lag
+        return lags
 
     def ends(self) -> dict[TopicPartition, int]:
         """What a reader of committed rows can read now."""

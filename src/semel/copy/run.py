@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,14 +34,39 @@ _TOLD_EVERY_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """What this copy of the job has done since it was started; ``lag``: offsets that the source has beyond that."""
+class CopiedTopic:
+    """What this copy of the job has done of one topic since it was started."""
 
+    topic: str
     rows: int
     size_bytes: int
-    lag: int
+    lag: int  # offsets that the source has beyond that
     partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What this copy of the job has done since it was started; ``topics``: those that it copies or has copied."""
+
+    topics: tuple[CopiedTopic, ...]
     elapsed_ms: int
+
+    @property
+    def rows(self) -> int:
+        return sum(topic.rows for topic in self.topics)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(topic.size_bytes for topic in self.topics)
+
+    @property
+    def lag(self) -> int:
+        """Offsets that the source has beyond that."""
+        return sum(topic.lag for topic in self.topics)
+
+    @property
+    def partitions(self) -> int:
+        return sum(topic.partitions for topic in self.topics)
 
 
 def run_copy(
@@ -58,7 +84,7 @@ def run_copy(
     stored stays, and whoever starts the job again goes on behind it.
     """
     stop, clock = stop or threading.Event(), this_process().clock
-    whole, targets, tenure = Copied(0, 0, 0, 0, 0), None, Tenure()
+    whole, targets, tenure = Copied((), 0), None, Tenure()
     is_done, away_since_ms = False, clock.elapsed_ms()
     while not is_done:  # a run does not grow old: a log forgets the producers that write nothing
         copy = _Run(plan, told, whole)
@@ -156,13 +182,16 @@ class _Run:
 
     def copied(self) -> Copied:
         """Up to now."""
-        return Copied(
-            self._before.rows + self._writer.rows,
-            self._before.size_bytes + self._writer.bytes,
-            self._reader.lag,
-            len(self._reader.places),
-            self._before.elapsed_ms + self._clock.elapsed_ms() - self._began_ms,
-        )
+        before = {each.topic: each for each in self._before.topics}
+        lags, counts = self._reader.lags(), Counter(source.topic for source in self._reader.places)
+        topics = []
+        for name in sorted(before.keys() | counts.keys()):
+            done = before.get(name, CopiedTopic(name, 0, 0, 0, 0))
+            rows, size_bytes = self._writer.written[self._plan.output_of(name)]
+            topics.append(
+                CopiedTopic(name, done.rows + rows, done.size_bytes + size_bytes, lags[name], counts[name])
+            )
+        return Copied(tuple(topics), self._before.elapsed_ms + self._clock.elapsed_ms() - self._began_ms)
 
     def close(self) -> None:
         self._reader.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -62,7 +63,8 @@ class Writer:
         )  # read on without a row to copy, and the journal does not say so
         self._passed_ms = this_process().clock.elapsed_ms()
         self._looked_ms = this_process().clock.now_ms()
-        self.rows = self.bytes = 0
+        self.bytes = 0
+        self.written: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))  # rows, bytes by output
 
     def begin_at(self, places: Mapping[TopicPartition, Place]) -> None:
         """Write to these as well."""
@@ -153,8 +155,9 @@ class Writer:
                 base_sequence=advance(0, output.sequence),
             )
             output.sequence += each.rows
-            self.rows += each.rows
             self.bytes += len(stamped[out])
+            rows, size_bytes = self.written[out.topic]
+            self.written[out.topic] = rows + each.rows, size_bytes + len(stamped[out])
         if min(each.newest_ms for each in ready.values()) < now_ms - OLD_MS:
             self._flight.land()
         self._flight.send(stamped)

@@ -1,24 +1,23 @@
 """``/metrics`` of a running flow for Prometheus: what its last look has said, for each stage.
 
-A scrape asks the log nothing. Prometheus' library is imported only when metrics are asked for.
+A scrape asks the log nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from semel.config import Address
-from semel.errors import ConfigError
 from semel.flow.watch import Look
+from semel.scrape import serve_collector
 
 _LABELS: Final = ["flow", "stage"]
 
 
-class FlowCollector:
+class FlowCollector(Collector):
     """Makes the page of the newest look; nothing before there is one."""
 
     def __init__(self, newest: Callable[[], Look | None]) -> None:
@@ -64,24 +63,3 @@ class FlowCollector:
 def serve_metrics(address: str, newest: Callable[[], Look | None]) -> Callable[[], None]:
     """Serve a flow's on ``host:port`` until what is returned is called."""
     return serve_collector(address, FlowCollector(newest))
-
-
-def serve_collector(address: str, collector: Any) -> Callable[[], None]:
-    """Serve its page on ``host:port`` until what is returned is called.
-
-    :class:`~semel.errors.ConfigError` for what is no address, and for one that is taken.
-    """
-    place = Address.parse(address)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
-    try:
-        server, thread = start_http_server(place.port, addr=place.host, registry=registry)
-    except OSError as error:
-        raise ConfigError(f"cannot serve metrics on {address}: {error}. Take another address") from error
-
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return close

@@ -18,7 +18,6 @@ from semel.core.flow.schema import parse_schema
 from semel.core.land.columns import DAY, landed_schema
 from semel.core.land.marks import check_job
 from semel.errors import ConfigError, DataLoss
-from semel.flow.metrics import serve_collector
 from semel.land.formats import OWN_FOLDERS, TableFormat, ValueFormat
 from semel.land.metrics import LandCollector
 from semel.land.run import Landing, LandPlan
@@ -26,6 +25,7 @@ from semel.land.source import Source
 from semel.land.target import Target
 from semel.land.told import Progress
 from semel.land.values import JsonValues, RawValues, Values
+from semel.scrape import serve_collector
 from semel.signals import stopped_by_signals
 from semel.spark.process import SystemClock
 

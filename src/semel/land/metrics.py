@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from semel.land.told import Progress
 
 _LABELS: Final = ["table", "job"]
 
 
-class LandCollector:
+class LandCollector(Collector):
     """Makes the page of a job's progress."""
 
     def __init__(self, table: str, job: str, progress: Progress) -> None:
