@@ -59,6 +59,14 @@ class SiteLedger:
         self.ids: dict[str, str] = {}  # by name: of the topic that has it, or had it last
         self._topics = topics
         self._seen = seen
+        self._trims: dict[TopicPartition, int] = {}
+
+    def may_be_trimmed(self, tp: TopicPartition, before: int) -> None:
+        """Somebody asks for it, by the name: a topic that is made anew meanwhile may be the one that hears."""
+        self._trims[tp] = max(before, self._trims.get(tp, 0))
+        for place, log in self.logs.items():
+            if place.tp == tp:
+                log.may_be_gone_below = max(before, log.may_be_gone_below)
 
     def synced(self, storage: Storage, tps: Iterable[TopicPartition]) -> None:
         """What was written to these can be read."""
@@ -93,7 +101,9 @@ class SiteLedger:
                 partition = storage.partition(name, number)
                 if partition is not None and partition.is_online:
                     place = TopicLog(partition.name, str(topic.topic_id))
-                    _read(partition, self.logs.setdefault(place, SeenLog()))
+                    if place not in self.logs:
+                        self.logs[place] = SeenLog(may_be_gone_below=self._trims.get(partition.name, 0))
+                    _read(partition, self.logs[place])
         self._seen()
 
 

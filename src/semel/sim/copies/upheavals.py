@@ -128,7 +128,8 @@ class CopyUpheavals:
             self._story.source_was_changed = True
         if before <= seen.may_be_gone_below:
             return
-        seen.may_be_gone_below, self._story.source_was_trimmed = before, True
+        self._sites.source.ledger.may_be_trimmed(place.tp, before)
+        self._story.source_was_trimmed = True
         self._around.trace.note(
             "upheaval", f"{place.tp} of the source is trimmed to {before}, {copied} rows copied"
         )
