@@ -10,15 +10,18 @@ import threading
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.table import TableOptimizer
 from tests.land.landed import DELTA, PARQUET, land, offsets, produce, read, run_child, start_child
 
 from semel.client.blocking import Cluster
 from semel.core.land.manifest import DataFile
 from semel.errors import ConfigError, DataLoss, JobTakenOver, StorageError, UnknownTopic
 from semel.land import files_of, read_manifest
+from semel.land.delta import DeltaTarget
 from semel.land.formats import TableFormat, ValueFormat
 from semel.land.parquet import ParquetTarget
 from semel.land.target import sync_file
@@ -114,6 +117,41 @@ def test_a_copy_whose_files_are_cleared_while_it_compacts_is_told_who_is_there(
         land(log.bootstrap, table, PARQUET, topic, compact_every=1)
     assert newer == [0]
     assert offsets(read(table, PARQUET)) == {(topic, 0): list(range(20))}
+
+
+@pytest.mark.parametrize("sleeps", ["in front of it", "in its midst"])
+def test_a_copy_that_sleeps_over_its_compaction_doubles_nothing(
+    log: LocalLog,
+    cluster: Cluster,
+    topic: str,
+    table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sleeps: str,
+) -> None:
+    """A newer one lands and compacts meanwhile. delta-rs commits an OPTIMIZE of files that another one has replaced."""
+    for first in (0, 10, 20):
+        produce(cluster, topic, 0, numbers(first, first + 10))
+        land(log.bootstrap, table, DELTA, topic)
+    place, name = (DeltaTarget, "compact") if sleeps == "in front of it" else (TableOptimizer, "compact")
+    real = getattr(place, name)
+    newer: list[int] = []
+
+    def asleep(*arguments: Any, **settings: Any) -> Any:
+        monkeypatch.setattr(place, name, real)
+        produce(cluster, topic, 0, numbers(40, 50))
+        newer.append(land(log.bootstrap, table, DELTA, topic, compact_every=1).rows)
+        return real(*arguments, **settings)
+
+    monkeypatch.setattr(place, name, asleep)
+    produce(cluster, topic, 0, numbers(30, 40))
+    with pytest.raises(JobTakenOver):
+        land(log.bootstrap, table, DELTA, topic, compact_every=1)
+    assert newer == [10]
+    assert offsets(read(table, DELTA)) == {(topic, 0): list(range(50))}
+    produce(cluster, topic, 0, numbers(50, 60))
+    land(log.bootstrap, table, DELTA, topic, compact_every=1)
+    assert len(DeltaTable(table).file_uris()) == 1, "the next one compacts"
+    assert offsets(read(table, DELTA)) == {(topic, 0): list(range(60))}
 
 
 def test_what_was_never_committed_is_cleared_by_the_next_start(

@@ -197,6 +197,8 @@ class CopyLife:
             shutil.rmtree(older)
             server.restart()
             told = f"{what} put back" + (" under a copy" if goes_on else "")
+            if what != "source" or not goes_on:
+                self._feed(dice)
             if copy is not None and what != "destination":
                 try:
                     _, errors = copy.communicate(timeout=END_S_MAX)
@@ -207,8 +209,6 @@ class CopyLife:
         finally:
             if copy is not None:
                 _end(copy)
-        if what != "source" or not goes_on:
-            self._feed(dice)
         if what == "destination":
             return told, found + self._copy_rest() + self._differences()
         found += self._copy_rest(1, LOST)

@@ -7,8 +7,10 @@ Commits of others, as a VACUUM or another job, go in between; a change of the co
 
 from __future__ import annotations
 
+import fcntl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +33,7 @@ from semel.land.target import (
 )
 
 _HISTORY: Final = 100  # commits that are looked through for who holds a job
+_LOCK: Final = ".semel-compact.lock"  # hidden: neither readers nor a VACUUM look at it
 _FORGETS: Final = "delta.setTransactionRetentionDuration"
 # Features whose rows are more than what a file has; the table's own writers know them, this one does not.
 _NOT_PLAIN: Final = ("delta.columnMapping.mode", "delta.constraints.", "delta.enableRowTracking")
@@ -94,12 +97,17 @@ class DeltaTarget:
             raise taken_over(self.folder, self.job, self._holder())
 
     def compact(self) -> int:
-        # Not fenced, and need not be: it changes no row, and is refused if a file that it read has gone meanwhile.
-        try:
-            told = self._table.optimize.compact(commit_properties=self._properties({}))
-        except DeltaError:
+        # delta-rs holds an OPTIMIZE against no other one: two of the same files would double their rows. So there is
+        # one at a time, of what is in the table then.
+        with self._alone() as is_alone:
+            if not is_alone:
+                return 0  # another copy or job compacts: there will be another turn
             self.check_held()
-            return 0  # somebody else compacts, or deletes: there will be another turn
+            try:
+                told = self._table.optimize.compact(commit_properties=self._properties({}))
+            except DeltaError:
+                self.check_held()
+                return 0  # somebody else compacts, or deletes
         self.check_held()
         return int(told["numFilesRemoved"])
 
@@ -143,6 +151,17 @@ class DeltaTarget:
             custom_metadata={epoch_mark(self.job): {"owner": owner(), "epoch": self._epoch}},
             app_transactions=[Transaction(name, number) for name, number in set_marks.items()],
         )
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Whether no other process compacts the table until this ends; the lock goes with its holder."""
+        with (self.folder / _LOCK).open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # somebody has it; or it cannot be had there, and then nothing is compacted
+                yield False
+            else:
+                yield True
 
     def _look(self) -> None:
         """Read what was committed since, and have it outlive a power cut, for whoever reads it goes on from it."""
