@@ -13,10 +13,15 @@ import pytest
 from deltalake import DeltaTable
 from tests.land.landed import DELTA, land, produce
 
+from semel.audit.identity import IdentityRule
+from semel.audit.run import AuditPlan, audit
+from semel.audit.tables import TableFiles
 from semel.client.blocking import Cluster
 from semel.land import dataset, files_of
 from semel.land.formats import TableFormat, ValueFormat
 from semel.local import LocalLog
+from semel.record.batch import Record, encode_batch
+from semel.types import TopicPartition
 
 SETTINGS: dict[str, Any] = {
     "value_format": ValueFormat.JSON,
@@ -79,6 +84,99 @@ def by_polars(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("reader", [by_pyarrow, by_duckdb, by_pandas, by_polars])
 def test_others_read_the_same_rows(landed: Path, table_format: TableFormat, reader: Reader) -> None:
     assert sorted(reader(landed, table_format), key=lambda row: row[2]) == WANTED
+
+
+HEADERS = [("trace", b"1"), ("trace", b"2"), ("none", None)]  # a key may come twice, and a value be null
+
+
+@pytest.fixture(params=[None, 1], ids=["as-written", "compacted"])
+def with_headers(
+    log: LocalLog,
+    cluster: Cluster,
+    topic: str,
+    table: Path,
+    table_format: TableFormat,
+    request: pytest.FixtureRequest,
+) -> Path:
+    """Landed without them first: they are a new column then. The last row has none."""
+    produce(cluster, topic, 0, [b"0"])
+    land(log.bootstrap, table, table_format, topic)
+    for headers in (tuple(HEADERS), ()):
+        batch = encode_batch([Record(0, 1_000, b"k", b"v", headers)])
+        cluster.produce({TopicPartition(topic, 0): batch})
+        land(log.bootstrap, table, table_format, topic, with_headers=True, compact_every=request.param)
+    return table
+
+
+def headers_by_pyarrow(table: Path, table_format: TableFormat) -> list[Any]:
+    its = DeltaTable(table).to_pyarrow_dataset() if table_format is DELTA else dataset(table)
+    return list(its.to_table().sort_by("_offset").column("headers").to_pylist())
+
+
+def headers_by_duckdb(table: Path, table_format: TableFormat) -> list[Any]:
+    with duckdb.connect() as database:
+        if table_format is DELTA:
+            database.register("landed", DeltaTable(table).to_pyarrow_dataset())
+        else:
+            paths = ", ".join(f"'{path}'" for path in files(table, table_format))
+            database.execute(f"create view landed as from read_parquet([{paths}], union_by_name = true)")
+        return [row for (row,) in database.sql("select headers from landed order by _offset").fetchall()]
+
+
+def headers_by_polars(table: Path, table_format: TableFormat) -> list[Any]:
+    scan = (
+        pl.scan_delta(str(table))
+        if table_format is DELTA
+        else pl.scan_parquet(
+            files(table, table_format),
+            schema=pl.DataFrame(dataset(table).schema.empty_table()).schema,
+            missing_columns="insert",
+        )
+    )
+    return scan.sort("_offset").select("headers").collect()["headers"].to_list()
+
+
+@pytest.mark.parametrize("reader", [headers_by_pyarrow, headers_by_duckdb, headers_by_polars])
+def test_others_read_the_same_headers(
+    with_headers: Path, table_format: TableFormat, reader: Callable[[Path, TableFormat], list[Any]]
+) -> None:
+    assert reader(with_headers, table_format) == [
+        None,
+        [{"key": key, "value": value} for key, value in HEADERS],
+        None,
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_reads_the_headers(spark: Any, with_headers: Path, table_format: TableFormat) -> None:
+    paths = files(with_headers, table_format)
+    frame = spark.read.option("mergeSchema", "true").parquet(*paths)
+    assert frame.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
+    rows = [row.headers for row in frame.orderBy("_offset").collect()]
+    assert rows[0] is None and rows[2] is None
+    assert [(each.key, each.value) for each in rows[1]] == HEADERS
+
+
+@pytest.mark.parametrize("value", ["raw", "json"])
+def test_an_audit_holds_a_table_with_headers_against_its_topic(
+    log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat, value: str
+) -> None:
+    batch = encode_batch([Record(0, 1_000, b"k", b'{"n":%d}' % n, (("h", b"x"),)) for n in range(9)])
+    cluster.produce({TopicPartition(topic, 0): batch})
+    settings = {"value_format": ValueFormat.JSON, "schema": "n long"} if value == "json" else {}
+    land(log.bootstrap, table, table_format, topic, with_headers=True, **settings)
+    files_of_table = TableFiles(table_format.value, table)
+    assert files_of_table.raw == ("_value" if value == "raw" else None)
+    assert audit(cluster, AuditPlan(output_table=files_of_table, input_topic=topic)).holds
+    if value == "json":
+        plan = AuditPlan(
+            output_table=files_of_table,
+            input_topic=topic,
+            input_identity=IdentityRule.of("n", None),
+            output_identity=IdentityRule.of("n", None),
+        )
+        assert audit(cluster, plan).holds
 
 
 @pytest.mark.spark

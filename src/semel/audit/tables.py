@@ -31,6 +31,7 @@ from semel.audit.report import TopicAudit
 from semel.audit.sequences import SequenceCheck
 from semel.audit.store import Rows, RowStore
 from semel.errors import ConfigError, SemelError
+from semel.record.columnar import HEADERS_TYPE
 
 TOPIC: Final = "_topic"
 PARTITION: Final = "_partition"
@@ -39,6 +40,7 @@ _KEYS: Final = ("_key", "key")  # a record's key, in the order in which it is lo
 _VALUE: Final = "value"
 _RAW: Final = "_value"  # as semel land calls it; beside _error it has the bad rows' alone
 _ERROR: Final = "_error"
+_HEADERS: Final = "headers"
 _KINDS: Final = ("delta", "parquet")
 _BATCH_ROWS: Final = 65_536
 
@@ -101,10 +103,14 @@ class TableFiles:
     def raw(self) -> str | None:
         """The column with the bytes of each record's value, where they were landed as they are."""
         names = self.schema.names
-        own = [name for name in names if not name.startswith("_")]
+        own = [name for name in names if not name.startswith("_") and not self._is_headers(name)]
         found = _RAW if not own and _ERROR not in names else own[0] if own == [_VALUE] else None
         is_bytes = found in names and _is_bytes(self.schema.field(found).type)
         return found if is_bytes else None
+
+    def _is_headers(self, name: str) -> bool:
+        """Whether it has the records' headers, which are no part of the value."""
+        return name == _HEADERS and self.schema.field(name).type == HEADERS_TYPE
 
     @property
     def content(self) -> IdentityRule | None:

@@ -49,6 +49,9 @@ def land(
         str | None,
         typer.Option(metavar="day|COLUMN", help="Folders by the record's day (UTC), or by a column's value."),
     ] = None,
+    headers: Annotated[
+        bool, typer.Option("--headers", help="Land the records' headers, too, in the column headers.")
+    ] = False,
     job: Annotated[
         str, typer.Option(metavar="NAME", help="Two jobs may fill one table: each has positions of its own.")
     ] = "land",
@@ -120,6 +123,7 @@ def land(
         schema=schema,
         writers=_writers(writer_schema),
         partition_by=partition_by,
+        with_headers=headers,
         metrics=metrics,
     )
     asked.values()  # refused before anything is read

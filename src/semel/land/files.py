@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from semel.core.land.columns import NEARLY_UNIQUE
+from semel.core.land.columns import HEADERS, NEARLY_UNIQUE
 from semel.core.land.partitioning import Part, parts
 from semel.core.land.stats import delta_stats
 from semel.land.target import NewFile, sync_folder
@@ -22,6 +22,7 @@ from semel.land.target import NewFile, sync_folder
 OPEN_MAX: Final = 64
 BUFFERED_BYTES_MAX: Final = 64 * 2**20
 ROW_GROUP_ROWS: Final = 1_000_000
+_HEADER_KEYS: Final = f"{HEADERS}.list.element.key"  # Parquet's name of that part
 ROW_GROUP_BYTES: Final = 32 * 2**20  # of rows in memory
 
 
@@ -34,7 +35,7 @@ def parquet_writer(
         schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in schema.names if name not in NEARLY_UNIQUE],
+        use_dictionary=[name for name in schema.names if name not in NEARLY_UNIQUE] + [_HEADER_KEYS],
         metadata_collector=footers,
     )
 

@@ -45,6 +45,7 @@ class Job:
     schema: str | None = None  # DDL for JSON, a file for Avro
     writers: Mapping[int, Path] = field(default_factory=dict)  # of framed Avro, by id
     partition_by: str | None = None  # a column, or "day"
+    with_headers: bool = False
     metrics: str | None = None
 
     def __post_init__(self) -> None:
@@ -112,10 +113,10 @@ def run_job(
     A signal ends it behind one more commit; a second one does not wait.
     """
     values = job.values()
-    schema = landed_schema(values.schema, job.partition_column)
+    schema = landed_schema(values.schema, job.partition_column, with_headers=job.with_headers)
     stop = stop or threading.Event()
     clock = SystemClock()
-    source = Source(cluster, job.plan.topics, clock)
+    source = Source(cluster, job.plan.topics, clock, with_headers=job.with_headers)
     source.look()  # a topic that is not there is told before a table is made
     landing = Landing(
         job.plan,

@@ -30,8 +30,11 @@ Answer = TypeVar("Answer")
 class Source:
     """The topics of one job."""
 
-    def __init__(self, cluster: Cluster, topics: Sequence[str], clock: Clock) -> None:
+    def __init__(
+        self, cluster: Cluster, topics: Sequence[str], clock: Clock, *, with_headers: bool = False
+    ) -> None:
         self._cluster, self._topics, self._clock = cluster, list(topics), clock
+        self._with_headers = with_headers
         self._were_seen = False
 
     def look(self) -> dict[str, LogTopic]:
@@ -77,6 +80,7 @@ class Source:
                     partition=source.partition,
                     from_offset=position,
                     end_offset=end_offset,
+                    include_headers=self._with_headers,
                 )
                 if batches:
                     position = max(position, min(end_offset, batches[-1][1].last_offset + 1))

@@ -14,7 +14,7 @@ from semel.record.columnar import table_schema
 N = pa.schema([("n", pa.int64())])
 
 
-def records(count: int) -> pa.Table:
+def records(count: int, *, with_headers: bool = False) -> pa.Table:
     columns = {
         "key": [b"k"] * count,
         "value": [b"%d" % index for index in range(count)],
@@ -24,7 +24,9 @@ def records(count: int) -> pa.Table:
         "timestamp": [0] * count,
         "timestampType": [0] * count,
     }
-    return pa.table(columns, schema=table_schema())
+    if with_headers:
+        columns["headers"] = [[{"key": "h", "value": b"%d" % index}] for index in range(count)]
+    return pa.table(columns, schema=table_schema(include_headers=with_headers))
 
 
 @given(st.lists(st.booleans(), max_size=30))
@@ -42,6 +44,33 @@ def test_raw_rows_have_their_value_always() -> None:
     rows = landed_rows(records(2), None, (), landed_schema(None, "_day"))
     assert rows.column("_value").to_pylist() == [b"0", b"1"]
     assert str(rows.column("_day")[0]) == "1970-01-01"
+
+
+def test_headers_are_a_column_where_they_are_asked_for() -> None:
+    schema = landed_schema(N, None, with_headers=True)
+    rows = landed_rows(records(2, with_headers=True), pa.table({"n": [0]}, schema=N), [(1, "why")], schema)
+    assert rows.column("headers").to_pylist() == [
+        [{"key": "h", "value": b"0"}],
+        [{"key": "h", "value": b"1"}],
+    ]
+    assert "headers" not in landed_schema(N, None).names
+
+
+def test_a_value_may_have_a_column_of_that_name_where_headers_are_not_asked_for() -> None:
+    value = pa.schema([("headers", pa.string())])
+    rows = landed_rows(
+        records(1), pa.table({"headers": ["its own"]}, schema=value), (), landed_schema(value, None)
+    )
+    assert rows.column("headers").to_pylist() == ["its own"]
+    with pytest.raises(ConfigError, match="'headers', which is one of the record's"):
+        landed_schema(value, None, with_headers=True)
+
+
+def test_a_table_with_headers_is_not_landed_without_them() -> None:
+    with pytest.raises(ConfigError, match="say --headers"):
+        additions(landed_schema(N, None, with_headers=True), landed_schema(N, None))
+    grown = additions(landed_schema(N, None), landed_schema(N, None, with_headers=True))
+    assert [field.name for field in grown] == ["headers"]
 
 
 def test_a_time_beyond_the_years_of_dates_has_no_day() -> None:

@@ -1,8 +1,9 @@
 """The columns of a landed table: those of the value, then those of the record, which begin with an underscore.
 
 ``_topic``, ``_partition``, ``_offset``, ``_timestamp`` and ``_key`` are the record's. ``_value`` has its bytes: of
-every row where values are landed raw, else only of those that do not fit, beside ``_error``, which says why. ``_day``
-is there where the table is partitioned by it: the day of ``_timestamp`` in UTC.
+every row where values are landed raw, else only of those that do not fit, beside ``_error``, which says why.
+``headers``, named as in Spark's source, is there where it is asked for. ``_day`` is there where the table is
+partitioned by it: the day of ``_timestamp`` in UTC.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semel.errors import ConfigError
+from semel.record.columnar import HEADERS_TYPE
 
 DAY: Final = "_day"
 OFFSET: Final = "_offset"
 VALUE: Final = "_value"
 ERROR: Final = "_error"
+HEADERS: Final = "headers"
 NEARLY_UNIQUE: Final = frozenset({OFFSET, "_key", VALUE})  # no dictionary makes them smaller
 _RECORD: Final = {
     "_topic": ("topic", pa.string()),
@@ -33,11 +36,15 @@ _FIRST: Final = pa.scalar(datetime(1, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC
 _END: Final = pa.scalar(datetime(9999, 12, 31, tzinfo=UTC), pa.timestamp("us", "UTC"))
 
 
-def landed_schema(value: pa.Schema | None, partition_by: str | None) -> pa.Schema:
+def landed_schema(
+    value: pa.Schema | None, partition_by: str | None, *, with_headers: bool = False
+) -> pa.Schema:
     """The table's; ``value`` is ``None`` where values are landed raw."""
     fields = [] if value is None else list(value)
     fields += [pa.field(name, type_) for name, (_, type_) in _RECORD.items()]
     fields += [pa.field(VALUE, pa.binary())] + ([pa.field(ERROR, pa.string())] if value is not None else [])
+    if with_headers:
+        fields.append(pa.field(HEADERS, HEADERS_TYPE))
     if partition_by == DAY:
         fields.append(pa.field(DAY, pa.date32()))
     names = [field.name.casefold() for field in fields]  # Spark does not tell A from a
@@ -69,12 +76,17 @@ def check_partition_column(schema: pa.Schema, name: str) -> None:
 def landed_rows(
     records: pa.Table, values: pa.Table | None, bad: Sequence[tuple[int, str]], schema: pa.Schema
 ) -> pa.Table:
-    """Rows of ``schema`` in the order of ``records``; ``values`` has the good ones', ``bad`` the others by index."""
+    """Rows of ``schema`` in the order of ``records``; ``values`` has the good ones', ``bad`` the others by index.
+
+    ``records`` has headers where ``schema`` has them.
+    """
     columns = {name: records.column(source) for name, (source, _) in _RECORD.items()}
     if values is None:
         columns[VALUE] = records.column("value")
     else:
         columns |= _of_values(records, values, bad)
+    if HEADERS in records.column_names:
+        columns[HEADERS] = records.column(HEADERS)
     if DAY in schema.names:
         columns[DAY] = _days(columns["_timestamp"])
     return pa.table([columns[name] for name in schema.names], schema=schema)
@@ -121,6 +133,8 @@ def additions(there: pa.Schema, wanted: pa.Schema) -> list[pa.Field]:
             f"the table wants values in {', '.join(required)}, and a row may lack any: make the columns nullable"
         )
     missing = [name for name in there.names if name not in wanted.names]
+    if missing == [HEADERS] and there.field(HEADERS).type == HEADERS_TYPE:
+        raise ConfigError("the table has the records' headers: say --headers, or take another table")
     if missing:
         raise ConfigError(
             f"the table has columns that the schema lacks ({', '.join(missing)}): a table only grows by new columns. "
