@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 import uuid
 
 import pytest
@@ -339,6 +340,51 @@ def test_a_source_that_was_put_back_from_an_older_copy(two_logs, tmp_path, more)
     with pytest.raises(DataLoss, match="lost its end"):
         go(plan)
     assert values(destination.bootstrap, "t") == [b"a"] * 10 + [b"b"] * 10
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_a_source_that_was_put_back_and_grew_under_a_copy_that_goes_on(two_logs, tmp_path, rests):
+    """It was away for a moment, and has other rows then where the copy stands."""
+    source, destination = two_logs
+    put(source.bootstrap, "t", [b"a"] * 10)
+    saved = saved_as(source, tmp_path / "saved")
+    with semel.LocalLog(saved) as elsewhere:
+        put(elsewhere.bootstrap, "t", [b"c"] * 30)
+    put(source.bootstrap, "t", [b"b"] * 10)
+    plan, stop, failed = plan_of(source.bootstrap, destination.bootstrap, "t"), threading.Event(), []
+
+    def copy():
+        try:
+            run_copy(plan, stop=stop)
+        except DataLoss as error:
+            failed.append(str(error))
+
+    copying = threading.Thread(target=copy)
+    copying.start()
+    try:
+        await_rows(destination.bootstrap, "t", 20)
+        put_back(source, saved)
+        if not rests:
+            put(source.bootstrap, "t", [b"d"] * 10)
+        copying.join(20)
+        assert not copying.is_alive()
+    finally:
+        stop.set()
+        copying.join(60)
+    assert "lost its end" in failed[0]
+    assert values(destination.bootstrap, "t") == [b"a"] * 10 + [b"b"] * 10
+
+
+def await_rows(bootstrap, topic, count):
+    deadline_s = time.monotonic() + 60
+    while topic not in topics_of(bootstrap) or len(values(bootstrap, topic)) < count:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def topics_of(bootstrap):
+    with semel.Admin(bootstrap) as admin:
+        return admin.list_topics()
 
 
 def test_a_destination_that_was_put_back_as_a_whole_goes_on_from_there(two_logs, tmp_path):

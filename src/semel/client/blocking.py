@@ -66,6 +66,11 @@ class Cluster:
         """Whether any broker has ever answered."""
         return self.inner.brokers.were_reached
 
+    @property
+    def connections_opened(self) -> int:
+        """So far: it grows when a broker was away, or is another one now."""
+        return self.inner.brokers.connections_opened
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -87,6 +87,7 @@ class Brokers:
         self._connections: dict[int, Connection] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._served: dict[int, tuple[int, int]] | None = None
+        self.connections_opened = 0  # a broker that was away, or is another one now, is on a new connection
         self._closed = False
         self._process_id = os.getpid()
 
@@ -146,6 +147,7 @@ class Brokers:
             if known is not None and not known.is_lost:
                 return known
             connection = self._connections[node_id] = await self._open(node_id)
+            self.connections_opened += 1
             return connection
 
     async def _open(self, node_id: int) -> Connection:

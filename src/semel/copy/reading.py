@@ -74,6 +74,7 @@ class SourceReader:
         self._asked_of: dict[TopicPartition, int] = {}
         self._select = None if plan.where is None else compile_where(plan.where)
         self._lost_since_ms: int | None = None
+        self._proven_by = -1  # how many connections there had been
         self.has_changed = False  # a topic is not the one any more that it was
 
     def begin_at(self, places: Mapping[TopicPartition, Place]) -> None:
@@ -122,6 +123,8 @@ class SourceReader:
             self._wait_for_source()
             return {}
         self._lost_since_ms = None
+        if self._cluster.connections_opened != self._proven_by and not self._has_come_back():
+            return {}
         parts = {}
         for source, fetched in answer.items():
             place = self._places.get(source)
@@ -138,6 +141,28 @@ class SourceReader:
     def close(self) -> None:
         if self._asked is not None:
             self._asked.cancel()
+
+    def _has_come_back(self) -> bool:
+        """Whether the source still has what was copied, now that it is another connection that says what comes next.
+
+        The client connects anew by itself; meanwhile the source may have been put back from an older copy.
+        """
+        opened = self._cluster.connections_opened
+        try:
+            ends = self._listed(self._places, LATEST_TIMESTAMP, "read_uncommitted")
+            for source, place in self._places.items():
+                self._prove(source, place, ends[source])
+        except ConnectionLost:
+            self._wait_for_source()
+            return False
+        except BrokerError as error:
+            if error.code not in _OTHER_TOPIC and not error.code.retriable:
+                raise
+            self.has_changed = True
+            this_process().clock.pause(self._plan.linger_ms)
+            return False
+        self._proven_by = opened
+        return True
 
     def _ask(self) -> Future[dict[TopicPartition, Fetched]]:
         """In an order that goes round, for an answer is filled from its first partition on."""

@@ -71,6 +71,7 @@ class SimulatedBrokers:
         self.is_closed = False
         self.were_reached = True  # nobody is to be told that an address may be wrong
         self.addresses: dict[int, BrokerAddress] = {}
+        self.connections_opened = 1
 
     def serves(self, api_key: ApiKey) -> bool:
         return api_key in SERVED
@@ -108,6 +109,7 @@ class SimulatedBrokers:
         """The session has a time-out of its own."""
         got: memoryview | None = await answer
         if got is None:
+            self.connections_opened += 1  # the session goes on by another one
             raise ConnectionLost("no answer")
         return got
 
