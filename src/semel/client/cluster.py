@@ -147,6 +147,7 @@ class Cluster(TopicRequests, IdentityRequests):
                     item.log_start_offset,
                     tuple(item.aborted or ()),
                     code,
+                    item.preferred_read_replica >= 0,
                 )
             return fetched
 

@@ -61,6 +61,7 @@ class Fetched:
     log_start_offset: int
     aborted: tuple[tuple[int, int], ...]  # (producer id, first offset)
     error_code: ErrorCode
+    is_elsewhere: bool = False  # the leader has read nothing, and names another broker to ask
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class SourceReader:
         self._asked: Future[dict[TopicPartition, Fetched]] | None = None
         self._asked_of: dict[TopicPartition, int] = {}
         self._select = None if plan.where is None else compile_where(plan.where)
+        self._tiered: dict[str, bool] = {}
         self._lost_since_ms: int | None = None
         self._proven_by = -1  # how many connections there had been
         self.has_changed = False  # a topic is not the one any more that it was
@@ -126,11 +127,16 @@ class SourceReader:
         if self._cluster.connections_opened != self._proven_by and not self._has_come_back():
             return {}
         parts = {}
+        has_nothing = not any(
+            fetched.error_code or fetched.records or fetched.is_elsewhere for fetched in answer.values()
+        )
         for source, fetched in answer.items():
             place = self._places.get(source)
             if place is None or of[source] != place.offset:
                 continue  # it was moved meanwhile
             part = self._part(source, place, fetched)
+            if part is None and has_nothing:
+                part = self._empty_end(source, place, fetched)
             if part is not None and part.end > place.offset:
                 parts[source] = part
                 self._places[source] = replace(place, offset=part.end, mark=part.mark)
@@ -219,6 +225,22 @@ class SourceReader:
         return Part(
             tuple(ready), end, Mark(last.last_offset, last.crc), max(0, fetched.last_stable_offset - end)
         )
+
+    def _empty_end(self, source: TopicPartition, place: Place, fetched: Fetched) -> Part | None:
+        """Offsets up to the end that have no batches any more, compacted away.
+
+        A broker answers with one batch at least, of whichever partition, where there is one. But a tiered topic's
+        answer is empty, too, where what is far away does not come in time.
+        """
+        if fetched.last_stable_offset <= place.offset or self._is_tiered(source.topic):
+            return None
+        return Part((), fetched.last_stable_offset, place.mark, 0)
+
+    def _is_tiered(self, topic: str) -> bool:
+        if topic not in self._tiered:
+            setting = self._cluster.describe_configs([topic])[topic].get("remote.storage.enable")
+            self._tiered[topic] = setting is not None and setting.value == "true"
+        return self._tiered[topic]
 
     def _out_of_range(self, source: TopicPartition, place: Place) -> None:
         begins, end = (

@@ -80,6 +80,7 @@ class FetchedPartition:
     log_start_offset: int = -1
     records: Buffer | None = None
     aborted: list[tuple[int, int]] | None = None  # (producer id, first offset)
+    preferred_read_replica: int = -1  # of another broker's answer; nothing is read here then
 
 
 @dataclass(slots=True)
@@ -225,7 +226,7 @@ def decode_response(version: int, body: Buffer) -> FetchResponse:
                     if flexible:
                         reader.skip_tags()
             if version >= 11:
-                reader.int32()
+                result.preferred_read_replica = reader.int32()
             result.records = reader.nullable_bytes(flexible)
             if flexible:
                 reader.skip_tags()
