@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.copy.batches import Ready, ready_batches
+from semel.copy.batches import Ready, choose_where, ready_batches
 from semel.copy.reading import Part
 from semel.core.copy.journal import Mark
 from semel.errors import ConfigError
@@ -69,8 +71,8 @@ def rows_of(ready):
 
 
 def read(batch, from_offset=0, where=None):
-    select = None if where is None else compile_where(where)
-    return ready_batches(TP, batch, decode_header(batch), from_offset, select)
+    choose = None if where is None else partial(choose_where, compile_where(where))
+    return ready_batches(TP, batch, decode_header(batch), from_offset, choose)
 
 
 @pytest.mark.parametrize("compression", list(Compression))

@@ -62,6 +62,12 @@ def copy(
             show_default=False,
         ),
     ] = None,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean", help="Copy rows that a writer has doubled once, by the header of semel.spark.lineage."
+        ),
+    ] = False,
     rate: Annotated[
         str | None,
         typer.Option(metavar="BYTES", help="At most so much a second, as 500K or 20M.", show_default=False),
@@ -121,6 +127,7 @@ def copy(
         goes_on_after_loss=on_data_loss == "continue",
         groups=() if groups is None else tuple(filter(None, (each.strip() for each in groups.split(",")))),
         where=where,
+        cleans=clean,
         bytes_per_s=None if rate is None else _bytes_per_s(rate),
     )
     for bootstrap in (source, destination):

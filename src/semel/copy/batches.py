@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.core.copy.clean import Cleaner, WithoutLineage
 from semel.core.copy.spans import Spans, row_count, spans_of
+from semel.core.flow.lineage import LINEAGE_HEADER
 from semel.errors import ConfigError, CorruptRecordBatch
 from semel.record.batch import BatchHeader, TimestampType, decode_records, scan_batches
 from semel.record.columnar import decode_table, encode_columns
 from semel.record.where import ConditionFailed, Select
 from semel.types import TopicPartition
+
+# Of a partition's batch, from an offset on, the offsets of the rows that are to be copied.
+Choose: TypeAlias = Callable[[TopicPartition, memoryview, int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +41,16 @@ def ready_batches(
     batch: memoryview,
     header: BatchHeader,
     from_offset: int,
-    select: Select | None = None,
+    choose: Choose | None = None,
 ) -> list[Ready]:
     """A batch of the source from ``from_offset`` on: as it is, or its rows in new ones where that cannot be.
 
-    That is where rows are missing (it was begun before, or compacted, or ``select`` does not choose them all), and
+    That is where rows are missing (it was begun before, or compacted, or ``choose`` does not take them all), and
     where the log set the time: a producer may not send that, so the time that it set becomes the rows' own.
     """
     if header.is_control or header.last_offset < from_offset:
         return []
-    chosen = None if select is None else _chosen(source, batch, from_offset, select)
+    chosen = None if choose is None else choose(source, batch, from_offset)
     if chosen is not None and not chosen:
         return []
     as_it_is = (
@@ -85,8 +92,8 @@ def ready_batches(
     return ready
 
 
-def _chosen(source: TopicPartition, batch: memoryview, from_offset: int, select: Select) -> list[int]:
-    """The offsets of its rows that the condition holds for."""
+def choose_where(select: Select, source: TopicPartition, batch: memoryview, from_offset: int) -> list[int]:
+    """Those that a condition holds for."""
     rows = [row for row in decode_records(batch) if row.offset >= from_offset]
     try:
         return [row.offset for row in select(source.partition, rows)]
@@ -96,3 +103,25 @@ def _chosen(source: TopicPartition, batch: memoryview, from_offset: int, select:
             f"behind it is copied, and nothing is lost. Start the job again with a condition that can be judged on "
             f'every row: "json_valid(value) AND …" passes over what is no JSON'
         ) from None
+
+
+def choose_clean(cleaner: Cleaner, source: TopicPartition, batch: memoryview, from_offset: int) -> list[int]:
+    """Those that a doubling writer has not written before."""
+    table = decode_table(
+        [batch],
+        topic=source.topic,
+        partition=source.partition,
+        from_offset=from_offset,
+        include_headers=True,
+    ).combine_chunks()
+    if not table.num_rows:
+        return []
+    taken = cleaner.take(np.asarray(table.column("offset")), table.column("headers").combine_chunks())
+    if isinstance(taken, WithoutLineage):
+        raise ConfigError(
+            f"{source} offset {taken.offset}: the row has no header {LINEAGE_HEADER!r} that says which row it came of, "
+            f"so nobody knows whether it is there already. Nothing of it and behind it is copied, and nothing is lost. "
+            f"Its writer is to add the header (semel.spark.lineage). Rows from before it did come with a copy without "
+            f"--clean; trim them, or begin behind them with --start latest and a job of another name"
+        )
+    return taken

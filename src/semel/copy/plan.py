@@ -25,6 +25,7 @@ class CopyPlan:
     ``start``: where partitions begin that are there when the job is new, ``earliest`` or ``latest``; those that come
     later are copied whole. ``appends``: rows that others have written to an output do not stop a new job.
     ``where``: only rows that this SQL condition holds for (:mod:`semel.record.where`), from where a run goes on.
+    ``cleans``: rows of a doubling writer come once, by their lineage headers (:mod:`semel.core.copy.clean`).
     ``groups``: their positions are committed at the destination, too.
     ``goes_on_after_loss``: rows that the source lost before they were copied are told and passed over.
     """
@@ -42,6 +43,7 @@ class CopyPlan:
     linger_ms: int = LINGER_MS_DEFAULT
     groups: tuple[str, ...] = ()
     where: str | None = None
+    cleans: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -64,6 +66,10 @@ class CopyPlan:
             except re.error as error:
                 raise ConfigError(f"--pattern {self.pattern!r}: {error}. Nothing was copied") from None
 
+        if self.where is not None and self.cleans:
+            raise ConfigError(
+                "--clean and --where do not go together: choose of what it wrote with another job. Nothing was copied"
+            )
         if self.where is not None:
             try:
                 compile_where(self.where)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -14,12 +15,13 @@ from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
-from semel.copy.batches import Ready, ready_batches
+from semel.copy.batches import Ready, choose_clean, choose_where, ready_batches
 from semel.copy.plan import CopyPlan
-from semel.core.copy.journal import Mark, Place
+from semel.core.copy.clean import Cleaner, with_rest
+from semel.core.copy.journal import Clean, Mark, Place
 from semel.core.copy.spans import Spans, joined
 from semel.core.same_batch import is_another
-from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode
+from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ErrorCode
 from semel.record.batch import scan_batches
 from semel.record.where import compile_where
 from semel.spark.options import Isolation
@@ -29,6 +31,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 FETCH_BYTES_MAX: Final = 16 * 2**20
 PARTITION_BYTES_MAX: Final = 4 * 2**20
+MARKS_MAX: Final = 10_000  # of one job
 _LOG: Final = logging.getLogger("semel.copy")
 _OTHER_TOPIC: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -44,6 +47,7 @@ class Part:
     end: int
     mark: Mark | None
     lag: int  # offsets behind ``end`` that were there when it was asked
+    clean: Clean | None = None  # behind ``end``, of a job that cleans
 
     @property
     def spans(self) -> Spans:
@@ -59,8 +63,12 @@ class Part:
                 room = spans_max
             made[-1].append(each)
             room -= len(each.spans)
-        cut = [Part(tuple(batches), batches[-1].spans[-1][1], None, self.lag) for batches in made[:-1]]
-        return [*cut, Part(tuple(made[-1]) if made else (), self.end, self.mark, self.lag)]
+        pieces = []
+        for number, batches in enumerate(made[:-1], 1):
+            left = tuple(span for later in made[number:] for each in later for span in each.spans)
+            clean = None if self.clean is None else with_rest(self.clean, self.end, left)
+            pieces.append(Part(tuple(batches), batches[-1].spans[-1][1], None, self.lag, clean))
+        return [*pieces, Part(tuple(made[-1]) if made else (), self.end, self.mark, self.lag, self.clean)]
 
 
 class SourceReader:
@@ -72,7 +80,7 @@ class SourceReader:
         self._lags: dict[TopicPartition, int] = {}
         self._asked: Future[dict[TopicPartition, Fetched]] | None = None
         self._asked_of: dict[TopicPartition, int] = {}
-        self._select = None if plan.where is None else compile_where(plan.where)
+        self._where = None if plan.where is None else partial(choose_where, compile_where(plan.where))
         self._tiered: dict[str, bool] = {}
         self._lost_since_ms: int | None = None
         self._proven_by = -1  # how many connections there had been
@@ -139,8 +147,9 @@ class SourceReader:
                 part = self._empty_end(source, place, fetched)
             if part is not None and part.end > place.offset:
                 parts[source] = part
-                self._places[source] = replace(place, offset=part.end, mark=part.mark)
+                self._places[source] = replace(place, offset=part.end, mark=part.mark, clean=part.clean)
                 self._lags[source] = part.lag
+        self._check_marks()
         self._asked = self._ask()
         return parts
 
@@ -216,15 +225,31 @@ class SourceReader:
             self._lags[source] = max(0, fetched.last_stable_offset - place.offset)
             return None
         end = offset_behind(source, found, place.offset)
+        cleaner = None if place.clean is None else Cleaner(place.clean)
+        choose = self._where if cleaner is None else partial(choose_clean, cleaner)
         ready = [
             each
             for batch, header in committed_part(found, fetched.aborted or ())
-            for each in ready_batches(source, batch, header, place.offset, self._select)
+            for each in ready_batches(source, batch, header, place.offset, choose)
         ]
         last = found[-1][1]
         return Part(
-            tuple(ready), end, Mark(last.last_offset, last.crc), max(0, fetched.last_stable_offset - end)
+            tuple(ready),
+            end,
+            Mark(last.last_offset, last.crc),
+            max(0, fetched.last_stable_offset - end),
+            None if cleaner is None else cleaner.behind(end),
         )
+
+    def _check_marks(self) -> None:
+        """They ride in each record of the journal that says where all partitions stand."""
+        count = sum(len(place.clean.marks) for place in self._places.values() if place.clean is not None)
+        if count > MARKS_MAX:
+            raise ConfigError(
+                f"rows have come of {count:,} source partitions, counted for each partition that is copied, and a mark "
+                f"is kept for each: a job keeps {MARKS_MAX:,}. Nothing of what was read last was copied, and nothing "
+                f"is lost. Clean fewer topics with one job"
+            )
 
     def _empty_end(self, source: TopicPartition, place: Place, fetched: Fetched) -> Part | None:
         """Offsets up to the end that have no batches any more, compacted away.
@@ -234,7 +259,8 @@ class SourceReader:
         """
         if fetched.last_stable_offset <= place.offset or self._is_tiered(source.topic):
             return None
-        return Part((), fetched.last_stable_offset, place.mark, 0)
+        end = fetched.last_stable_offset
+        return Part((), end, place.mark, 0, None if place.clean is None else Cleaner(place.clean).behind(end))
 
     def _is_tiered(self, topic: str) -> bool:
         if topic not in self._tiered:

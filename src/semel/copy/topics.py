@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from semel.client.blocking import Cluster
 from semel.client.model import TopicMetadata
 from semel.copy.plan import CopyPlan
-from semel.core.copy.journal import PARTITIONS_MAX, Place
+from semel.core.copy.journal import PARTITIONS_MAX, Clean, Place
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, ReplayUnprovable
 from semel.spark.sink_log import create_topic
 from semel.spark.takeover import listed
@@ -119,6 +119,7 @@ class CopyTopics:
                 output_end=ends[output],
                 start=starts[source],
                 output_start=ends[output],
+                clean=Clean() if self._plan.cleans else None,
             )
         return places
 
@@ -139,8 +140,14 @@ class CopyTopics:
             )
 
     def check_names(self, places: Mapping[TopicPartition, Place]) -> None:
-        """A job's outputs are part of it."""
+        """A job's outputs are part of it, and whether it cleans."""
         for source, place in places.items():
+            if (place.clean is not None) is not self._plan.cleans:
+                has = "has copied with --clean" if place.clean is not None else "has copied without --clean"
+                raise ConfigError(
+                    f"job {self._plan.name!r} {has}, and what it knows of rows that came before fits nothing else. "
+                    f"Nothing was copied now. Start it as it was, or another job, to outputs of another --prefix"
+                )
             if place.output != self._plan.output_of(source.topic):
                 raise ConfigError(
                     f"job {self._plan.name!r} copies {source.topic!r} to {place.output!r}, and is told to copy it to "
@@ -246,8 +253,15 @@ class CopyTopics:
 
 
 def _begun_anew(place: Place, topic_id: str | None, start: int) -> Place:
+    clean = None if place.clean is None else Clean(place.clean.marks)  # its rows come of the same ones
     return replace(
-        place, topic_id=topic_id, offset=start, start=start, output_start=place.output_end, mark=None
+        place,
+        topic_id=topic_id,
+        offset=start,
+        start=start,
+        output_start=place.output_end,
+        mark=None,
+        clean=clean,
     )
 
 

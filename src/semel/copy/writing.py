@@ -121,7 +121,7 @@ class Writer:
 
     def _say(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
         passed = {
-            source: Part((), places[source].offset, places[source].mark, 0)
+            source: Part((), places[source].offset, places[source].mark, 0, places[source].clean)
             for source in self._passed - parts.keys()
             if source in places
         }
@@ -137,7 +137,14 @@ class Writer:
     def _chunk(self, source: TopicPartition, part: Part, out: TopicPartition) -> Chunk:
         output = self._outputs[out]
         return Chunk(
-            source, part.spans, part.end, output.sequence, output.acknowledged, output.end, part.mark
+            source,
+            part.spans,
+            part.end,
+            output.sequence,
+            output.acknowledged,
+            output.end,
+            part.mark,
+            part.clean,
         )
 
     def _send(self, ready: Mapping[TopicPartition, Ready]) -> None:

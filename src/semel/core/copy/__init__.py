@@ -31,5 +31,6 @@ What can go wrong, and what it comes to:
 
 :mod:`~semel.core.copy.spans` counts rows in offsets with gaps, :mod:`~semel.core.copy.journal` is what stands there,
 :mod:`~semel.core.copy.history` what it adds up to, :mod:`~semel.core.copy.resume` where the next one goes on,
-:mod:`~semel.core.copy.translate` what an offset of the source is at the destination.
+:mod:`~semel.core.copy.translate` what an offset of the source is at the destination, :mod:`~semel.core.copy.clean`
+which rows of a doubling writer come.
 """

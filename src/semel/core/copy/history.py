@@ -81,6 +81,7 @@ class CopyHistory:
             offset=chunk.end,
             sequence=chunk.sequence + row_count(chunk.spans),
             mark=chunk.mark,
+            clean=chunk.clean,
         )
 
 

@@ -30,6 +30,26 @@ class Mark(Struct, frozen=True, array_like=True):
     crc: int
 
 
+class LineageMark(Struct, frozen=True, array_like=True):
+    """The largest (offset, index) of one partition, ``topic[@id]/partition``, that rows have come of."""
+
+    origin: str
+    offset: int
+    index: int
+
+
+class Clean(Struct, frozen=True, array_like=True):
+    """What takes each row of a doubling writer once, at one place.
+
+    Rows at or behind ``judged_to`` are to be judged by ``marks``. Of those in front of it, which were judged before and
+    not all sent, only ``rest`` is to be copied.
+    """
+
+    marks: tuple[LineageMark, ...] = ()
+    rest: Spans = ()
+    judged_to: int = 0
+
+
 class Place(Struct, frozen=True, array_like=True):
     """Where one partition of the source stands: everything in front of ``offset`` is copied, nothing else is.
 
@@ -50,6 +70,7 @@ class Place(Struct, frozen=True, array_like=True):
     sequence: int = 0
     mark: Mark | None = None
     output_mark: Mark | None = None
+    clean: Clean | None = None  # of a job that cleans
 
     @property
     def output_partition(self) -> TopicPartition:
@@ -72,6 +93,7 @@ class Chunk(Struct, frozen=True, array_like=True):
     acknowledged: int
     output_end: int
     mark: Mark | None = None
+    clean: Clean | None = None  # behind these rows
 
 
 class Held(Struct, frozen=True, array_like=True, tag="held.1"):

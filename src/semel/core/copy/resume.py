@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from semel.core.copy.clean import clean_behind
 from semel.core.copy.journal import Chunk, Place
 from semel.core.copy.spans import offset_of, row_count
 from semel.core.same_batch import is_another
@@ -97,8 +98,16 @@ def place_behind(place: Place, chunks: Sequence[Chunk], stored: int) -> Place | 
         if rows < count:
             if rows <= 0:
                 return place
-            return replace(place, offset=offset_of(chunk.spans, rows - 1) + 1, sequence=stored, mark=None)
-        place = replace(place, offset=chunk.end, sequence=chunk.sequence + count, mark=chunk.mark)
+            return replace(
+                place,
+                offset=offset_of(chunk.spans, rows - 1) + 1,
+                sequence=stored,
+                mark=None,
+                clean=clean_behind(chunk, rows),
+            )
+        place = replace(
+            place, offset=chunk.end, sequence=chunk.sequence + count, mark=chunk.mark, clean=chunk.clean
+        )
     if stored > place.sequence:
         return Lost(f"{stored} rows of its last holder are stored there, and {place.sequence} were planned")
     return place

@@ -47,6 +47,11 @@ def offset_of(spans: Sequence[Span], row: int) -> int:
     raise IndexError("there are fewer rows")
 
 
+def rows_from(spans: Sequence[Span], offset: int) -> Spans:
+    """Those of the rows that lie at or behind ``offset``."""
+    return tuple((max(start, offset), end) for start, end in spans if end > offset)
+
+
 def rows_before(spans: Sequence[Span], offset: int) -> int:
     """How many of the rows lie before ``offset``."""
     return sum(max(0, min(end, offset) - start) for start, end in spans)

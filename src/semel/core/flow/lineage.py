@@ -126,7 +126,7 @@ class _Dedupe:
         return [self._once(piece, entry, state) if piece.input in inputs else piece for piece in pieces]
 
     def _once(self, piece: Piece, entry: Entry, state: StateView) -> Piece:
-        sources, offsets, indices = _lineages(piece)
+        sources, offsets, indices = lineages_of(piece.headers, len(piece))
         has_none = np.asarray(sources.is_null())
         if has_none.any():
             entry.emit_rows(
@@ -143,8 +143,8 @@ class _Dedupe:
             rows = np.flatnonzero(codes == code)
             at = piece.input.to_bytes(2, "big") + source.encode()
             mark = self._mark(at, state)
-            beyond, newest = _beyond(offsets[rows], indices[rows], mark)
-            is_new[rows] = beyond
+            is_beyond, newest = beyond(offsets[rows], indices[rows], mark)
+            is_new[rows] = is_beyond
             if newest != mark:
                 state.put(at, _PACK(newest))
                 self._marks[at] = newest
@@ -161,7 +161,7 @@ class _Dedupe:
         return self._marks[at] or (-1, -1)
 
 
-def _beyond(offsets: Indices, indices: Indices, mark: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
+def beyond(offsets: Indices, indices: Indices, mark: tuple[int, int]) -> tuple[Any, tuple[int, int]]:
     """Which rows of one source are beyond the mark and all rows in front of them; and the mark behind them."""
     offsets, indices = np.append(mark[0], offsets), np.append(mark[1], indices)
     order = np.lexsort((indices, offsets))
@@ -175,13 +175,12 @@ def _beyond(offsets: Indices, indices: Indices, mark: tuple[int, int]) -> tuple[
     return ranks[1:] > highest[:-1], (int(offsets[last]), int(indices[last]))
 
 
-def _lineages(piece: Piece) -> tuple[pa.Array, Indices, Indices]:
+def lineages_of(headers: pa.Array | None, count: int) -> tuple[pa.Array, Indices, Indices]:
     """The source partition of each row's last lineage, null where it has none; its offset and index."""
-    count = len(piece)
     values = pa.nulls(count, pa.binary())
-    if piece.headers is not None and count:
-        pairs = piece.headers.flatten()
-        rows = piece.headers.value_parent_indices()
+    if headers is not None and count:
+        pairs = headers.flatten()
+        rows = headers.value_parent_indices()
         is_lineage = pc.equal(pairs.field("key"), LINEAGE_HEADER).fill_null(False)
         found, parents = pairs.field("value").filter(is_lineage), rows.filter(is_lineage)
         places = np.full(count, -1, dtype=np.int64)
