@@ -19,7 +19,7 @@ import semel
 from semel.errors import BrokerError, ConnectionLost, ProducerFenced
 
 REQUESTS = 11  # that change something, from the first start to the end
-HELD_FROM = 1  # the first is the journal's topic; from here on a copy has looked at it
+FIRST_WITH_AN_EPOCH = 2  # behind the journal's topic, and the epoch itself
 PARTITIONS = 2
 
 
@@ -124,21 +124,36 @@ def test_paused_at_any_request_while_another_takes_over(job, step):
     job.check()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", range(HELD_FROM, REQUESTS))
-def test_who_lost_its_connection_leaves_the_job_to_a_newer_copy(job, step):
-    def cut() -> None:
-        job.fill(3)
-        job.go()
-        raise ConnectionLost("cut, while a newer copy came and went")
+@pytest.mark.parametrize("is_sent", [False, True])
+@pytest.mark.parametrize(
+    "step", [each if each == 7 else pytest.param(each, marks=pytest.mark.slow) for each in range(REQUESTS)]
+)
+def test_cut_off_at_any_request_while_another_takes_over(job, step, is_sent):
+    """Once its connection is back, it does not take the job from the newer copy: it stops, and says who that is.
 
-    with pytest.raises(ProducerFenced, match="was taken over by process"):
-        job.go(at=step, before=nothing, after=cut)
+    One that has no epoch yet was no older copy, and takes the job over as any first start does.
+    """
+    others = []
+
+    def cut_off() -> None:
+        job.fill(3)
+        others.append(job.go())
+        raise ConnectionLost("the network is away")
+
+    before, after = (nothing, cut_off) if is_sent else (cut_off, nothing)
+    if step < FIRST_WITH_AN_EPOCH:
+        job.go(at=step, before=before, after=after)
+    else:
+        with pytest.raises(ProducerFenced, match="was taken over by process"):
+            job.go(at=step, before=before, after=after)
+    assert len(others) == 1
+    job.check()
+    job.go()
     job.check()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(HELD_FROM, REQUESTS))
+@pytest.mark.parametrize("step", range(REQUESTS))
 def test_who_lost_its_connection_goes_on_where_nobody_came(job, step):
     def cut() -> None:
         raise ConnectionLost("cut")

@@ -7,8 +7,9 @@ from typing import Final
 
 from semel.client.blocking import Cluster
 from semel.copy.plan import CopyPlan
-from semel.core.copy.history import CopyHistory, Tenure
+from semel.core.copy.history import CopyHistory
 from semel.core.copy.journal import Begun, Entry, Held, Joined, Next, decode, encode
+from semel.core.copy.tenure import Tenure
 from semel.core.copy.translate import Translation
 from semel.core.sink.landing import Landing, landed
 from semel.errors import BrokerError, ConfigError, ConnectionLost, ErrorCode, ProducerFenced, ReplayUnprovable
@@ -35,31 +36,28 @@ _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER
 class CopyLog:
     """The journal, and what it adds up to."""
 
-    def __init__(self, cluster: Cluster, plan: CopyPlan) -> None:
-        self._cluster, self._plan = cluster, plan
+    def __init__(self, cluster: Cluster, plan: CopyPlan, tenure: Tenure) -> None:
+        self._cluster, self._plan, self._tenure = cluster, plan, tenure
         self._partition = TopicPartition(plan.journal, 0)
         self._sequence = 0
         self._begun: deque[tuple[int, int]] = deque()  # when a BEGUN was known, and its offset
         self.history = CopyHistory()
         self.translation = Translation()  # known where groups are to be
         self.grant: ProducerGrant | None = None
+        self._has_held = False  # in this run
 
-    def take_over(self, tenure: Tenure) -> None:
+    def take_over(self) -> None:
         """Hold the job: HELD is in, and the journal is read up to it.
 
-        ``ProducerFenced``, with nobody shut out, where another process has taken it over since ``tenure`` began.
+        Who has held it before is not to take it back from a newer copy, which its higher epoch would shut out.
         """
         self._make()
-        self._read()
-        newer = tenure.newer_holder(self.history)
-        if newer is not None:
-            raise self._fenced(newer)
-        if tenure.since is None:
-            tenure.since = self.history.end_offset
+        self.look_again()
         self.grant = self._cluster.init_producer_id(transactional_id=self._plan.identity)
-        tenure.grants.add(self.grant)
+        self._tenure.grants.add(self.grant)  # before HELD goes: its answer may be lost
         self._sequence = 0
         offset = self._append(Held(self.grant, this_process().owner, this_process().clock.now_ms()))
+        self._has_held = self._tenure.is_begun = True
         self._read_past(offset)
         self.check_held()
 
@@ -77,15 +75,16 @@ class CopyLog:
         self.history.end_offset = offset + 1
 
     def look_again(self) -> None:
-        """``ProducerFenced`` if another copy has taken the job over meanwhile."""
-        self._read()
-        self.check_held()
+        """``ProducerFenced`` if another copy has taken the job over since this process has held it."""
+        if self._tenure.grants:
+            self._read()
+            self.check_held()
 
     def check_held(self) -> None:
         """By what was read."""
         holder = self.history.holder
-        assert holder is not None and self.grant is not None
-        if holder.grant != self.grant:
+        is_over = self._tenure.is_over(self.history)
+        if is_over or (self._has_held and not self.history.is_held_by(self.grant)):
             raise self._fenced(holder)
 
     def cut(self, now_ms: int, kept_ms: int) -> None:

@@ -17,8 +17,8 @@ from semel.copy.reading import SourceReader
 from semel.copy.takeover import take_over
 from semel.copy.topics import CopyTopics
 from semel.copy.writing import Writer
-from semel.core.copy.history import Tenure
 from semel.core.copy.journal import Begun, Joined, Place
+from semel.core.copy.tenure import Tenure
 from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ReplayUnprovable
 from semel.spark.process import connect, this_process
 from semel.types import TopicPartition
@@ -87,10 +87,10 @@ def run_copy(
     whole, targets, tenure = Copied((), 0), None, Tenure()
     is_done, away_since_ms = False, clock.elapsed_ms()
     while not is_done:  # a run does not grow old: a log forgets the producers that write nothing
-        copy = _Run(plan, told, whole)
+        copy = _Run(plan, told, whole, tenure)
         try:
             with copy.fence_goes_first():
-                copy.begin(tenure)
+                copy.begin()
                 away_since_ms = clock.elapsed_ms()
                 if until_end and targets is None:
                     targets = copy.ends()
@@ -109,12 +109,14 @@ def run_copy(
 class _Run:
     """One holder of the job, from HELD on."""
 
-    def __init__(self, plan: CopyPlan, told: Callable[[Copied], None], before: Copied) -> None:
+    def __init__(
+        self, plan: CopyPlan, told: Callable[[Copied], None], before: Copied, tenure: Tenure
+    ) -> None:
         self._plan, self._told, self._before = plan, told, before
         source, destination = connect(plan.source), connect(plan.destination)
         self._destination = destination
         self._topics = CopyTopics(plan, source, destination)
-        self._log = CopyLog(destination, plan)
+        self._log = CopyLog(destination, plan, tenure)
         self._clock = this_process().clock
         self._began_ms = self._looked_ms = self._told_ms = self._clock.elapsed_ms()
         self._reader, self._writer = SourceReader(source, plan), Writer(destination, plan, self._log)
@@ -129,15 +131,14 @@ class _Run:
         try:
             yield
         except (ReplayUnprovable, DataLoss, ConfigError, BrokerError):
-            if self._log.grant is not None:
-                self._log.look_again()
+            self._log.look_again()
             raise
 
-    def begin(self, tenure: Tenure) -> None:
+    def begin(self) -> None:
         """Hold the job, and know where each partition goes on."""
         self._topics.check_clusters()
         wanted = self._topics.wanted()
-        self._places = take_over(self._log, self._plan, self._topics, self._destination, tenure)
+        self._places = take_over(self._log, self._plan, self._topics, self._destination)
         self._join(self._topics.check_source(wanted, self._places))
         self._join(self._topics.new_places(wanted, self._places, is_first=not self._places))
         self._read(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -11,23 +11,23 @@ from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS, prove
 from semel.copy.topics import CopyTopics
-from semel.core.copy.history import Tenure
 from semel.core.copy.journal import Begun, Place
 from semel.core.copy.resume import Ending, Lost, StoredRows, acknowledged, ending_of, place_behind
-from semel.errors import ProducerFenced, ReplayUnprovable, SinkFenced
+from semel.errors import DataLoss, ProducerFenced, ReplayUnprovable, SinkFenced
+from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
 from semel.spark.process import this_process
 from semel.spark.reading import read_range
-from semel.spark.sink_log import cleanup_policy
+from semel.spark.sink_log import policy_of
 from semel.spark.takeover import fence_writers, listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
 
 
 def take_over(
-    log: CopyLog, plan: CopyPlan, topics: CopyTopics, destination: Cluster, tenure: Tenure
+    log: CopyLog, plan: CopyPlan, topics: CopyTopics, destination: Cluster
 ) -> dict[TopicPartition, Place]:
     """Where every known partition stands, once this copy alone can write to them; BEGUN says so in the journal."""
-    log.take_over(tenure)
+    log.take_over()
     assert log.grant is not None
     history = log.history
     topics.check_names(history.places)
@@ -48,6 +48,8 @@ def take_over(
         fence = history.writer.producer_id, history.epoch_to_shut_out(log.grant)
         _shut_out(destination, plan, fence, list(under_way.values()))
         ends = listed(destination, list(under_way.values()), LATEST_TIMESTAMP)
+        begins = listed(destination, list(under_way.values()), EARLIEST_TIMESTAMP)
+        compacted = _compacted(destination, (output.topic for output in under_way.values()))
         for source, chunks in history.under_way.items():
             output = under_way[source]
             last = described.get(output)
@@ -55,7 +57,16 @@ def take_over(
                 None if last is None else sure[source] + distance(advance(last, 1), advance(0, sure[source]))
             )
             stored, seen_at = _stored(
-                destination, plan, output, history.writer, places[source], sure[source], known, ends[output]
+                destination,
+                plan,
+                output,
+                history.writer,
+                places[source],
+                sure[source],
+                known,
+                begins[output],
+                ends[output],
+                output.topic in compacted,
             )
             if seen_at is not None:
                 endings[output] = Ending(seen_at, history.writer)
@@ -122,29 +133,21 @@ def _stored(
     place: Place,
     sure: int,
     known: int | None,
+    begins: int,
     end: int,
+    is_compacted: bool,
 ) -> tuple[int, int | None]:
     """How many rows the writer has in ``output``: its last sequence is looked for where unsure rows stand. And where
     the last of these stands.
 
-    ``known``: as many at least by its leader's word, which alone tells of rows that were trimmed since.
+    ``begins``, ``end``: what the partition has now. ``known``: as many at least by its leader's word, which alone tells
+    of rows that were trimmed since.
     """
-    begins = listed(destination, [output], EARLIEST_TIMESTAMP)[output]
     is_trimmed = begins > place.output_end
-    rows = StoredRows(
-        sure if known is None else max(sure, known),
-        has_holes=is_trimmed or "compact" in cleanup_policy(destination, output.topic),
-    )
+    rows = StoredRows(sure if known is None else max(sure, known), has_holes=is_trimmed or is_compacted)
     seen_at = None
-    for batches in read_range(
-        destination,
-        output,
-        max(begins, place.output_end),
-        end,
-        isolation="read_uncommitted",
-        poll_timeout_ms=LOOK_TIMEOUT_MS,
-    ):
-        for _, header in batches:
+    try:
+        for header in _headers(destination, output, place.output_id, max(begins, place.output_end), end):
             if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != writer:
                 continue
             seen_at = header.last_offset
@@ -152,10 +155,36 @@ def _stored(
             if isinstance(more, Lost):
                 raise _lost(plan, output, more)
             rows = more
+    except DataLoss as error:
+        raise _lost(plan, output, Lost(f"rows of it went while they were read ({error})")) from error
     if is_trimmed and known is None and seen_at is None:
         gone = f"offsets {place.output_end} to {begins - 1} are gone, and rows of its last holder may have stood there"
         raise _lost(plan, output, Lost(gone))
     return rows.sequence, seen_at
+
+
+def _headers(
+    destination: Cluster, output: TopicPartition, output_id: str | None, start: int, end: int
+) -> Iterator[BatchHeader]:
+    """Of the topic of that id only: one that is made anew meanwhile may be shorter, and be waited for in vain."""
+    for batches in read_range(
+        destination,
+        output,
+        start,
+        end,
+        isolation="read_uncommitted",
+        poll_timeout_ms=LOOK_TIMEOUT_MS,
+        topic_id=output_id,
+    ):
+        for _, header in batches:
+            yield header
+
+
+def _compacted(destination: Cluster, topics: Iterable[str]) -> set[str]:
+    """Those whose rows may have gone from between others."""
+    names = sorted(set(topics))
+    configs = destination.describe_configs(names) if names else {}
+    return {name for name in names if "compact" in policy_of(configs[name])}
 
 
 def _lost(plan: CopyPlan, output: TopicPartition, lost: Lost) -> ReplayUnprovable:

@@ -109,7 +109,7 @@ class Simulation:
         self.counts = Counts(lambda: self.scheduler.elapsed_ms, telling.kept)
         drawn = FaultMix.draw(self.random)
         if flows is None and sinks is None and seed_has_copies(seed):
-            copies = draw_copies(self.stream("copies drawn"), lambda: self.scheduler.elapsed_ms)
+            copies = draw_copies(self.stream("copies drawn"), lambda: self.scheduler.now_ms)
         if copies is not None:  # what a power cut takes back of a source that was read is another matter
             drawn = replace(drawn, durable=True)
         self._mix = NO_FAULTS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
-from semel.client.model import Produced
+from semel.client.model import ConfigEntry, Produced
 from semel.core.sink.epochs import identity_name, is_last
 from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
@@ -402,5 +402,10 @@ def check_kept(log: SinkLog, decision_bytes_max: int = 0) -> None:
 
 def cleanup_policy(cluster: Cluster, topic: str) -> str:
     """``delete``, ``compact`` or both."""
-    entry = cluster.describe_configs([topic])[topic].get("cleanup.policy")
+    return policy_of(cluster.describe_configs([topic])[topic])
+
+
+def policy_of(configs: Mapping[str, ConfigEntry]) -> str:
+    """Likewise, of a topic's settings."""
+    entry = configs.get("cleanup.policy")
     return "delete" if entry is None or entry.value is None else entry.value

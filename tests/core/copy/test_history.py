@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from semel.core.copy.history import CopyHistory, Tenure
+from semel.core.copy.history import CopyHistory
 from semel.core.copy.journal import Begun, Chunk, Held, Joined, Mark, Next, Place
 from semel.types import ProducerGrant, TopicPartition
 
@@ -89,23 +89,3 @@ def test_a_journal_that_was_cut_begins_with_a_begun():
     assert counted == [True, True] and history.holder.owner == "old"
     history, counted = history_of(Next(OLD, ()), Begun(NEW, "new", (PLACE,)), Next(OLD, ()))
     assert counted == [False, True, False]
-
-
-def test_a_later_run_gives_way_to_who_came_since_the_process_was_started():
-    history, _ = history_of(*BEGUN)
-    tenure = Tenure()
-    assert tenure.newer_holder(history) is None  # the first run takes it from anybody
-    tenure.since = 2
-    assert tenure.newer_holder(history) is None  # who had it before was asked for to be overtaken
-    tenure.grants.add(NEW)
-    history.apply(Held(NEW, "own", 1), 2)
-    assert tenure.newer_holder(history) is None
-    history.apply(Held(replace_epoch(NEW, 9), "newer", 2), 3)
-    assert tenure.newer_holder(history).owner == "newer"
-    tenure.grants.add(replace_epoch(NEW, 10))
-    history.apply(Held(replace_epoch(NEW, 10), "own", 3), 4)
-    assert tenure.newer_holder(history) is None
-
-
-def replace_epoch(grant, epoch):
-    return ProducerGrant(grant.producer_id, epoch)

@@ -30,7 +30,7 @@ BEGUN: tuple[Entry, ...] = (
 
 
 def story() -> CopyStory:
-    return CopyStory({"a": 1}, {}, True, 10, 10, 10, elapsed_ms=lambda: 0)
+    return CopyStory({"a": 1}, {}, True, 10, 10, 10, now_ms=lambda: 0)
 
 
 def rows(*numbers: int, at: int = 0) -> list[Record]:

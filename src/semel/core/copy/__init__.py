@@ -23,6 +23,7 @@ What can go wrong, and what it comes to:
 * Killed between NEXT and the rows, or among them: the rows that are stored are a prefix of the plan; the rest follows.
 * Two at once: the journal's order of HELDs says whose records count. The older is refused by the journal, or finds the
   newer HELD in front of its own record, and stops before it sends; what it has in flight is refused at the partitions.
+  One that has lost its connection looks whether the job is still its own before it takes it over from itself.
 * A broker forgets a name or a producer (Apache Kafka: after a week, after a day): the next HELD has another producer
   id, and the journal's order decides all the same. A holder that stood still for a minute looks before it sends.
 * The destination lost rows that it had acknowledged (a leader's folder put back from an older copy): NEXT says how much
@@ -30,7 +31,7 @@ What can go wrong, and what it comes to:
 * A topic that was deleted and made anew, at either end, is another topic: offsets are held by the topic's id.
 
 :mod:`~semel.core.copy.spans` counts rows in offsets with gaps, :mod:`~semel.core.copy.journal` is what stands there,
-:mod:`~semel.core.copy.history` what it adds up to, :mod:`~semel.core.copy.resume` where the next one goes on,
-:mod:`~semel.core.copy.translate` what an offset of the source is at the destination, :mod:`~semel.core.copy.clean`
-which rows of a doubling writer come.
+:mod:`~semel.core.copy.history` what it adds up to, :mod:`~semel.core.copy.tenure` whether a job is still its own,
+:mod:`~semel.core.copy.resume` where the next one goes on, :mod:`~semel.core.copy.translate` what an offset of the
+source is at the destination, :mod:`~semel.core.copy.clean` which rows of a doubling writer come.
 """

@@ -21,7 +21,6 @@ class CopyHistory:
 
     end_offset: int = 0
     holder: Held | None = None
-    held_at: int = 0  # the offset at which that is said
     writer: ProducerGrant | None = None  # whose rows may be under way: that of the newest BEGUN
     places: dict[TopicPartition, Place] = field(default_factory=dict)
     under_way: dict[TopicPartition, list[Chunk]] = field(default_factory=dict)  # behind the places, in order
@@ -31,10 +30,10 @@ class CopyHistory:
     def apply(self, entry: Entry, offset: int) -> bool:
         """Whether it counts."""
         if isinstance(entry, Held):
-            self._hold(entry, offset)
+            self._hold(entry)
             return True
         if isinstance(entry, Begun) and self.holder is None:
-            self._hold(Held(entry.grant, entry.owner, 0), offset)  # the journal was cut in front of it
+            self._hold(Held(entry.grant, entry.owner, 0))  # the journal was cut in front of it
         if self.holder is None or entry.grant != self.holder.grant:
             return False
         if isinstance(entry, Begun):
@@ -47,7 +46,7 @@ class CopyHistory:
             self._plan(entry)
         return True
 
-    def is_held_by(self, grant: ProducerGrant) -> bool:
+    def is_held_by(self, grant: ProducerGrant | None) -> bool:
         """Whether nobody has taken the job over since."""
         return self.holder is not None and self.holder.grant == grant
 
@@ -62,8 +61,8 @@ class CopyHistory:
             return grant.producer_epoch
         return self.held_epochs[self.writer.producer_id] + 1
 
-    def _hold(self, entry: Held, offset: int) -> None:
-        self.holder, self.held_at = entry, offset
+    def _hold(self, entry: Held) -> None:
+        self.holder = entry
         known = self.held_epochs.get(entry.grant.producer_id, -1)
         self.held_epochs[entry.grant.producer_id] = max(known, entry.grant.producer_epoch)
 
@@ -90,22 +89,3 @@ def written_up_to(place: Place, output_end: int) -> Place:
     if output_end == place.output_end:
         return place
     return replace(place, output_end=output_end, output_mark=None)
-
-
-@dataclass(slots=True)
-class Tenure:
-    """Under which grants one process has tried to hold the job, run by run.
-
-    Its first run takes the job from whoever has it. A later one, which nobody asked for, must not: who came
-    meanwhile is newer, and stays.
-    """
-
-    since: int | None = None  # where the journal ended when the process looked at it first
-    grants: set[ProducerGrant] = field(default_factory=set)
-
-    def newer_holder(self, history: CopyHistory) -> Held | None:
-        """Who has taken the job over since this process was started, and has it now."""
-        holder = history.holder
-        if self.since is None or holder is None or history.held_at < self.since:
-            return None
-        return None if holder.grant in self.grants else holder

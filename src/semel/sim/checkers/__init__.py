@@ -11,6 +11,7 @@ from semel.sim.checkers.answers_are_definite import AnswersAreDefinite
 from semel.sim.checkers.base import Checker, who_watch
 from semel.sim.checkers.bound_holds import BoundHolds
 from semel.sim.checkers.committed_offset_holds import CommittedOffsetHolds
+from semel.sim.checkers.copy_is_not_taken_back import CopyIsNotTakenBack
 from semel.sim.checkers.copy_is_source import CopyIsSource
 from semel.sim.checkers.copy_rows_are_planned import CopyRowsArePlanned
 from semel.sim.checkers.copy_stops_are_right import CopyStopsAreRight
@@ -97,5 +98,6 @@ def all_checkers() -> list[Checker]:
         CopyIsSource(),
         CopyRowsArePlanned(),
         CopyZombiesShutOut(),
+        CopyIsNotTakenBack(),
         CopyStopsAreRight(),
     ]

@@ -18,7 +18,7 @@ def seed_has_copies(seed: int) -> bool:
     return Random(f"{seed}/copies").random() < COPY_CHANCE and not seed_has_flows(seed)
 
 
-def draw_copies(random: Random, elapsed_ms: Callable[[], int]) -> CopyStory:
+def draw_copies(random: Random, now_ms: Callable[[], int]) -> CopyStory:
     """One or two topics, of one to three partitions."""
     settings = dict(FOR_EVER)
     if random.random() < 0.25:
@@ -32,5 +32,5 @@ def draw_copies(random: Random, elapsed_ms: Callable[[], int]) -> CopyStory:
         row_gap_ms=random.choice((40, 100, 250)),
         rows_max=random.choice((150, 300)),
         linger_ms=random.choice((20, 100, 300)),
-        elapsed_ms=elapsed_ms,
+        now_ms=now_ms,
     )

@@ -82,6 +82,7 @@ class CopyLife:
         self.requests_left = -1  # it is doomed behind so many more; -1: not by their number
         self.counts_only: ApiKey | None = None  # of which kind they are; None: of all
         self.copied_rows = 0
+        self._runs_ms: list[int] = []
         self._random = random
         self._around = around
         self._on_doom = on_doom
@@ -108,6 +109,11 @@ class CopyLife:
             for other in self.job.lives
         )
 
+    def run_began_ms(self, at_ms: int) -> int:
+        """When the run of the job began that was under way at ``at_ms``; of run after run, each looks at both clusters
+        first."""
+        return max((began_ms for began_ms in self._runs_ms if began_ms <= at_ms), default=at_ms)
+
     @property
     def process(self) -> Process:
         return self.worker.process
@@ -133,6 +139,8 @@ class CopyLife:
         self.copied_rows = copied.rows
 
     def _asked(self, api_key: ApiKey) -> None:
+        if api_key is ApiKey.DESCRIBE_CLUSTER:
+            self._runs_ms.append(self._around.scheduler.now_ms)
         if self.requests_left < 0 or self.counts_only not in (None, api_key):
             return
         self.requests_left -= 1

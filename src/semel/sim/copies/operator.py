@@ -153,7 +153,9 @@ class CopyOperator:
 
     def _restart(self) -> None:
         self._starts_due -= 1
-        if not self._alive():
+        if not any(
+            life.is_alive for life in self._story.job.lives
+        ):  # those of a job before do nothing for it
             self._start()
 
     def _ended(self, life: CopyLife, error: SemelError | None) -> None:

@@ -17,6 +17,7 @@ from semel.core.copy.history import CopyHistory
 from semel.core.copy.journal import Begun, Chunk, Held, Joined, Next, Place
 from semel.core.copy.resume import Lost
 from semel.core.copy.spans import Spans, row_count
+from semel.core.copy.tenure import Tenure
 from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.planting import FINISHES, Patches, plant
 from semel.types import ProducerGrant, TopicPartition
@@ -114,6 +115,15 @@ def copy_records_of_any_holder(patch: Patches) -> None:
 
 
 @copy_plant(
+    "a copy that has lost its connection takes the job over again, whoever holds it by then",
+    "here",
+    "copy_is_not_taken_back",
+)
+def copy_taken_back(patch: Patches) -> None:
+    patch.set(Tenure, "is_over", lambda *_: False)
+
+
+@copy_plant(
     "who takes the job over does not shut out who was before", "fences go first", SOURCE, SHUT_OUT, STOPPED
 )
 def copy_writers_are_not_shut_out(patch: Patches) -> None:
@@ -154,8 +164,9 @@ def copy_sequences_go_on(patch: Patches) -> None:
 )
 def copy_scan_begins_at_the_end(patch: Patches) -> None:
     def stored(*asked: Any) -> Any:
-        destination, plan, output, writer, place, sure, _, end = asked
-        return original(destination, plan, output, writer, replace(place, output_end=end), sure, None, end)
+        destination, plan, output, writer, place, sure, _, begins, end, is_compacted = asked
+        nowhere = replace(place, output_end=end)
+        return original(destination, plan, output, writer, nowhere, sure, None, begins, end, is_compacted)
 
     original = patch.set(takeover, "_stored", stored)
 

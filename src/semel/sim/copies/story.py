@@ -63,7 +63,7 @@ class CopyStory:
     row_gap_ms: int
     rows_max: int
     linger_ms: int
-    elapsed_ms: Callable[[], int]
+    now_ms: Callable[[], int]
     jobs: list[CopyJob] = field(default_factory=list)  # one after the other
     is_made: bool = False  # the topics are there
     source_was_trimmed: bool = False  # behind what the job of then had copied

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from semel.core.copy.journal import Begun, Chunk, Held, Joined, Next, decode
 from semel.sim.copies.ledger import SeenLog, SiteLedger, TopicLog
@@ -15,6 +16,13 @@ from semel.sim.copies.story import CopyJob, CopyStory
 from semel.types import ProducerGrant, TopicPartition
 
 _decode = lru_cache(4_096)(decode)
+
+
+class SeenHeld(NamedTuple):
+    """A copy took the job over, and everybody could read so from ``seen_ms`` on."""
+
+    entry: Held
+    seen_ms: int
 
 
 @dataclass(slots=True)
@@ -26,13 +34,14 @@ class JournalSeen:
         default_factory=dict
     )  # of the holders, by the order of their HELDs
     holder: ProducerGrant | None = None
+    held: list[SeenHeld] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
     output_ids: set[str | None] = field(default_factory=set)
     planned: dict[tuple[TopicPartition, ProducerGrant], list[Chunk]] = field(
         default_factory=dict
     )  # by source
 
-    def read(self, log: SeenLog) -> None:
+    def read(self, log: SeenLog, now_ms: int) -> None:
         """What came since."""
         new, self.consumed = log.records[self.consumed :], len(log.records)
         for record in new:
@@ -40,6 +49,7 @@ class JournalSeen:
             if isinstance(entry, Held):
                 self.ranks.setdefault(entry.grant, len(self.ranks))
                 self.holder = entry.grant
+                self.held.append(SeenHeld(entry, now_ms))
             elif entry.grant != self.holder:
                 continue
             elif isinstance(entry, Next):
@@ -64,7 +74,7 @@ class CopyView:
         """After a look."""
         journal = self.destination.log(TopicPartition(self.job.journal, 0))
         if journal is not None:
-            self.journal.read(journal)
+            self.journal.read(journal, self.story.now_ms())
 
     def output_of(self, source: TopicPartition) -> TopicPartition:
         """Where its rows go."""

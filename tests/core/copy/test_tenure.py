@@ -1,0 +1,53 @@
+"""Who may take a job over from itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from semel.core.copy.history import CopyHistory
+from semel.core.copy.journal import Begun, Entry, Held
+from semel.core.copy.tenure import Tenure
+from semel.types import ProducerGrant
+
+OLDER, OWN, NEWER, ELSEWHERE = (
+    ProducerGrant(7, 3),
+    ProducerGrant(7, 4),
+    ProducerGrant(7, 6),
+    ProducerGrant(9, 0),  # the name was forgotten meanwhile
+)
+
+
+def held(grant: ProducerGrant) -> Entry:
+    return Held(grant, "somebody", 0)
+
+
+def is_over(*journal: Entry, is_begun: bool = False) -> bool:
+    history = CopyHistory()
+    for offset, entry in enumerate(journal):
+        history.apply(entry, offset)
+    return Tenure({OWN}, is_begun).is_over(history)
+
+
+def test_nobody_came_since() -> None:
+    assert not is_over(held(OLDER), held(OWN), is_begun=True)
+
+
+@pytest.mark.parametrize("newer", [NEWER, ELSEWHERE])
+@pytest.mark.parametrize("is_begun", [True, False])  # False: its answer was lost
+def test_a_newer_copy_holds_it(newer: ProducerGrant, is_begun: bool) -> None:
+    assert is_over(held(OLDER), held(OWN), held(newer), is_begun=is_begun)
+
+
+@pytest.mark.parametrize("newer", [NEWER, ELSEWHERE])
+def test_a_newer_copy_has_cut_the_journal(newer: ProducerGrant) -> None:
+    assert is_over(Begun(newer, "somebody", ()), is_begun=True)
+
+
+def test_the_newer_epoch_is_newer_though_nothing_of_the_own_is_left() -> None:
+    assert is_over(Begun(NEWER, "somebody", ()))
+
+
+def test_who_never_held_it_takes_it_over_as_a_first_start_does() -> None:
+    assert not is_over()
+    assert not is_over(held(OLDER))
+    assert not is_over(held(ELSEWHERE))
