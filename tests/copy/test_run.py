@@ -13,8 +13,9 @@ from tests.spark.mortal import Died, die, nothing
 
 import semel
 from semel.copy import run_copy
-from semel.core.copy.journal import Begun, decode
-from semel.errors import ConfigError, DataLoss, ProducerFenced, ReplayUnprovable
+from semel.copy.plan import Upkeep
+from semel.core.copy.journal import Begun, Held, decode
+from semel.errors import ConfigError, DataLoss, ProducerFenced, ReplayUnprovable, UnknownTopic
 from semel.record.compression import Compression
 from semel.types import EARLIEST_TIMESTAMP, TopicPartition
 
@@ -442,17 +443,49 @@ def test_what_somebody_else_wrote_into_it(log, topic):
         go(job_of(log, topic))
 
 
-def test_it_is_cut_behind_a_place_that_all_can_go_on_from(log, topic, monkeypatch):
-    monkeypatch.setattr("semel.copy.run.KEPT_MS", 0)
-    monkeypatch.setattr("semel.copy.run.BEGUN_EVERY", 1)
+@pytest.mark.parametrize(
+    "begun_every", [1, 1_000]
+)  # the latter: in front of what copies before have begun with
+def test_it_is_cut_behind_a_place_that_all_can_go_on_from(log, topic, begun_every):
+    upkeep = Upkeep(begun_every=begun_every, kept_ms=0)
     journal = TopicPartition(f"__semel_copy.{topic}", 0)
     for turn in range(3):
         for part in range(3):
             put(log, topic, [b"%d-%d" % (turn, part)] * 10)
-        go(job_of(log, topic))
+        go(job_of(log, topic, upkeep=upkeep))
     with semel.Admin(log) as admin:
         start = admin.list_offsets({journal: EARLIEST_TIMESTAMP})[journal].offset
     assert start > 0
     assert isinstance(decode(values(log, journal.topic)[0]), Begun)
     for number in range(2):
         assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+
+
+def test_a_copy_that_grows_old_takes_the_job_over_from_itself(log, topic):
+    """A log forgets who has written nothing for a day."""
+    plan = job_of(log, topic, linger_ms=20, upkeep=Upkeep(run_ms_max=300))
+    put(log, topic, [b"%d" % n for n in range(20)])
+    stop = threading.Event()
+    copying = threading.Thread(target=run_copy, args=(plan,), kwargs={"stop": stop})
+    copying.start()
+    try:
+        for _ in range(300):
+            if held(log, plan.journal) >= 3:
+                break
+            copying.join(0.1)
+            put(log, topic, [b"more"])
+    finally:
+        stop.set()
+        copying.join(60)
+    assert held(log, plan.journal) >= 3
+    go(job_of(log, topic))
+    for number in range(2):
+        assert rows(log, f"eu.{topic}", number) == rows(log, topic, number)
+
+
+def held(log, journal):
+    """How often the job was taken over."""
+    try:
+        return sum(isinstance(decode(value), Held) for value in values(log, journal))
+    except UnknownTopic:
+        return 0

@@ -12,7 +12,15 @@ from semel.core.copy.journal import Begun, Entry, Held, Joined, Next, decode, en
 from semel.core.copy.tenure import Tenure
 from semel.core.copy.translate import Translation
 from semel.core.sink.landing import Landing, landed
-from semel.errors import BrokerError, ConfigError, ConnectionLost, ErrorCode, ProducerFenced, ReplayUnprovable
+from semel.errors import (
+    BrokerError,
+    ConfigError,
+    ConnectionLost,
+    DataLoss,
+    ErrorCode,
+    ProducerFenced,
+    ReplayUnprovable,
+)
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
 from semel.sequence import advance
@@ -40,7 +48,10 @@ class CopyLog:
         self._cluster, self._plan, self._tenure = cluster, plan, tenure
         self._partition = TopicPartition(plan.journal, 0)
         self._sequence = 0
-        self._begun: deque[tuple[int, int]] = deque()  # when a BEGUN was known, and its offset
+        self._begun: deque[tuple[int, int]] = (
+            deque()
+        )  # each BEGUN's time and offset, also those of copies before
+        self._starts_at = 0
         self.history = CopyHistory()
         self.translation = Translation()  # known where groups are to be
         self.grant: ProducerGrant | None = None
@@ -71,7 +82,7 @@ class CopyLog:
             self._read_past(offset)
             self.check_held()
             return
-        self._apply(entry, offset)
+        self._apply(entry, offset, this_process().clock.now_ms())
         self.history.end_offset = offset + 1
 
     def look_again(self) -> None:
@@ -88,15 +99,16 @@ class CopyLog:
             raise self._fenced(holder)
 
     def cut(self, now_ms: int, kept_ms: int) -> None:
-        """Delete what is in front of the newest BEGUN that is older than ``kept_ms``, by a clock that only rises."""
-        begun_at = self.history.begun_at
-        if begun_at is not None and (not self._begun or self._begun[-1][1] != begun_at):
-            self._begun.append((now_ms, begun_at))
-        cut_at = None
+        """Delete what is in front of the newest BEGUN that is older than ``kept_ms``, by the time of day.
+
+        No place is lost by it, whatever that clock says: what goes is known to translate offsets by, and no more.
+        """
+        cut_at = self._starts_at
         while self._begun and self._begun[0][0] < now_ms - kept_ms:
             _, cut_at = self._begun.popleft()
-        if cut_at is not None:
+        if cut_at > self._starts_at:
             self._cluster.delete_records({self._partition: cut_at})
+            self._starts_at = cut_at
 
     def _make(self) -> None:
         topic = self._partition.topic
@@ -159,10 +171,16 @@ class CopyLog:
             self._read()
 
     def _read(self) -> None:
-        start, end = (
-            self._cluster.list_offsets({self._partition: which})[self._partition].offset
-            for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
-        )
+        try:
+            self._read_on()
+        except DataLoss:
+            if self._starts_at >= self._listed(EARLIEST_TIMESTAMP):
+                raise
+            self._read_on()  # it was cut meanwhile, by whoever held it
+
+    def _read_on(self) -> None:
+        start, end = self._listed(EARLIEST_TIMESTAMP), self._listed(LATEST_TIMESTAMP)
+        self._starts_at = start
         if end < self.history.end_offset:
             raise self._lost(f"it was read up to offset {self.history.end_offset} and now ends at {end}")
         if self.history.end_offset < start:
@@ -175,6 +193,9 @@ class CopyLog:
                         self._take(record)
         self.history.end_offset = end
 
+    def _listed(self, which: int) -> int:
+        return self._cluster.list_offsets({self._partition: which})[self._partition].offset
+
     def _take(self, record: Record) -> None:
         try:
             entry = decode(record.value)
@@ -184,10 +205,14 @@ class CopyLog:
                 f"read ({error}), and it may say who holds the job. Nothing was copied now. Where a newer semel has "
                 f"written it, use that one; nobody but the job should write there"
             ) from None
-        self._apply(entry, record.offset)
+        self._apply(entry, record.offset, record.timestamp_ms)
 
-    def _apply(self, entry: Entry, offset: int) -> None:
-        if self.history.apply(entry, offset) and self._plan.groups:
+    def _apply(self, entry: Entry, offset: int, time_ms: int) -> None:
+        if not self.history.apply(entry):
+            return
+        if isinstance(entry, Begun):
+            self._begun.append((time_ms, offset))
+        if self._plan.groups:
             self.translation.take(entry)
 
     def _fenced(self, holder: Held | None) -> ProducerFenced:

@@ -16,6 +16,18 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
+class Upkeep:
+    """How a copy keeps its journal short and its identity known; the defaults are right for every log."""
+
+    begun_every: int = 1_000  # records of the journal
+    kept_ms: int = 24 * 3_600_000  # of the journal: what offsets are translated by
+    run_ms_max: int = 3_600_000  # far below a day, after which a log forgets who has written nothing
+
+
+UPKEEP: Final = Upkeep()
+
+
+@dataclass(frozen=True, slots=True)
 class CopyPlan:
     """One job. Its ``name`` is its identity at the destination: whoever starts it again goes on where it was.
 
@@ -44,6 +56,7 @@ class CopyPlan:
     groups: tuple[str, ...] = ()
     where: str | None = None
     cleans: bool = False
+    upkeep: Upkeep = UPKEEP
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

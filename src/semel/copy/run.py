@@ -25,11 +25,8 @@ from semel.types import TopicPartition
 
 TOPICS_MAX_AGE_MS: Final = 10_000
 GROUPS_EVERY_MS: Final = 5_000
-BEGUN_EVERY: Final = 1_000  # records of the journal
-KEPT_MS: Final = 24 * 3_600_000  # of the journal: what offsets are translated by
 AWAY_MS_MAX: Final = 60_000  # so long a server is waited for
 AWAY_PAUSE_MS: Final = 500
-RUN_MS_MAX: Final = 3_600_000  # far below a day, after which a log forgets who has written nothing
 _TOLD_EVERY_MS: Final = 500
 
 
@@ -153,7 +150,7 @@ class _Run:
             if targets is not None and self._has_come_to(targets):
                 break
             now_ms = self._clock.elapsed_ms()
-            if now_ms - self._began_ms > RUN_MS_MAX:
+            if now_ms - self._began_ms > self._plan.upkeep.run_ms_max:
                 self._rest()
                 return False
             if self._reader.has_changed or now_ms - self._looked_ms > TOPICS_MAX_AGE_MS:
@@ -167,7 +164,7 @@ class _Run:
             else:
                 self._writer.land()
                 self._appended += self._writer.pass_by(parts, self._reader.places)
-            if self._appended >= BEGUN_EVERY:
+            if self._appended >= self._plan.upkeep.begun_every:
                 self._rest()
             if self._plan.groups and now_ms - self._grouped_ms > GROUPS_EVERY_MS:
                 self._grouped_ms = now_ms
@@ -207,7 +204,7 @@ class _Run:
         self._places |= self._writer.settled(self._reader.places)
         assert self._log.grant is not None
         self._log.append(Begun(self._log.grant, this_process().owner, tuple(self._places.values())))
-        self._log.cut(self._clock.elapsed_ms(), KEPT_MS)
+        self._log.cut(self._clock.now_ms(), self._plan.upkeep.kept_ms)
         self._appended = 0
 
     def _look(self) -> None:

@@ -9,6 +9,8 @@ NO_ROOM: Final = "lease: refused, no room"
 GRANTED_AGAIN: Final = "lease: granted, where the one before found no room"
 NO_ROOM_FOR_SINK: Final = "sink: rows, record or fence refused, no room"
 WROTE_AT_THE_BOUND: Final = "lease: first batch at the bound, into the room kept for it"
+COPY_JOURNAL_CUT: Final = "copy: journal cut"
+COPY_GREW_OLD: Final = "copy: too old, took the job over from itself"
 
 EXPECTED: Final = (
     "append: Append",

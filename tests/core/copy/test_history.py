@@ -17,7 +17,7 @@ def chunk(start, end, sequence, acknowledged=0, output_end=100):
 
 def history_of(*entries):
     history = CopyHistory()
-    counted = [history.apply(entry, offset) for offset, entry in enumerate(entries)]
+    counted = [history.apply(entry) for entry in entries]
     return history, counted
 
 
@@ -28,7 +28,7 @@ def test_what_comes_next_is_under_way_until_it_is_acknowledged():
     history, _ = history_of(*BEGUN, Next(OLD, (chunk(10, 15, 0),)), Next(OLD, (chunk(15, 20, 5, 3, 103),)))
     assert history.under_way[TP] == [chunk(10, 15, 0), chunk(15, 20, 5, 3, 103)]
     assert history.places[TP] == replace(PLACE, output_end=103)
-    history.apply(Next(OLD, (chunk(20, 30, 10, 5, 105),)), 4)
+    history.apply(Next(OLD, (chunk(20, 30, 10, 5, 105),)))
     assert history.under_way[TP] == [chunk(15, 20, 5, 3, 103), chunk(20, 30, 10, 5, 105)]
     assert history.places[TP] == replace(PLACE, offset=15, sequence=5, output_end=105, mark=Mark(14, 15))
 
@@ -53,9 +53,8 @@ def test_the_writer_is_who_may_have_rows_under_way():
     """Who took the job over and died in front of its BEGUN has sent nothing."""
     history, _ = history_of(*BEGUN, Next(OLD, (chunk(10, 15, 0),)), Held(NEW, "new", 1))
     assert history.writer == OLD and history.under_way[TP]
-    history.apply(Begun(NEW, "new", (replace(PLACE, offset=12),)), 4)
+    history.apply(Begun(NEW, "new", (replace(PLACE, offset=12),)))
     assert (history.writer, history.under_way, history.places[TP].offset) == (NEW, {}, 12)
-    assert history.begun_at == 4
 
 
 def test_a_forgotten_name_has_a_lower_epoch_and_still_comes_later():

@@ -23,8 +23,8 @@ def held(grant: ProducerGrant) -> Entry:
 
 def is_over(*journal: Entry, is_begun: bool = False) -> bool:
     history = CopyHistory()
-    for offset, entry in enumerate(journal):
-        history.apply(entry, offset)
+    for entry in journal:
+        history.apply(entry)
     return Tenure({OWN}, is_begun).is_over(history)
 
 

@@ -25,9 +25,8 @@ class CopyHistory:
     places: dict[TopicPartition, Place] = field(default_factory=dict)
     under_way: dict[TopicPartition, list[Chunk]] = field(default_factory=dict)  # behind the places, in order
     held_epochs: dict[int, int] = field(default_factory=dict)  # by producer id, the highest that held the job
-    begun_at: int | None = None  # the offset of the newest BEGUN: what is in front of it is not needed
 
-    def apply(self, entry: Entry, offset: int) -> bool:
+    def apply(self, entry: Entry) -> bool:
         """Whether it counts."""
         if isinstance(entry, Held):
             self._hold(entry)
@@ -39,7 +38,6 @@ class CopyHistory:
         if isinstance(entry, Begun):
             self.writer, self.under_way = entry.grant, {}
             self.places = {place.source: place for place in entry.places}
-            self.begun_at = offset
         elif isinstance(entry, Joined):
             self.places |= {place.source: place for place in entry.places}
         else:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from semel.copy.plan import Upkeep
 from semel.sim.copies.story import CopyStory
 from semel.sim.flows.drawing import seed_has_flows
 
 COPY_CHANCE: Final = 0.05
+DAY_MS: Final = 24 * 3_600_000
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -33,4 +35,9 @@ def draw_copies(random: Random, now_ms: Callable[[], int]) -> CopyStory:
         rows_max=random.choice((150, 300)),
         linger_ms=random.choice((20, 100, 300)),
         now_ms=now_ms,
+        upkeep=Upkeep(
+            begun_every=random.choice((3, 20, 1_000)),
+            kept_ms=random.choice((0, 2_000, DAY_MS)),
+            run_ms_max=random.choice((2_000, 8_000, DAY_MS)),
+        ),
     )

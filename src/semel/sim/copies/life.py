@@ -18,6 +18,7 @@ from semel.sim.scheduler import Scheduler
 from semel.sim.session import Done, Session
 from semel.sim.sinks.worker import Worker
 from semel.sim.surroundings import Surroundings
+from semel.sim.verdicts import COPY_GREW_OLD, COPY_JOURNAL_CUT
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
 
@@ -139,14 +140,23 @@ class CopyLife:
         self.copied_rows = copied.rows
 
     def _asked(self, api_key: ApiKey) -> None:
-        if api_key is ApiKey.DESCRIBE_CLUSTER:
-            self._runs_ms.append(self._around.scheduler.now_ms)
+        self._count(api_key)
         if self.requests_left < 0 or self.counts_only not in (None, api_key):
             return
         self.requests_left -= 1
         if self.requests_left < 0:
             delay_ms = self._random.randint(0, LAST_REQUEST_MS_MAX)
             self._around.scheduler.after(delay_ms, lambda: self._on_doom(self))
+
+    def _count(self, api_key: ApiKey) -> None:
+        """What copies do now and then, by what they ask for."""
+        now_ms, counts = self._around.scheduler.now_ms, self._around.counts
+        if api_key is ApiKey.DELETE_RECORDS:
+            counts.verdict(COPY_JOURNAL_CUT)
+        elif api_key is ApiKey.DESCRIBE_CLUSTER:
+            if self._runs_ms and now_ms - self._runs_ms[-1] > self.job.upkeep.run_ms_max:
+                counts.verdict(COPY_GREW_OLD)
+            self._runs_ms.append(now_ms)
 
     def _over(self, result: object, error: Exception | None) -> None:
         if error is not None and not isinstance(error, SemelError):

@@ -84,7 +84,7 @@ def copy_gaps_taken_as_dense(patch: Patches) -> None:
 def copy_holders_do_not_read_back(patch: Patches) -> None:
     def append(log: CopyLog, entry: Begun | Joined | Next) -> None:
         offset = log._append(entry)
-        log.history.apply(entry, offset)
+        log.history.apply(entry)
         log.history.end_offset = offset + 1
 
     patch.set(CopyLog, "append", append)
@@ -100,14 +100,14 @@ def copy_holders_do_not_read_back(patch: Patches) -> None:
     FINISHES,
 )
 def copy_records_of_any_holder(patch: Patches) -> None:
-    def apply(history: CopyHistory, entry: Any, offset: int) -> bool:
+    def apply(history: CopyHistory, entry: Any) -> bool:
         if history.holder is None or isinstance(entry, Held) or entry.grant == history.holder.grant:
-            counts: bool = original(history, entry, offset)
+            counts: bool = original(history, entry)
             return counts
         known = {chunk.source for chunk in getattr(entry, "chunks", ())} <= history.places.keys()
         holder, history.holder = history.holder, Held(entry.grant, "", 0)
         if known:
-            original(history, entry, offset)
+            original(history, entry)
         history.holder = holder
         return known
 
@@ -207,7 +207,13 @@ def copy_lost_ends_are_not_told(patch: Patches) -> None:
     patch.set(takeover, "_check_ends", lambda *_: None)
 
 
-@copy_plant("an output that was made anew is taken for the one before", "topics have ids", SOURCE, STOPPED)
+@copy_plant(
+    "an output that was made anew is taken for the one before",
+    "topics have ids",
+    SOURCE,
+    STOPPED,
+    SHUT_OUT,
+)
 def copy_outputs_go_by_name(patch: Patches) -> None:
     patch.set(CopyTopics, "check_outputs", lambda *_: None)
     patch.set(takeover, "_check_ends", lambda *_: None)

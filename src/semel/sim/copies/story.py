@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from semel.copy import CopyPlan
+from semel.copy.plan import UPKEEP, Upkeep
 from semel.spark.options import Connection
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class CopyJob:
     topics: tuple[str, ...]
     prefix: str
     linger_ms: int
+    upkeep: Upkeep = UPKEEP
     goes_on_after_loss: bool = False
     lives: list[CopyLife] = field(default_factory=list)
     is_finished: bool = False  # all rows of the source are copied, and none comes any more
@@ -41,6 +43,7 @@ class CopyJob:
             topics=self.topics,
             prefix=self.prefix,
             linger_ms=self.linger_ms,
+            upkeep=self.upkeep,
             goes_on_after_loss=self.goes_on_after_loss,
         )
 
@@ -64,6 +67,7 @@ class CopyStory:
     rows_max: int
     linger_ms: int
     now_ms: Callable[[], int]
+    upkeep: Upkeep = UPKEEP
     jobs: list[CopyJob] = field(default_factory=list)  # one after the other
     is_made: bool = False  # the topics are there
     source_was_trimmed: bool = False  # behind what the job of then had copied
@@ -76,7 +80,7 @@ class CopyStory:
     def begin_job(self) -> CopyJob:
         """Another one, behind those that stopped."""
         number = len(self.jobs)
-        job = CopyJob(f"c{number}", tuple(self.topics), f"c{number}.", self.linger_ms)
+        job = CopyJob(f"c{number}", tuple(self.topics), f"c{number}.", self.linger_ms, self.upkeep)
         self.jobs.append(job)
         return job
 
