@@ -52,11 +52,13 @@ def copy_rows_before_next(patch: Patches) -> None:
     original_write = patch.set(Writer, "write", write)
 
 
-@copy_plant("NEXT says of rows in flight that they are stored", "unsure rows are unsure", SOURCE, STOPPED)
+@copy_plant(
+    "NEXT says of the rows that it announces that they are stored", "unsure rows are unsure", SOURCE, STOPPED
+)
 def copy_in_flight_is_acknowledged(patch: Patches) -> None:
     def chunk(writer: Writer, source: TopicPartition, part: Part, out: TopicPartition) -> Chunk:
         made: Chunk = original(writer, source, part, out)
-        return replace(made, acknowledged=made.sequence)
+        return replace(made, acknowledged=made.sequence + row_count(made.spans))
 
     original = patch.set(Writer, "_chunk", chunk)
 
