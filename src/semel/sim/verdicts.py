@@ -57,6 +57,8 @@ EXPECTED: Final = (
     "sink: stopped, ReplayUnprovable",
     "sink: stopped, DataLoss",
     "sink: source made anew, read from its beginning",
+    COPY_JOURNAL_CUT,
+    COPY_GREW_OLD,
     "rot: found by a reader's CRC",
     "rot: partition refused after a restart",
     "page cache: records lost at a power cut",

@@ -37,7 +37,7 @@ def test_what_was_passed_by_moves_the_place_once_all_in_front_is_acknowledged():
     passed = Chunk(TP, (), 30, 5, 0, 100, Mark(29, 30))
     history, _ = history_of(*BEGUN, Next(OLD, (chunk(10, 15, 0),)), Next(OLD, (passed,)))
     assert history.places[TP].offset == 10 and history.under_way[TP] == [chunk(10, 15, 0), passed]
-    history.apply(Next(OLD, (replace(passed, end=50, acknowledged=5, output_end=105),)), 4)
+    history.apply(Next(OLD, (replace(passed, end=50, acknowledged=5, output_end=105),)))
     assert (history.places[TP].offset, history.places[TP].sequence, history.under_way[TP]) == (50, 5, [])
 
 
