@@ -48,9 +48,7 @@ class CopyLog:
         self._cluster, self._plan, self._tenure = cluster, plan, tenure
         self._partition = TopicPartition(plan.journal, 0)
         self._sequence = 0
-        self._begun: deque[tuple[int, int]] = (
-            deque()
-        )  # each BEGUN's time and offset, also those of copies before
+        self._begun: deque[tuple[int, int]] = deque()  # times and offsets of BEGUN, of copies before it too
         self._starts_at = 0
         self.history = CopyHistory()
         self.translation = Translation()  # known where groups are to be

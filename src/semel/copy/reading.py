@@ -114,6 +114,11 @@ class SourceReader:
             lags[source.topic] += lag
         return lags
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the source does not answer now."""
+        return self._lost_since_ms is not None
+
     def ends(self) -> dict[TopicPartition, int]:
         """What a reader of committed rows can read now."""
         return self._listed(self._places, LATEST_TIMESTAMP)

@@ -93,7 +93,7 @@ def run_copy(
                     targets = copy.ends()
                 is_done = copy.go(stop, targets)
         except ConnectionLost:
-            away_since_ms = max(away_since_ms, copy.moved_ms)
+            away_since_ms = max(away_since_ms, copy.well_ms)
             if stop.is_set() or clock.elapsed_ms() - away_since_ms > AWAY_MS_MAX:
                 raise
             clock.pause(AWAY_PAUSE_MS)
@@ -120,7 +120,7 @@ class _Run:
         self._places: dict[TopicPartition, Place] = {}
         self._groups, self._grouped_ms = CopyGroups(plan, source, destination), self._began_ms
         self._appended = 0
-        self.moved_ms = self._began_ms  # when rows were sent last
+        self.well_ms = self._began_ms  # when both clusters answered last
 
     @contextmanager
     def fence_goes_first(self) -> Iterator[None]:
@@ -158,12 +158,13 @@ class _Run:
             parts = self._reader.next()
             if any(part.batches for part in parts.values()):
                 self._writer.write(parts, self._reader.places)
-                self.moved_ms = now_ms
                 self._appended += 1
                 self._keep_to_rate()
             else:
                 self._writer.land()
                 self._appended += self._writer.pass_by(parts, self._reader.places)
+            if not self._reader.is_away:
+                self.well_ms = now_ms
             if self._appended >= self._plan.upkeep.begun_every:
                 self._rest()
             if self._plan.groups and now_ms - self._grouped_ms > GROUPS_EVERY_MS:
