@@ -60,6 +60,13 @@ class SiteLedger:
         self._topics = topics
         self._seen = seen
         self._trims: dict[TopicPartition, int] = {}
+        self._deleted: set[str] = set()  # topic ids
+
+    def may_be_deleted(self, topic_id: str) -> None:
+        """Somebody asks for it; partitions that nobody has looked at by then are the topic's too."""
+        self._deleted.add(topic_id)
+        for place, log in self.logs.items():
+            log.may_be_deleted |= place.topic_id == topic_id
 
     def may_be_trimmed(self, tp: TopicPartition, before: int) -> None:
         """Somebody asks for it, by the name: a topic that is made anew meanwhile may be the one that hears."""
@@ -102,7 +109,10 @@ class SiteLedger:
                 if partition is not None and partition.is_online:
                     place = TopicLog(partition.name, str(topic.topic_id))
                     if place not in self.logs:
-                        self.logs[place] = SeenLog(may_be_gone_below=self._trims.get(partition.name, 0))
+                        self.logs[place] = SeenLog(
+                            may_be_gone_below=self._trims.get(partition.name, 0),
+                            may_be_deleted=place.topic_id in self._deleted,
+                        )
                     _read(partition, self.logs[place])
         self._seen()
 

@@ -161,8 +161,7 @@ class CopyUpheavals:
         found = self._sites.source.ledger.current([topic])
         if found and not self.is_busy and self._around.counts.occurs(Fault.COPY_SOURCE_ANEW):
             self._story.source_was_changed = True
-            for _, seen in found:
-                seen.may_be_deleted = True
+            self._sites.source.ledger.may_be_deleted(found[0][0].topic_id)
             count = self._story.topics[topic]
             self._make_anew(self._sites.source, found[0][0], count, Fault.COPY_SOURCE_ANEW)
 
@@ -173,8 +172,7 @@ class CopyUpheavals:
         found = self._sites.destination.ledger.current([self._random.choice(job.outputs)])
         if found and not self.is_busy and self._around.counts.occurs(Fault.COPY_OUTPUT_ANEW):
             job.output_was_changed = True
-            for _, seen in found:
-                seen.may_be_deleted = True
+            self._sites.destination.ledger.may_be_deleted(found[0][0].topic_id)
             self._make_anew(self._sites.destination, found[0][0], len(found), Fault.COPY_OUTPUT_ANEW)
 
     def _make_anew(self, site: Site, old: TopicLog, count: int, fault: Fault) -> None:
