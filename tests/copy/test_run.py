@@ -423,6 +423,38 @@ def test_an_output_that_lost_its_end_is_told(two_logs, tmp_path, more):
         go(plan)
 
 
+def test_an_output_that_lost_its_end_under_a_copy_is_told_before_a_row_goes_there(two_logs, tmp_path):
+    source, destination = two_logs
+    put(source.bootstrap, "t", [b"a"] * 10)
+    plan = plan_of(source.bootstrap, destination.bootstrap, "t", linger_ms=20)
+    go(plan)
+    destination.stop()
+    (output,) = destination.data_dir.rglob("t-0")
+    shutil.copytree(output, tmp_path / "saved")
+    destination.restart()
+    put(source.bootstrap, "t", [b"b"] * 10)
+    go(plan)
+    at_rest, failed = threading.Event(), []
+
+    def copying():
+        try:
+            run_copy(plan, told=lambda copied: at_rest.set())
+        except ReplayUnprovable as error:
+            failed.append(str(error))
+
+    running = threading.Thread(target=copying)
+    running.start()
+    assert at_rest.wait(30)
+    destination.stop()
+    shutil.rmtree(output)
+    shutil.copytree(tmp_path / "saved", output)
+    destination.restart()
+    put(source.bootstrap, "t", [b"c"] * 5)
+    running.join(60)
+    assert "has lost its end" in failed[0]
+    assert values(destination.bootstrap, "t") == [b"a"] * 10
+
+
 # -- the journal --------------------------------------------------------------------------------------------
 
 

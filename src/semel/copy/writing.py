@@ -60,9 +60,12 @@ class Writer:
         self._sure_ends: dict[TopicPartition, int] = {}
         self._passed: set[TopicPartition] = (
             set()
-        )  # read on without a row to copy, and the journal does not say so
+        )  # read without a row to copy, which the journal does not say
         self._passed_ms = this_process().clock.elapsed_ms()
         self._looked_ms = this_process().clock.now_ms()
+        self._proven_by = (
+            cluster.connections_opened
+        )  # how many there had been when the ends were looked at last
         self.bytes = 0
         self.written: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))  # rows, bytes by output
 
@@ -86,6 +89,8 @@ class Writer:
     def _write(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
         self._say(parts, places)
         waiting = {places[src].output_partition: part.batches for src, part in parts.items()}
+        if self._cluster.connections_opened != self._proven_by:
+            self._prove(list(waiting))
         for turn in range(max(map(len, waiting.values()), default=0)):
             self._send({out: batches[turn] for out, batches in waiting.items() if turn < len(batches)})
 
@@ -169,6 +174,29 @@ class Writer:
             self._flight.land()
         self._flight.send(stamped)
 
+    def _prove(self, outputs: list[TopicPartition]) -> None:
+        """That they have what was acknowledged: on another connection it may be an older copy of the log that answers.
+
+        Its answer to rows would tell, too, and they would stand behind a hole.
+        """
+        opened = self._cluster.connections_opened
+        try:
+            ends = listed(self._cluster, outputs, LATEST_TIMESTAMP)
+        except BrokerError as error:
+            if not error.code.retriable:
+                raise
+            return  # the rows will tell
+        for tp in outputs:
+            if ends[tp] < self._outputs[tp].end:
+                raise self._lost(tp, f"ends at offset {ends[tp]}", self._outputs[tp].end)
+        self._proven_by = opened
+
+    def _lost(self, tp: TopicPartition, found: str, end: int) -> ReplayUnprovable:
+        return ReplayUnprovable(
+            f"{tp} {found}, and rows of job {self._plan.name!r} are stored there up to offset {end - 1}: it has lost "
+            f"its end, or is another one by now. Nothing more was copied"
+        )
+
     def _take(self, tp: TopicPartition, answer: Produced, batch: BatchHeader) -> None:
         code = answer.error_code
         if code in _FENCED:
@@ -194,11 +222,7 @@ class Writer:
         # An answer was lost, and one to a later request was not.
         end = output.end if ahead >= 0 else self._sure_ends[tp]
         if landed(code, answer.base_offset, end, end) is Landing.ELSEWHERE:
-            raise ReplayUnprovable(
-                f"{tp} says that rows of job {self._plan.name!r} are stored at offset {answer.base_offset}, and those "
-                f"before them at {end - 1}: it has lost its end, or is another one by now. Nothing more was "
-                f"copied"
-            )
+            raise self._lost(tp, f"says that rows are stored at offset {answer.base_offset}", end)
         output.acknowledged += batch.last_offset_delta + 1
         if answer.base_offset >= 0 and ahead >= 0:
             output.end = answer.base_offset + batch.last_offset_delta + 1
