@@ -120,7 +120,7 @@ class _Run:
         self._places: dict[TopicPartition, Place] = {}
         self._groups, self._grouped_ms = CopyGroups(plan, source, destination), self._began_ms
         self._appended = 0
-        self.well_ms = self._began_ms  # when both clusters answered last
+        self.well_ms = 0  # when both clusters answered last, once it holds the job
 
     @contextmanager
     def fence_goes_first(self) -> Iterator[None]:
