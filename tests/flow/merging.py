@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 
 from semel.client.blocking import Cluster
 from semel.core.flow.merge_records import Entry, Head, read_record
-from semel.errors import ConnectionLost
+from semel.errors import ConnectionLost, ErrorCode
 from semel.flow.merge_log import MergeLog
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
 from semel.record.compression import Compression
 from semel.spark.options import Connection
 from semel.spark.process import SinkProcess, inside
 from semel.types import LATEST_TIMESTAMP, TopicPartition
+
+# Kafka's controller lists a topic made anew before its leader leads it; nothing was stored
+NOT_YET_THERE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 class WatchedCluster(Cluster):
@@ -143,7 +147,11 @@ class Merging:
     def append(self, tp: TopicPartition, *values: bytes, compression: Compression = Compression.NONE) -> None:
         rows = [Record(0, 1, None, value) for value in values]
         batch = bytes(encode_batch(rows, compression=compression))
-        assert not self.cluster.produce({tp: batch})[tp].error_code
+        give_up_s = time.monotonic() + 30
+        while (code := self.cluster.produce({tp: batch})[tp].error_code) in NOT_YET_THERE:
+            assert time.monotonic() < give_up_s, code
+            time.sleep(0.1)
+        assert code is ErrorCode.NONE
 
     def tp(self, partition: int = 0) -> TopicPartition:
         return TopicPartition(self.topic, partition)
