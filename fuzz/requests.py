@@ -24,10 +24,10 @@ from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Call, WhenReadable
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
-from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.trace import Trace
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 from semel.wire.api import SERVED
 from semel.wire.frames import decode_request_header, encode_request_header
 from semel.wire.messages import schema_of

@@ -6,7 +6,7 @@ import time
 
 from bench.results import Row, Section
 from bench.sections import Bench
-from semel.sim.swarm import SwarmReport, run_seeds
+from semel.sim.campaign.swarm import SwarmReport, run_seeds
 
 WORKERS = 2
 _WORKERS_NAME = f"{WORKERS} processes"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from semel.cli.main import run
-from semel.sim import verdicts
-from semel.sim.campaign import read_progress, write_progress
-from semel.sim.faults import Fault
-from semel.sim.plants import PLANTS
-from semel.sim.swarm import SwarmReport
-from semel.sim.tally import page
+from semel.sim.campaign.seed_range import read_progress, write_progress
+from semel.sim.campaign.swarm import SwarmReport
+from semel.sim.campaign.tally import page
+from semel.sim.plants.catalogue import PLANTS
+from semel.sim.server import verdicts
+from semel.sim.world.faults import Fault
 
 UNFOUND = "sink_twins_not_ended"  # by one seed, whichever
 
@@ -43,7 +43,7 @@ def test_progress_is_kept_and_stdout_has_the_seeds_alone(
 def test_as_many_seeds_are_tried_for_each_bug_as_were_asked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.sim.proof.PLANTS", {UNFOUND: PLANTS[UNFOUND]})
+    monkeypatch.setattr("semel.sim.campaign.proof.PLANTS", {UNFOUND: PLANTS[UNFOUND]})
     assert run(["sim", "--prove", "--seeds", "1", "--workers", "1"]) == 1
     assert capsys.readouterr().out.splitlines() == [f"{UNFOUND}: NOT FOUND  (UNEXPECTED)"]
 

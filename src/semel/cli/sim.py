@@ -15,8 +15,8 @@ from semel.cli.progress import rows_progress
 from semel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from semel.sim.simulation import SeedResult
-    from semel.sim.swarm import SwarmReport
+    from semel.sim.campaign.simulation import SeedResult
+    from semel.sim.campaign.swarm import SwarmReport
 
 _SEEDS: Final = 300
 
@@ -95,7 +95,7 @@ def sim(
     elif prove:
         is_clean = _prove(seeds, processes, page)
     else:
-        from semel.sim.campaign import begin
+        from semel.sim.campaign.seed_range import begin
 
         is_clean = _run(
             begin(seed, resume, only=only),
@@ -116,8 +116,8 @@ def _run(
     page: Path | None,
     scenarios: Path | None,
 ) -> bool:
-    from semel.sim import tally
-    from semel.sim.campaign import go_on
+    from semel.sim.campaign import tally
+    from semel.sim.campaign.seed_range import go_on
 
     began_s, seeds_before = time.monotonic(), report.seeds
     with rows_progress("simulate", seeds, unit="seeds") as progress:
@@ -136,9 +136,9 @@ def _run(
 
 
 def _shrink(failure: SeedResult, folder: Path) -> None:
-    from semel.sim.scenario import encode_scenario
-    from semel.sim.shrink import Shrinker
-    from semel.sim.swarm import run_watched
+    from semel.sim.campaign.scenario import encode_scenario
+    from semel.sim.campaign.shrink import Shrinker
+    from semel.sim.campaign.swarm import run_watched
 
     note(f"seed {failure.seed}: looking for the fewest faults that make it fail ...")
     shrunk = Shrinker(failure, run_watched).shrink()
@@ -148,8 +148,8 @@ def _shrink(failure: SeedResult, folder: Path) -> None:
 
 
 def _tell_again(path: Path) -> bool:
-    from semel.sim.scenario import decode_scenario
-    from semel.sim.swarm import run_watched
+    from semel.sim.campaign.scenario import decode_scenario
+    from semel.sim.campaign.swarm import run_watched
 
     result = run_watched(*decode_scenario(path.read_text()))
     for line in result.trace_tail:
@@ -159,7 +159,7 @@ def _tell_again(path: Path) -> bool:
 
 
 def _prove(seeds: int | None, workers: int, page: Path | None) -> bool:
-    from semel.sim import proof
+    from semel.sim.campaign import proof
 
     findings = proof.prove(
         workers, seeds_max=seeds or proof.SEEDS_MAX, on_finding=lambda finding: _say(str(finding))

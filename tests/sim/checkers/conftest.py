@@ -21,15 +21,15 @@ from semel.core.sink.journal import (
 )
 from semel.core.sink.run import Ticket
 from semel.record.batch import CONTROL_BIT, BatchHeader
-from semel.sim.faults import FaultMix
-from semel.sim.history import History, LoggedBatch, Promise, Violation
-from semel.sim.reference import LeasesKnown, PartitionLedger
-from semel.sim.simulation import Simulation
+from semel.sim.campaign.simulation import Simulation
+from semel.sim.checkers.history import History, LoggedBatch, Promise, Violation
+from semel.sim.server.reference import LeasesKnown, PartitionLedger
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.mix import NOTHING_HAPPENS
 from semel.sim.sinks.story import SinkStory
 from semel.sim.sinks.view import SinkView
+from semel.sim.world.faults import FaultMix
 from semel.types import LEASED_IDS_FROM, TopicPartition
 
 TP, OTHER = TopicPartition("events", 0), TopicPartition("events", 1)

@@ -15,11 +15,11 @@ from semel.server.storage.outcome import Incoming
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.sim.copies.ledger import SiteLedger
-from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.server import DATA_DIR
-from semel.sim.trace import Trace
+from semel.sim.server.machine import DATA_DIR
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 from semel.types import TopicPartition
 
 TP = TopicPartition("a", 0)

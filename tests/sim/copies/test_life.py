@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.sim.checkers.copying import story
 
+from semel.sim.campaign.simulation import Simulation
 from semel.sim.copies.life import LATE_MS, CopyLife
-from semel.sim.faults import FaultMix
-from semel.sim.simulation import Simulation
+from semel.sim.world.faults import FaultMix
 
 
 def lives(*spans: tuple[int, int | None]) -> list[CopyLife]:

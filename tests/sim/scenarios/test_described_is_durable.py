@@ -13,10 +13,10 @@ from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call
 from semel.server.storage.aside import at_once
 from semel.server.storage.storage import Storage
-from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.trace import Trace
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 from semel.wire import messages
 from semel.wire.api import ApiKey
 

@@ -14,10 +14,10 @@ from semel.server.storage.aside import at_once
 from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
-from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.trace import Trace
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 
 SETTINGS = StorageSettings(default_config=LogConfig(segment_bytes=1_200))
 

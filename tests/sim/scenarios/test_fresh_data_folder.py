@@ -12,10 +12,10 @@ import pytest
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.storage.aside import at_once
 from semel.server.storage.storage import Storage
-from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.trace import Trace
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 
 
 @pytest.mark.parametrize("seed", range(12))

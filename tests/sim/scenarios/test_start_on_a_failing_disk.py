@@ -13,10 +13,10 @@ from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.storage.aside import at_once
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
-from semel.sim.disk import Disk, Mount
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.trace import Trace
+from semel.sim.world.disk import Disk, Mount
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 
 DATA = Path("/data")
 

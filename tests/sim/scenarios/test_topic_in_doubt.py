@@ -18,11 +18,11 @@ from semel.errors import StorageError
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
-from semel.sim.disk import Disk
-from semel.sim.faults import NO_FAULTS, Counts
-from semel.sim.scheduler import Scheduler
-from semel.sim.server import DATA_DIR
-from semel.sim.trace import Trace
+from semel.sim.server.machine import DATA_DIR
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 
 
 def test_the_folders_of_a_topic_that_may_be_in_the_log_are_not_touched() -> None:

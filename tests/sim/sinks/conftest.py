@@ -11,16 +11,16 @@ import pytest
 
 from semel.core.sink.journal import Begin, Decision, Fence, WriterClaim
 from semel.errors import SemelError
-from semel.sim.cluster import SimulatedCluster, drive
-from semel.sim.faults import FaultMix
-from semel.sim.fiber import Pending
-from semel.sim.process import Process
-from semel.sim.session import Session
-from semel.sim.simulation import Simulation
+from semel.sim.campaign.simulation import Simulation
+from semel.sim.clients.cluster import SimulatedCluster, drive
+from semel.sim.clients.session import Session
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory, row_of
+from semel.sim.world.faults import FaultMix
+from semel.sim.world.fiber import Pending
+from semel.sim.world.process import Process
 from semel.spark import commit, takeover
 from semel.spark.flight import Flight
 from semel.spark.planning import ReadRange

@@ -11,8 +11,8 @@ import functools
 import pytest
 
 from semel.errors import BrokerError, ErrorCode
-from semel.sim.history import Violation
-from semel.sim.plants import PLANTS
+from semel.sim.checkers.history import Violation
+from semel.sim.plants.catalogue import PLANTS
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import ONE_TOO_MANY
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from semel.core.sink.journal import SINKS_TOPIC
+from semel.sim.checkers.history import Violation
 from semel.sim.checkers.sink_rows_once import SinkRowsOnce
-from semel.sim.history import Violation
 from semel.sim.sinks.view import SinkView
 from semel.types import TopicPartition
 

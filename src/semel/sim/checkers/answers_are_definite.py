@@ -1,6 +1,6 @@
 """``answers_are_definite``: every batch gets the verdict that the whole log calls for.
 
-The second opinion (:mod:`semel.sim.reference`) knows every batch, not the last five, and does not wrap.
+The second opinion (:mod:`semel.sim.server.reference`) knows every batch, not the last five, and does not wrap.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from semel.record.batch import BatchHeader
 from semel.sim.checkers.base import Checker
-from semel.sim.reference import PartitionLedger
+from semel.sim.server.reference import PartitionLedger
 from semel.types import TopicPartition
 
 

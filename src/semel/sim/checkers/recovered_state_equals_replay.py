@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker, ProducersSeen
-from semel.sim.reference import PartitionLedger
+from semel.sim.server.reference import PartitionLedger
 from semel.types import TopicPartition
 
 

@@ -11,7 +11,7 @@ from semel.sim.checkers.base import Checker
 
 
 class RotBesideCostsNothing(Checker):
-    """At the start behind such rot (:mod:`semel.sim.rot_beside`)."""
+    """At the start behind such rot (:mod:`semel.sim.server.rot_beside`)."""
 
     name: ClassVar[str] = "rot_beside_costs_nothing"
 

@@ -11,7 +11,7 @@ from semel.core.sink.epochs import writer_epoch
 from semel.core.sink.run import Ticket
 from semel.record.batch import BatchHeader
 from semel.sim.checkers.base import Checker
-from semel.sim.reference import PartitionLedger
+from semel.sim.server.reference import PartitionLedger
 from semel.types import TopicPartition
 
 

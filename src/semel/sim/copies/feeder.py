@@ -12,11 +12,11 @@ from semel.errors import ErrorCode, SemelError
 from semel.record.batch import encode_batch
 from semel.record.compression import Compression
 from semel.record.records import Record
-from semel.sim.cluster import SimulatedCluster, drive
+from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.copies.sites import Site
 from semel.sim.copies.story import CopyStory
-from semel.sim.process import Process
-from semel.sim.surroundings import Surroundings
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
 from semel.types import ProducerGrant, TopicPartition
 
 ROWS_AT_ONCE: Final = (1, 1, 2, 5, 12)

@@ -10,15 +10,15 @@ from typing import Final
 
 from semel.copy import Copied, run_copy
 from semel.errors import SemelError
+from semel.sim.clients.session import Done, Session
 from semel.sim.copies.sites import Sites
 from semel.sim.copies.story import ADDRESSES, DESTINATION, SOURCE, CopyJob
-from semel.sim.network import Network
-from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
-from semel.sim.session import Done, Session
+from semel.sim.server.verdicts import COPY_GREW_OLD, COPY_JOURNAL_CUT
 from semel.sim.sinks.worker import Worker
-from semel.sim.surroundings import Surroundings
-from semel.sim.verdicts import COPY_GREW_OLD, COPY_JOURNAL_CUT
+from semel.sim.world.network import Network
+from semel.sim.world.process import Process
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.surroundings import Surroundings
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
 

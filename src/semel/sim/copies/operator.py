@@ -15,10 +15,10 @@ from semel.errors import DataLoss, ReplayUnprovable, SemelError
 from semel.sim.copies.life import CopyLife
 from semel.sim.copies.sites import Sites
 from semel.sim.copies.story import CopyJob, CopyStory
-from semel.sim.faults import Fault
-from semel.sim.process import Process
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.world.faults import Fault
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 from semel.wire.api import ApiKey
 
 RESTART_MS: Final = (5, 800)

@@ -20,7 +20,7 @@ from semel.core.copy.resume import Ending, Lost
 from semel.core.copy.spans import Spans, row_count
 from semel.core.copy.tenure import Tenure
 from semel.sim.copies.drawing import seed_has_copies
-from semel.sim.planting import FINISHES, Patches, plant
+from semel.sim.plants.planting import FINISHES, Patches, plant
 from semel.types import ProducerGrant, TopicPartition
 
 SOURCE, PLANNED = "copy_is_source", "copy_rows_are_planned"

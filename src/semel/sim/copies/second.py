@@ -10,17 +10,17 @@ from random import Random
 from typing import Final
 
 from semel.core.log.config import LogConfig
-from semel.sim.batch_limit import BatchLimit
-from semel.sim.disk import Disk
-from semel.sim.faults import Counts, FaultMix
-from semel.sim.history import History
-from semel.sim.network import Network
-from semel.sim.room_settings import ProducersMax
-from semel.sim.scheduler import Scheduler
-from semel.sim.server import SimulatedServer
-from semel.sim.topic_codec import TopicCodec
-from semel.sim.trace import Trace
-from semel.sim.witness import Witness
+from semel.sim.checkers.history import History
+from semel.sim.server.batch_limit import BatchLimit
+from semel.sim.server.machine import SimulatedServer
+from semel.sim.server.room_settings import ProducersMax
+from semel.sim.server.topic_codec import TopicCodec
+from semel.sim.server.witness import Witness
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import Counts, FaultMix
+from semel.sim.world.network import Network
+from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 from semel.types import TopicPartition
 
 UNUSED: Final = TopicPartition("unused", 0)

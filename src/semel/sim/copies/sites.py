@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from semel.sim.cluster import SimulatedCluster
+from semel.sim.clients.cluster import SimulatedCluster
+from semel.sim.clients.session import Session
 from semel.sim.copies.ledger import SiteLedger
-from semel.sim.disk import Disk
-from semel.sim.network import Network
-from semel.sim.process import Process
-from semel.sim.server import SimulatedServer
-from semel.sim.session import Session
+from semel.sim.server.machine import SimulatedServer
+from semel.sim.world.disk import Disk
+from semel.sim.world.network import Network
+from semel.sim.world.process import Process
 
 REQUEST_TIMEOUT_MS: Final = 5_000
 

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from semel.core.log.names import folder_of
 from semel.errors import SemelError
-from semel.sim.cluster import drive
+from semel.sim.clients.cluster import drive
 from semel.sim.copies.ledger import TopicLog
 from semel.sim.copies.sites import Site, Sites
 from semel.sim.copies.story import CopyStory
-from semel.sim.disk import Folder, find
-from semel.sim.faults import Fault
-from semel.sim.inode import Inode
-from semel.sim.process import Process
-from semel.sim.server import DATA_DIR
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.server.machine import DATA_DIR
+from semel.sim.world.disk import Folder, find
+from semel.sim.world.faults import Fault
+from semel.sim.world.inode import Inode
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 from semel.types import TopicPartition
 
 PARTITIONS_MAX: Final = 4

@@ -15,13 +15,13 @@ from semel.sim.copies.sites import Site, Sites
 from semel.sim.copies.story import DESTINATION, SOURCE, CopyStory
 from semel.sim.copies.upheavals import CopyUpheavals, UpheavalMix
 from semel.sim.copies.watch import CopyWatch
-from semel.sim.disk import Disk
-from semel.sim.faults import FaultMix
-from semel.sim.fiber import is_simulated
-from semel.sim.process import Process
-from semel.sim.server import SimulatedServer
-from semel.sim.surroundings import Surroundings
-from semel.sim.witness import Witness
+from semel.sim.server.machine import SimulatedServer
+from semel.sim.server.witness import Witness
+from semel.sim.world.disk import Disk
+from semel.sim.world.faults import FaultMix
+from semel.sim.world.fiber import is_simulated
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
 
 Stream = Callable[[str], Random]
 logging.getLogger("semel.copy").addFilter(

@@ -21,15 +21,15 @@ from semel.flow import stage_ranges, stage_state, task
 from semel.flow.plan import Stage
 from semel.flow.stage_ranges import Cuts, Json, StageTask
 from semel.flow.stage_state import StateBounds, TaskState
-from semel.sim.faults import Fault
-from semel.sim.fiber import FiberClock, Pending
 from semel.sim.flows.machines import MACHINES
 from semel.sim.flows.story import Loaded, StageStory
 from semel.sim.sinks.life import Life
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.task_set import TaskAttempt, TaskFailed, TaskSet
 from semel.sim.sinks.worker import Worker, connection_of
-from semel.sim.surroundings import Surroundings
+from semel.sim.world.faults import Fault
+from semel.sim.world.fiber import FiberClock, Pending
+from semel.sim.world.surroundings import Surroundings
 from semel.spark import commit, resuming, runs
 from semel.spark.options import Connection
 from semel.spark.process import this_process

@@ -11,11 +11,11 @@ from typing import Final
 
 from semel.errors import SemelError
 from semel.record.batch import Record, encode_batch
-from semel.sim.cluster import SimulatedCluster, drive
+from semel.sim.clients.cluster import SimulatedCluster, drive
+from semel.sim.clients.session import Session
 from semel.sim.flows.story import FlowStory
-from semel.sim.process import Process
-from semel.sim.session import Session
-from semel.sim.surroundings import Surroundings
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
 from semel.types import TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 5_000

@@ -11,14 +11,14 @@ from random import Random
 from typing import Final
 
 from semel.errors import ReplayDiffers, SemelError, StepFailed
-from semel.sim.faults import Fault
 from semel.sim.flows.driver import StageDriver
 from semel.sim.flows.machines import MACHINES
 from semel.sim.flows.story import FlowStory, StageStory
-from semel.sim.process import Process
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.world.faults import Fault
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 
 RESTART_MS: Final = (5, 800)
 AMID_TASKS: Final = (

@@ -31,7 +31,7 @@ from semel.flow.stage_state import TaskState
 from semel.flow.store import Store, Tag
 from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.flows.driver import WatchedState
-from semel.sim.planting import FINISHES, Patches, plant
+from semel.sim.plants.planting import FINISHES, Patches, plant
 from semel.spark import output, resuming
 from semel.spark.process import connect, this_process
 from semel.spark.resuming import Resumption

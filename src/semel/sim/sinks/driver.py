@@ -15,15 +15,15 @@ from typing import Any, ClassVar, Final
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import SemelError
-from semel.sim.faults import Fault
-from semel.sim.fiber import FiberClock, Pending
 from semel.sim.sinks.checkpoint import Checkpoint, Offsets
 from semel.sim.sinks.life import Life
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import SinkStory
 from semel.sim.sinks.task_set import RangeTaskSet, TaskFailed
 from semel.sim.sinks.worker import Worker, connection_of
-from semel.sim.surroundings import Surroundings
+from semel.sim.world.faults import Fault
+from semel.sim.world.fiber import FiberClock, Pending
+from semel.sim.world.surroundings import Surroundings
 from semel.spark import commit, runs, sink_log
 from semel.spark.options import SinkOptions
 from semel.spark.planning import left_of_topics, limit, made_anew, range_topics, split

@@ -11,12 +11,12 @@ from random import Random
 from typing import Final
 
 from semel.core.sink.epochs import identity_name
-from semel.sim.faults import Fault
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import SinkStory
 from semel.sim.sinks.trimmer import LOOK_AGAIN_MS, MOMENTS
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.world.faults import Fault
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 
 Forget = Callable[[Callable[[str], bool]], None]  # the names of which this is true
 

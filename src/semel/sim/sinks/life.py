@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 
 from semel.core.sink.run import Ticket
 from semel.errors import SemelError
-from semel.sim.faults import Fault
-from semel.sim.fiber import Fiber, Pending
-from semel.sim.process import Process
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.worker import Worker
-from semel.sim.surroundings import Surroundings
+from semel.sim.world.faults import Fault
+from semel.sim.world.fiber import Fiber, Pending
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
 
 _T = TypeVar("_T")
 

@@ -12,14 +12,14 @@ from random import Random
 from typing import Final
 
 from semel.errors import DataLoss, NonDeterministicReplay, ReplayDiffers, ReplayUnprovable, SemelError
-from semel.sim.faults import Fault
-from semel.sim.process import Process
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.world.faults import Fault
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 
 RESTART_MS: Final = (5, 1_500)
 WAYS_OUT_MAX: Final = 6  # in a row; then he leaves it

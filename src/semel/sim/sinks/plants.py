@@ -18,7 +18,7 @@ from semel.core.sink.landing import Landing
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import PrefixCheck
-from semel.sim.planting import FINISHES, Patches, plant
+from semel.sim.plants.planting import FINISHES, Patches, plant
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.spark import commit, planning, takeover, task_write
 from semel.spark.flight import Flight

@@ -9,10 +9,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from semel.sim.faults import Fault
 from semel.sim.sinks.story import SinkStory
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.world.faults import Fault
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 
 INTERVALS_MS: Final = (0, 0, 0, 2_000, 6_000)  # mean; 0: never
 TIMES_MAX: Final = 3

@@ -16,11 +16,11 @@ import pyarrow as pa
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import SemelError
-from semel.sim.faults import Fault
-from semel.sim.fiber import Pending
 from semel.sim.sinks.life import Life
 from semel.sim.sinks.story import ONE_TOO_MANY
 from semel.sim.sinks.worker import Worker
+from semel.sim.world.faults import Fault
+from semel.sim.world.fiber import Pending
 from semel.spark import task_write
 from semel.spark.planning import ReadRange
 

@@ -11,14 +11,14 @@ from random import Random
 from typing import Final
 
 from semel.errors import SemelError
-from semel.sim.cluster import SimulatedCluster, drive
-from semel.sim.faults import Fault
-from semel.sim.process import Process
-from semel.sim.session import Session
+from semel.sim.clients.cluster import SimulatedCluster, drive
+from semel.sim.clients.session import Session
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import SinkStory
-from semel.sim.surroundings import Surroundings
-from semel.sim.waiting import drawn_wait_ms
+from semel.sim.world.faults import Fault
+from semel.sim.world.process import Process
+from semel.sim.world.surroundings import Surroundings
+from semel.sim.world.waiting import drawn_wait_ms
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 REQUEST_TIMEOUT_MS: Final = 5_000

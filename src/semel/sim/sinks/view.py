@@ -19,7 +19,7 @@ from semel.core.sink.journal import (
     WriterClaim,
     decode,
 )
-from semel.sim.history import LoggedBatch
+from semel.sim.checkers.history import LoggedBatch
 from semel.sim.sinks.story import Row, SinkStory, row_of
 from semel.types import TopicPartition
 

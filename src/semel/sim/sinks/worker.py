@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from semel.client.blocking import Cluster
-from semel.sim.cluster import SimulatedCluster
-from semel.sim.fiber import Fiber, FiberClock, FiberLoop
-from semel.sim.network import Network
-from semel.sim.process import Process
-from semel.sim.scheduler import Scheduler
-from semel.sim.session import Session
+from semel.sim.clients.cluster import SimulatedCluster
+from semel.sim.clients.session import Session
+from semel.sim.world.fiber import Fiber, FiberClock, FiberLoop
+from semel.sim.world.network import Network
+from semel.sim.world.process import Process
+from semel.sim.world.scheduler import Scheduler
 from semel.spark.options import Connection
 from semel.spark.process import SinkProcess, inside
 

@@ -1,0 +1,111 @@
+"""The proof of the proof: every planted bug, and the seed at which it is found, as a page of the documentation."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import count, islice, repeat
+from types import MappingProxyType
+from typing import Final
+
+from semel.sim.campaign.swarm import run_watched
+from semel.sim.plants.catalogue import PLANTS
+from semel.sim.plants.planting import Plant
+
+SEEDS_MAX: Final = 200
+_NO_SEEDS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one plant."""
+
+    plant: str
+    seed: int | None  # None: not found
+    invariant: str | None
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Found, and by a checker that should have found it."""
+        return self.invariant in PLANTS[self.plant].found_by
+
+    def __str__(self) -> str:
+        where = "NOT FOUND" if self.seed is None else f"seed {self.seed}, {self.invariant}"
+        return f"{self.plant}: {where}{'' if self.is_as_expected else '  (UNEXPECTED)'}"
+
+
+def find(name: str, likely_seed: int | None = None, seeds_max: int = SEEDS_MAX) -> Finding:
+    """Switch one plant on, and live through seeds until one fails; ``likely_seed`` is tried before the others.
+
+    Seeds in which the bug cannot show are passed over, and not counted.
+    """
+    plant = PLANTS[name]
+    with plant.planted():
+        seeds = dict.fromkeys(islice(filter(plant.may_show, count()), seeds_max))
+        for seed in seeds if likely_seed is None else {likely_seed: None} | seeds:
+            result = run_watched(seed)
+            if result.violation is not None:
+                return Finding(name, seed, result.invariant)
+    return Finding(name, None, None)
+
+
+def prove(
+    workers: int = 1,
+    *,
+    seeds_max: int = SEEDS_MAX,
+    likely_seeds: Mapping[str, int] = _NO_SEEDS,
+    on_finding: Callable[[Finding], None] = lambda _: None,
+) -> list[Finding]:
+    """All of them, in order."""
+    findings = []
+    seeds = [likely_seeds.get(name) for name in PLANTS]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        for finding in pool.map(find, PLANTS, seeds, repeat(seeds_max)):
+            findings.append(finding)
+            on_finding(finding)
+    return findings
+
+
+def page(findings: Iterable[Finding]) -> str:
+    """The page's text."""
+    return "\n".join(_lines(findings)) + "\n"
+
+
+_RESEMBLES: Final = """\
+In the last column `KAFKA`, `SPARK`, `paimon`, `rp` (Redpanda) and `rdk` (librdkafka) are issue numbers, and `CVE`
+is Kafka's. *The proposal* is Kafka's own of the "Idempotent Producer", which asked for leases. *Rule*, *step* and
+*S* are what the sink's protocol must not leave out (an *S* is a scenario of `tests/core/sink`). What flows must not
+leave out has its name in the model of flows (`python -m tools.model -v NAME` tells its shortest counter-example), and
+what copies must not, in words of `core/copy`. *Here*: no other system's."""
+
+
+def _lines(findings: Iterable[Finding]) -> Iterator[str]:
+    yield "# Planted bugs"
+    yield ""
+    yield "Written by `semel sim --prove --page docs/proof.md`; a test holds all but the third column to the code."
+    yield "[What the seeds met](simulated.md) where no bug was planted is a page of its own."
+    yield ""
+    yield "Each bug breaks the real server or client in one place, as some system was once broken. The simulator must"
+    yield f"find it within {SEEDS_MAX} seeds, from seed 0 on; a bug in flows or in copies, within as many of the seeds"
+    yield "that have such, which is one in twenty each. The third column says at which seed it did when this page was"
+    yield "written, and which invariant fell."
+    yield ""
+    yield _RESEMBLES
+    yield ""
+    yield "| planted bug | what is broken | found at | resembles |"
+    yield "|---|---|---|---|"
+    for finding in findings:
+        where = "not found" if finding.seed is None else f"seed {finding.seed}: `{_short(finding.invariant)}`"
+        yield row_without_finding(PLANTS[finding.plant]).replace("| ? |", f"| {where} |")
+
+
+def row_without_finding(plant: Plant) -> str:
+    """A row of the table, with a question mark for what has to be found out."""
+    return f"| `{plant.name}` | {plant.broken} | ? | {plant.resembles} |"
+
+
+def _short(invariant: str | None) -> str:
+    return (invariant or "").removeprefix("raised ")

@@ -1,0 +1,374 @@
+"""What the checkers see of a server: every verdict, every mark, and after each recovery the whole log.
+
+The ledger that judges an append is kept beside the server and outlives its processes: what was trimmed is in
+no file any more, and still decides whether a batch is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Protocol
+
+from semel.core.log.names import folder_of
+from semel.errors import CorruptRecordBatch, ErrorCode
+from semel.record.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    decode_header,
+    decode_records,
+    validate_batch,
+)
+from semel.server.storage.outcome import AppendOutcome, Incoming, OffsetOutOfRange, Slice
+from semel.server.storage.partition import Partition
+from semel.server.storage.producer_ids import ProducerIds, Response
+from semel.server.storage.state_log import StateLog, Submitted
+from semel.server.storage.storage import Storage
+from semel.sim.checkers import Checker, who_watch
+from semel.sim.checkers.history import History, LoggedBatch, Logs
+from semel.sim.flows.view import FlowView
+from semel.sim.server.bound_witness import BoundWitness
+from semel.sim.server.reference import LeasesKnown, PartitionLedger
+from semel.sim.server.verdicts import UNOPENED
+from semel.sim.sinks.view import SinkView
+from semel.sim.world.faults import Counts
+from semel.sim.world.trace import Trace
+from semel.types import Lease, TopicPartition, is_leased
+from semel.wire.frames import INT32, Buffer
+
+DECODED_BATCHES_MAX: Final = 8_192
+LENGTH_AT: Final = 8
+
+
+@lru_cache(DECODED_BATCHES_MAX)
+def _logged(batch: bytes) -> LoggedBatch:
+    """The same bytes are read by consumers, auditors and after every recovery: they are checked and decoded once."""
+    header = validate_batch(batch)
+    records = [] if header.is_control else decode_records(batch)
+    values = tuple(record.value or b"" for record in records)
+    return LoggedBatch(header, values, tuple(record.key for record in records))
+
+
+def logged_batches(records: Buffer) -> list[LoggedBatch]:
+    """The batches of a fetch answer or a segment, with their values; what is cut off at its end is not one.
+
+    Cut by their lengths alone, for nearly all are known: whatever is not is validated, its length included.
+    """
+    window, position = bytes(records), 0
+    batches = []
+    while len(window) - position >= HEADER_BYTES:
+        end = position + LOG_OVERHEAD_BYTES + INT32.unpack_from(window, position + LENGTH_AT)[0]
+        if end > len(window):
+            break
+        batches.append(_logged(window[position:end]))
+        position = end
+    return batches
+
+
+def whole_log(partition: Partition) -> list[LoggedBatch]:
+    """Every batch from the log's start to its end, read as a consumer's answer would be."""
+    batches: list[LoggedBatch] = []
+    from_offset = partition.log_start_offset
+    while from_offset < partition.log_end_offset:
+        piece = partition.read(from_offset, 1 << 20, partition.log_end_offset)
+        assert isinstance(piece, Slice), f"{partition.name}: {piece}"
+        found = logged_batches(piece.read())
+        assert found, f"{partition.name}: nothing at {from_offset}, its end is {partition.log_end_offset}"
+        batches += found
+        from_offset = batches[-1].header.last_offset + 1
+    return batches
+
+
+class Beside(Protocol):
+    """Who sees of a server what the witness sees, for reasons of its own."""
+
+    def synced(self, storage: Storage, tps: Iterable[TopicPartition]) -> None:
+        """What was written to these is durable."""
+
+    def recovered(self, storage: Storage) -> None:
+        """A process has opened its files, and serves nobody yet."""
+
+
+class Witness:
+    """Stands beside one server for a whole history."""
+
+    def __init__(
+        self,
+        tps: Sequence[TopicPartition],
+        sink_tps: Sequence[TopicPartition],
+        history: History,
+        checkers: Sequence[Checker],
+        counts: Counts,
+        trace: Trace,
+        true_ms: Callable[[], int],
+    ) -> None:
+        self.tps: Final = tps
+        self._sink_tps: Final = sink_tps  # the sinks' outputs, the topics of flows, and the decision log
+        self._history = history
+        self._checkers = checkers
+        self._judges = who_watch(checkers, Checker.judged)
+        self._watch_marks = who_watch(checkers, Checker.watermark)
+        self._counts = counts
+        self._trace = trace
+        self._true_ms = true_ms
+        self._leases = LeasesKnown()
+        self._bound = BoundWitness(checkers, counts, sink_tps)
+        self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
+        self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in sink_tps}
+        self.beside: list[Beside] = []
+
+    # -- marks ------------------------------------------------------------------------------------------
+
+    def synced(self, storage: Storage, tps: Iterable[TopicPartition]) -> None:
+        """A server has synced these, and readers see what was."""
+        for tp in tps:
+            partition = storage.partition(tp.topic, tp.partition)
+            if partition is not None and tp in self._ledgers:
+                self._trace.note("server", f"{tp} synced to {partition.high_watermark}")
+                self._show_marks(partition)
+        for beside in self.beside:
+            beside.synced(storage, tps)
+
+    def _show_marks(self, partition: Partition) -> None:
+        for checker in self._watch_marks:
+            checker.watermark(partition.name, partition.high_watermark, partition.log_end_offset)
+
+    def log_start(self, tp: TopicPartition, log_start_offset: int) -> None:
+        """Somebody could see this start of the log."""
+        for checker in self._checkers:
+            checker.log_start(tp, log_start_offset)
+        if log_start_offset > self._history.log_starts.get(tp, 0):
+            self._trace.note("server", f"{tp} starts at {log_start_offset}")
+            self._history.log_starts[tp] = log_start_offset
+
+    # -- whole logs -------------------------------------------------------------------------------------
+
+    def recovered(self, storage: Storage, failed: Collection[Path]) -> None:
+        """A process has opened its files, with errors at those that ``failed``; nobody has been served yet."""
+        logs: dict[TopicPartition, list[LoggedBatch]] = {}
+        if not self._history.is_rotten and not self._history.promises_end:
+            self._observe_leases(storage.producer_ids)
+        for tp, partition in self._partitions(storage):
+            self._trace.note("server", str(partition.recovery))
+            if self._history.is_rotten:
+                continue
+            folder = storage.data_dir / folder_of(tp)
+            disk_failed = any(path.is_relative_to(folder) for path in failed)
+            for checker in self._checkers:
+                checker.opened(partition.recovery, disk_failed=disk_failed)
+            if not partition.is_online:  # nothing is known of its log, and nobody is told anything of it
+                self._counts.verdict(UNOPENED)
+                self._observe(partition)
+                continue
+            logs[tp] = batches = self._read_sound(partition)
+            headers = [batch.header for batch in batches]
+            ledger = self._ledgers[tp].recovered(headers, partition.log_end_offset)
+            self._ledgers[tp] = ledger
+            producers = {
+                producer_id: (
+                    entry.producer_epoch,
+                    entry.last_sequence,
+                    tuple((span.base_sequence, span.base_offset) for span in entry.window),
+                )
+                for producer_id, entry in partition.producers()
+                if self._leases.verdict(producer_id) is None
+            }
+            for checker in self._checkers:
+                checker.recovered(tp, producers, ledger)
+            self.log_start(tp, partition.log_start_offset)
+            if not self._history.promises_end:
+                self._show_marks(partition)
+                self._observe(partition)
+        if not self._history.promises_end:
+            self._judge(logs)
+            if not self._history.is_rotten:
+                self._bound.came_up(storage)
+                for beside in self.beside:
+                    beside.recovered(storage)
+
+    def not_recovered(self, reason: str, *, disk_failed: bool) -> None:
+        """A process could not open its files."""
+        self._trace.note("server", f"does not start: {reason}")
+        if not self._history.is_rotten:
+            for checker in self._checkers:
+                checker.not_opened(reason, disk_failed=disk_failed)
+
+    def show_logs(self, storage: Storage) -> Logs:
+        """All logs as they lie there now; a trim that goes on may have raised a start already."""
+        logs = {}
+        for tp, partition in self._partitions(storage):
+            self.log_start(tp, partition.log_start_offset)
+            logs[tp] = self._read_sound(partition)
+        self._judge(logs)
+        return logs
+
+    def _read_sound(self, partition: Partition) -> list[LoggedBatch]:
+        try:
+            return whole_log(partition)
+        except CorruptRecordBatch as error:
+            for checker in self._checkers:
+                checker.not_opened(f"{partition.name}: {error}", disk_failed=False)
+            raise
+
+    def _judge(self, logs: Logs) -> None:
+        of_sinks = {tp: logs[tp] for tp in self._sink_tps if tp in logs}
+        views = [SinkView(story, of_sinks, self._trimmed) for story in self._history.sinks]
+        flows = [FlowView(story, of_sinks, self._trimmed) for story in self._history.flows]
+        flows = [view for view in flows if view.is_whole]
+        of_clients = {tp: logs[tp] for tp in self.tps if tp in logs}
+        for checker in self._checkers:
+            checker.logs(self._history, of_clients)
+            if views:
+                checker.sink_logs(views)
+            if flows:
+                checker.flow_logs(flows)
+
+    def _partitions(self, storage: Storage) -> Iterable[tuple[TopicPartition, Partition]]:
+        for tp in (*self.tps, *self._sink_tps):
+            partition = storage.partition(tp.topic, tp.partition)
+            if partition is None:
+                for checker in self._checkers:
+                    checker.not_opened(f"{tp} is gone", disk_failed=False)
+                continue
+            yield tp, partition
+
+    # -- verdicts ---------------------------------------------------------------------------------------
+
+    def _observe(self, partition: Partition) -> None:
+        """Stand in front of what changes a partition or tells of its start, and show the checkers what comes out."""
+        append_all, append_marker, tp = partition.append_all, partition.append_marker, partition.name
+        delete_records, apply_retention = partition.delete_records, partition.apply_retention
+        read = partition.read
+
+        def append_all_observed(incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
+            outcomes = append_all(incoming, now_ms)
+            for one, outcome in zip(incoming, outcomes, strict=True):
+                self._judged(tp, decode_header(one.batches), outcome)
+            self._bound.judged(
+                tp, ((one.headers[0], outcome) for one, outcome in zip(incoming, outcomes, strict=True))
+            )
+            return outcomes
+
+        def append_marker_observed(marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
+            outcome = append_marker(marker, header, now_ms)
+            self._judged(tp, header, outcome)
+            self._bound.judged(tp, [(header, outcome)])
+            return outcome
+
+        async def delete_records_observed(before_offset: int) -> ErrorCode:
+            if tp in self._trimmed and partition.is_online:
+                self._remember(partition, before_offset)
+            code = await delete_records(before_offset)
+            self._counts.verdict(f"trim: {code.name}")
+            self.log_start(tp, partition.log_start_offset)
+            return code
+
+        async def apply_retention_observed(now_ms: int) -> int:
+            removed = await apply_retention(now_ms)
+            if removed:
+                self._counts.verdict("retention: segments removed")
+            self.log_start(tp, partition.log_start_offset)
+            return removed
+
+        def read_observed(*asked: int, **wanted: bool) -> Slice | OffsetOutOfRange:
+            found = read(*asked, **wanted)
+            if isinstance(found, OffsetOutOfRange):  # amid a trim readers see the new start before its end
+                self.log_start(tp, found.log_start_offset)
+            return found
+
+        partition.append_all = append_all_observed  # type: ignore[method-assign]
+        partition.append_marker = append_marker_observed  # type: ignore[method-assign]
+        partition.delete_records = delete_records_observed  # type: ignore[method-assign]
+        partition.apply_retention = apply_retention_observed  # type: ignore[method-assign]
+        partition.read = read_observed  # type: ignore[method-assign, assignment]
+
+    def _remember(self, partition: Partition, before_offset: int) -> None:
+        """What a trim of a sink's output may take; whether it does is seen by where the log begins then."""
+        end = partition.high_watermark if before_offset < 0 else min(before_offset, partition.high_watermark)
+        for batch in whole_log(partition):
+            if batch.header.base_offset < end:
+                self._trimmed[partition.name][batch.header.base_offset] = batch
+
+    def _judged(self, tp: TopicPartition, header: BatchHeader, outcome: AppendOutcome) -> None:
+        if outcome.verdict is None:
+            self._counts.verdict(f"append: {outcome.error_code.name}")
+            self._trace.note("server", f"{tp} {outcome.error_code.name}: {outcome.error_message}")
+            return
+        verdict, ledger = type(outcome.verdict).__name__, self._ledgers[tp]
+        self._counts.verdict(f"{'marker' if header.is_control else 'append'}: {verdict}")
+        sequences = (
+            f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}+{header.record_count}"
+        )
+        self._trace.note("server", f"{tp} {sequences} {verdict} at {outcome.base_offset}")
+        known_offset = outcome.base_offset if outcome.base_offset >= 0 else None
+        for checker in self._judges:
+            checker.judged(tp, header, ledger, verdict, known_offset)
+        if verdict == "Append":
+            ledger.appended(header, outcome.base_offset)
+            if is_leased(header.producer_id):
+                for checker in self._checkers:
+                    checker.lease_used(header.producer_id)
+
+    # -- leases -----------------------------------------------------------------------------------------
+
+    def _observe_leases(self, ids: ProducerIds) -> None:
+        """A process has come up: see its leases, and stand in front of whatever grants and ends them."""
+        init, expire, judge, remaining = ids.init, ids.expire_leases, ids.judge_by_log, ids.lease_remaining_ms
+
+        def init_observed(
+            name: str | None,
+            producer_id: int,
+            producer_epoch: int,
+            partitions: tuple[TopicPartition, ...] | None,
+            now_ms: int,
+        ) -> Submitted[Response]:
+            issued_below = ids.leases.granted_below
+            submitted = init(name, producer_id, producer_epoch, partitions, now_ms)
+            if submitted.error_message is None:
+                granted = submitted.response
+                if isinstance(granted, Lease) and granted.producer_id >= issued_below:
+                    for checker in self._checkers:
+                        checker.lease_issued(granted.producer_id, self._true_ms())
+                self._bound.asked(producer_id, partitions or (), granted, issued_below)
+            return submitted
+
+        def expire_observed(now_ms: int) -> StateLog | None:
+            leases, true_ms = ids.leases, self._true_ms()
+            to_sync = expire(now_ms)
+            if to_sync is not None:
+                self._trace.note("server", f"leases below {leases.expired_below} are over")
+            could_log = not leases.decide_expiry(true_ms).records
+            if leases.length_ms is not None and could_log:
+                for checker in self._checkers:
+                    checker.leases_looked_at(leases.expired_below, leases.length_ms, true_ms)
+            return to_sync
+
+        def judge_observed() -> None:
+            judge()
+            self._show_leases_over(ids)
+
+        def remaining_observed(producer_id: int) -> int:
+            remaining_ms = remaining(producer_id)
+            for checker in self._checkers:
+                checker.lease_told_of(producer_id, remaining_ms)
+            return remaining_ms
+
+        ids.init = init_observed  # type: ignore[method-assign, assignment]
+        ids.expire_leases = expire_observed  # type: ignore[method-assign]
+        ids.judge_by_log = judge_observed  # type: ignore[method-assign]
+        ids.lease_remaining_ms = remaining_observed  # type: ignore[method-assign]
+        epochs = {lease.producer_id: lease.producer_epoch for lease in ids.leases}
+        for checker in self._checkers:
+            checker.leases_found(epochs)
+            checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
+        self._bound.restarted(ids.leases.granted_below, epochs)
+        self._show_leases_over(ids)
+
+    def _show_leases_over(self, ids: ProducerIds) -> None:
+        expired_below = ids.live_leases.expired_below
+        for checker in self._checkers:
+            checker.leases_over(expired_below)
+        self._bound.over(expired_below)
+        self._leases.expired_below = max(self._leases.expired_below, expired_below)
