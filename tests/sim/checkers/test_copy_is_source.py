@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from tests.sim.checkers.conftest import Breaks
 from tests.sim.checkers.copying import log, rows, view
@@ -51,6 +53,27 @@ def test_at_its_end_a_job_has_all_of_them(breaks: Breaks) -> None:
         look(view([log(IN)], log(rows(1, 2)), is_finished=True), ended=True)
     with breaks():
         look(view([log(IN)], None, is_finished=True), ended=True)
+
+
+def test_what_comes_while_the_last_copy_runs_may_be_missing(breaks: Breaks) -> None:
+    source = log(rows(1, 2))
+    made, checker = view([source], log(rows(1)), is_finished=True), CopyIsSource()
+    checker.copy_looked(made)
+    made.job.lives.append(SimpleNamespace(until_end=True))  # type: ignore[arg-type]
+    source.records += rows(3, at=2)
+    checker.copy_looked(made)
+    with breaks():
+        checker.copy_ended(made)
+    made, checker = view([source := log(rows(1, 2))], log(rows(1, 2)), is_finished=True), CopyIsSource()
+    checker.copy_looked(made)
+    made.job.lives.append(SimpleNamespace(until_end=True))  # type: ignore[arg-type]
+    source.records += rows(3, at=2)
+    checker.copy_looked(made)
+    checker.copy_ended(made)
+    made.job.lives.append(SimpleNamespace(until_end=True))  # type: ignore[arg-type]
+    checker.copy_looked(made)
+    with breaks():
+        checker.copy_ended(made)
 
 
 def test_a_new_job_begins_behind_what_was_trimmed(breaks: Breaks) -> None:

@@ -48,6 +48,11 @@ class CopyJob:
         )
 
     @property
+    def life_to_the_end(self) -> CopyLife | None:
+        """The newest copy that goes to the end of the source, wherever that is when it begins."""
+        return next((life for life in reversed(self.lives) if life.until_end), None)
+
+    @property
     def journal(self) -> str:
         return self.plan.journal
 

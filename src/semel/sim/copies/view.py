@@ -98,6 +98,10 @@ class CopyView:
         """All that there ever were of the job's."""
         return sorted({place.tp for place in self.source.logs if place.tp.topic in self.job.topics})
 
+    def places_of(self, source: TopicPartition) -> list[TopicLog]:
+        """In the topics that had the name, one after the other."""
+        return [place for place in self.source.logs if place.tp == source]
+
     def logs_of(self, source: TopicPartition) -> list[SeenLog]:
-        """Of the topics that had the name, one after the other."""
-        return [log for place, log in self.source.logs.items() if place.tp == source]
+        """The same."""
+        return [self.source.logs[place] for place in self.places_of(source)]
