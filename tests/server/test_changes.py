@@ -15,6 +15,7 @@ from semel.core.topics import Topic
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.changes import Changes
+from semel.server.event_loop import LoopThreads
 from semel.server.storage.aside import aside, at_once
 from semel.server.storage.filesystem import OsFileSystem
 from semel.server.storage.storage import Storage
@@ -77,13 +78,22 @@ class Told:
 
 def run(storage: Storage, test: Callable[[Changes, Told], Awaitable[None]]) -> None:
     async def whole() -> None:
-        changes = Changes(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        threads = LoopThreads(loop, "change", 1)
+        changes = Changes(loop, threads)
         async with asyncio.timeout(LONG_S):
             await test(changes, Told())
-            await changes.close()
+            await closed(changes)
+        threads.close()
 
     asyncio.run(whole())
     storage.close(now_ms=NOW_MS)
+
+
+async def closed(changes: Changes) -> None:
+    ended = asyncio.Event()
+    changes.close(ended.set)
+    await ended.wait()
 
 
 async def held(disk: Disk) -> None:
@@ -139,7 +149,7 @@ def test_a_stop_ends_what_has_begun_and_begins_nothing(disk: Disk, storage: Stor
         changes.request(partial(storage.create_topic, "begun", now_ms=NOW_MS), told)
         changes.request(partial(storage.create_topic, "never", now_ms=NOW_MS), told)
         await held(disk)
-        closing = asyncio.ensure_future(changes.close())
+        closing = asyncio.ensure_future(closed(changes))
         await asyncio.sleep(0)
         assert not closing.done()
         disk.gate.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Condition, Event
@@ -13,7 +14,8 @@ import pytest
 from semel.core.log.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.record.batch import Record, decode_header, encode_batch
-from semel.server.durability import GroupCommit
+from semel.server.durability import SYNC_THREADS, GroupCommit
+from semel.server.event_loop import LoopThreads
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFile, OsFileSystem
 from semel.server.storage.partition import Partition
@@ -120,14 +122,28 @@ async def begun(disk: Disk, partition: Partition, count: int, suffix: str = "") 
     await asyncio.to_thread(wait)
 
 
-def group_commit(told: Told) -> GroupCommit:
-    return GroupCommit(asyncio.get_running_loop(), told.durable.extend, lambda seconds: None)
+class Group(GroupCommit):
+    """With threads of its own."""
+
+    def __init__(self, told: Told) -> None:
+        loop = asyncio.get_running_loop()
+        self.threads = LoopThreads(loop, "sync", SYNC_THREADS), LoopThreads(loop, "snapshots", 1)
+        super().__init__(loop, *self.threads, told.durable.extend, lambda seconds: None, time.perf_counter)
+
+    async def drained(self) -> None:
+        ended = asyncio.Event()
+        self.drain(ended.set)
+        await ended.wait()
+
+    def close(self) -> None:
+        for threads in self.threads:
+            threads.close()
 
 
 def test_a_request_waits_for_a_sync_that_started_after_it(disk: Disk, partitions: list[Partition]) -> None:
     async def run() -> None:
         told, partition = Told(), partitions[0]
-        group = group_commit(told)
+        group = Group(told)
         gate = disk.hold(partition)
         first = append(partition)
         group.request([partition], lambda: told("first"))
@@ -147,7 +163,7 @@ def test_a_request_waits_for_a_sync_that_started_after_it(disk: Disk, partitions
         assert partition.high_watermark == second
         assert disk.begun[str(partition.name)] == 2, "one sync for both"
         assert told.durable == [partition.name, partition.name]
-        await group.drain()
+        await group.drained()
         group.close()
 
     asyncio.run(run())
@@ -156,7 +172,7 @@ def test_a_request_waits_for_a_sync_that_started_after_it(disk: Disk, partitions
 def test_partitions_do_not_wait_for_each_other(disk: Disk, partitions: list[Partition]) -> None:
     async def run() -> None:
         told, slow, quick = Told(), partitions[0], partitions[1]
-        group = group_commit(told)
+        group = Group(told)
         gate = disk.hold(slow)
         append(slow), append(quick)
         group.request([slow, quick], lambda: told("both"))
@@ -168,7 +184,7 @@ def test_partitions_do_not_wait_for_each_other(disk: Disk, partitions: list[Part
         assert told.names == ["quick", "quick again"]
         gate.set()
         await told.until("both")
-        await group.drain()
+        await group.drained()
         group.close()
 
     asyncio.run(run())
@@ -177,7 +193,7 @@ def test_partitions_do_not_wait_for_each_other(disk: Disk, partitions: list[Part
 def test_more_partitions_than_threads(partitions: list[Partition]) -> None:
     async def run() -> None:
         told = Told()
-        group = group_commit(told)
+        group = Group(told)
         ends = [append(partition) for partition in partitions]
         group.request(partitions, lambda: told("all"))
         await told.until("all")
@@ -190,7 +206,7 @@ def test_more_partitions_than_threads(partitions: list[Partition]) -> None:
 def test_nobody_waits_for_a_large_snapshot(disk: Disk, partitions: list[Partition]) -> None:
     async def run() -> None:
         told, partition = Told(), partitions[0]
-        group = group_commit(told)
+        group = Group(told)
         for producer_id in range(FEW_ROWS + 1):
             append(partition, producer_id)
         partition.roll(NOW_MS)
@@ -204,7 +220,7 @@ def test_nobody_waits_for_a_large_snapshot(disk: Disk, partitions: list[Partitio
         assert partition.high_watermark == end
         assert partition.owes_snapshot
         gate.set()
-        await group.drain()
+        await group.drained()
         await asyncio.to_thread(group.close)
         assert not partition.owes_snapshot
 
@@ -214,10 +230,10 @@ def test_nobody_waits_for_a_large_snapshot(disk: Disk, partitions: list[Partitio
 def test_nobody_waits_but_readers(partitions: list[Partition]) -> None:
     async def run() -> None:
         told = Told()
-        group = group_commit(told)
+        group = Group(told)
         end = append(partitions[0])
         group.request(partitions[:1], None)
-        await group.drain()
+        await group.drained()
         assert partitions[0].high_watermark == end
         assert told.durable == [partitions[0].name]
         group.request([], lambda: told("nothing to sync"))
@@ -232,7 +248,7 @@ def test_a_failed_sync_and_a_failing_answer_keep_nobody_waiting(
 ) -> None:
     async def run() -> None:
         told, partition = Told(), partitions[0]
-        group = group_commit(told)
+        group = Group(told)
         end = append(partition)
         disk.fails = True
         group.request([partition], lambda: told.until(1 / 0))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from semel.core.topics import Refused
 from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Answer, Call, Disconnect, InTurn, Outcome, WhenReadable
+from semel.server.outcome import AfterSync, Answer, Call, Delayed, Disconnect, InTurn, Outcome
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import File, OsFile, OsFileSystem
 from semel.server.storage.settings import StorageSettings
@@ -344,13 +344,13 @@ def test_a_corrupt_batch_is_refused(broker: Broker) -> None:
 
 def test_a_fetch_waits_until_there_is_enough_or_time_is_up(broker: Broker) -> None:
     waiting = ask_fetch(broker, 0, wait_ms=100)
-    assert isinstance(waiting, WhenReadable)
+    assert isinstance(waiting, Delayed)
     assert waiting.attempt(False) is None
     produced(ask_produce(broker))
     answer = waiting.attempt(False)
     assert answer is not None
     late = ask_fetch(broker, 1, wait_ms=100)
-    assert isinstance(late, WhenReadable)
+    assert isinstance(late, Delayed)
     assert late.attempt(True) is not None
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch, validate_batch
 from semel.server.broker import Broker
-from semel.server.outcome import Answer, AnswerInFiles, Call, Handled, WhenReadable, framed
+from semel.server.outcome import Answer, AnswerInFiles, Call, Delayed, Handled, framed
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -84,17 +84,17 @@ def frame_of(
     return memoryview(head + fetch.encode_request(version, FetchRequest(*limits, partitions)))
 
 
-def answer_of(handled: Handled) -> bytes | WhenReadable:
+def answer_of(handled: Handled) -> bytes | Delayed:
     outcome = handled.outcome
     if isinstance(outcome, AnswerInFiles):
         outcome = outcome.read()
-    if isinstance(outcome, WhenReadable):
+    if isinstance(outcome, Delayed):
         return outcome
     assert isinstance(outcome, Answer)
     return b"".join(framed(outcome, handled))
 
 
-def generally(broker: Broker, frame: memoryview) -> bytes | WhenReadable:
+def generally(broker: Broker, frame: memoryview) -> bytes | Delayed:
     header, body_at = decode_request_header(frame)
     call = Call(
         header.api_key, header.api_version, header.client_id, DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX
@@ -126,9 +126,9 @@ def test_answered_as_the_general_handler_does(
     plainly = answer_of(broker.handle_next((frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX))
     counted_plainly = counted(broker)
     expected = generally(broker, frame)
-    if isinstance(expected, WhenReadable):
-        assert isinstance(plainly, WhenReadable)
-        assert (plainly.partitions, plainly.wait_ms) == (expected.partitions, expected.wait_ms)
+    if isinstance(expected, Delayed):
+        assert isinstance(plainly, Delayed)
+        assert (plainly.keys, plainly.wait_ms) == (expected.keys, expected.wait_ms)
     else:
         assert plainly == expected
     assert counted_plainly == counted(broker)

@@ -6,19 +6,18 @@ the two go on beside each other.
 Invariants
 - One change is under way at a time, in the order in which they were asked for; that is what makes a change safe
   (:mod:`semel.server.storage.aside`), and nobody but those who want one waits in this line.
-- What a change puts aside runs in one thread; the loop goes on meanwhile.
+- What a change puts aside runs in a thread; the loop goes on meanwhile.
 - A change that has begun is carried out to its end, also while the server stops. The others are never begun.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
+from semel.server.event_loop import EventLoop, Threads
 from semel.server.storage.aside import Change
 
 log = logging.getLogger(__name__)
@@ -30,46 +29,74 @@ _Waiting: TypeAlias = tuple[Callable[[], Change[Any]], Callable[[Any], None]]
 class Changes:
     """Who waits for a turn, and whose turn it is."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, thread_name: str = "semel-change") -> None:
+    def __init__(self, loop: EventLoop, threads: Threads) -> None:
         self._loop = loop
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
+        self._threads = threads
         self._waiting: deque[_Waiting] = deque()
-        self._work: asyncio.Task[None] | None = None
+        self._is_due = False  # the line is looked at in the loop's next turn
+        self._is_aside = False  # one waits for a thread
+        self._is_closed = False
+        self._when_idle: list[Callable[[], None]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether none has begun, or is to begin."""
+        return not (self._waiting or self._is_due or self._is_aside)
 
     def request(self, begin: Callable[[], Change[T]], done: Callable[[T | None], None]) -> None:
         """Carry a change out in its turn, then call ``done``; with ``None`` when a defect ended it."""
+        if self._is_closed:
+            return
         self._waiting.append((begin, done))
-        if self._work is None:
-            self._work = self._loop.create_task(self._go_on())
+        self._look_soon()
 
-    async def carry_out(self, begin: Callable[[], Change[T]]) -> None:
-        """The same, for who has nothing else to do meanwhile."""
-        ended = asyncio.Event()
-        self.request(begin, lambda _: ended.set())
-        await ended.wait()
-
-    async def close(self) -> None:
-        """Begin no other change, and wait for the one that is under way."""
+    def close(self, done: Callable[[], None]) -> None:
+        """Begin no other change, and call ``done`` once the one that is under way has ended."""
+        self._is_closed = True
         self._waiting.clear()
-        if self._work is not None:
-            await self._work
-        self._thread.shutdown()
+        self._when_idle.append(done)
+        self._look_soon()
 
-    async def _go_on(self) -> None:
-        while self._waiting:
+    def _look_soon(self) -> None:
+        if not self._is_due and not self._is_aside:
+            self._is_due = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        """Carry out one after the other, up to one that waits for a thread: a whole line of them may need none."""
+        while self._waiting and not self._is_aside:
             begin, done = self._waiting.popleft()
             try:
-                done(await self._carried_out(begin()))
-            except Exception:  # those behind it must still have their turn
-                log.exception("a change failed")
-                done(None)
-        self._work = None
+                self._go_on(begin(), done)
+            except Exception:
+                _log_defect(done)
+        self._is_due = False
+        if not self._is_aside:
+            idle, self._when_idle = self._when_idle, []
+            for ended in idle:
+                ended()
 
-    async def _carried_out(self, change: Change[T]) -> T:
-        while True:
+    def _go_on(self, change: Change[T], done: Callable[[T | None], None]) -> None:
+        try:
+            work = change.send(None)
+        except StopIteration as ended:
+            done(ended.value)
+            return
+
+        def worked() -> None:
+            self._is_aside = False
             try:
-                work = change.send(None)
-            except StopIteration as ended:
-                result: T = ended.value
-                return result
-            await self._loop.run_in_executor(self._thread, work.run)
+                self._go_on(change, done)
+            except Exception:
+                _log_defect(done)
+            if not self._is_aside:
+                self._look()
+
+        self._is_aside = True
+        self._threads.run(work.run, worked)
+
+
+def _log_defect(done: Callable[[Any], None]) -> None:
+    """One that raises keeps nobody waiting: those behind it must still have their turn."""
+    log.exception("a change failed")
+    done(None)

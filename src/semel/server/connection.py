@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from semel.config import Address
 from semel.server.bounded_log import shown
@@ -29,20 +29,18 @@ from semel.server.outcome import (
     Answer,
     AnswerInFiles,
     Compressing,
+    Delayed,
     Disconnect,
     Handled,
     InTurn,
     NotServed,
-    WhenReadable,
     framed,
 )
 from semel.server.outlet import Outlet
-from semel.server.parked import ParkedFetch
+from semel.server.purgatory import DelayedOperation
+from semel.server.shell import Shell
 from semel.wire.api import ApiKey
 from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, MalformedMessage
-
-if TYPE_CHECKING:
-    from semel.server.listener import Listener
 
 REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
@@ -68,19 +66,19 @@ class Connection(asyncio.BufferedProtocol):
         "_answer_bytes",
         "_backlog",
         "_closing",
+        "_delayed",
         "_filled_bytes",
         "_flush_scheduled",
         "_frame",
         "_good",
         "_in_order",
         "_is_held",
-        "_listener",
         "_open_requests",
         "_outlet",
         "_owed",
-        "_parked",
         "_partial",
         "_reading",
+        "_shell",
         "_software",
         "_transport",
         "_unsent_bytes",
@@ -93,8 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         "peer_host",
     )
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._partial = b""  # the start of a frame of which not even the length is whole
         self._frame: memoryview | None = None  # a frame that is arriving, or has to wait for those before it
@@ -105,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_order = InOrder()
         self._waiting: bool | None = None  # the next request may not begin yet; whether it is a produce
         self._answer_bytes = 0  # of answers that are known and wait for an earlier one
-        self._parked: set[ParkedFetch] = set()
+        self._delayed: set[DelayedOperation] = set()
         self._flush_scheduled = False
         self._reading = True
         self._write_paused = False
@@ -132,12 +130,12 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.peer_host = str(peer[0])
         self.dialled = Address(str(own[0]), int(own[1]))
-        self.active_at_s = self._listener.loop.time()
+        self.active_at_s = self._shell.loop.time()
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
-        refusal = self._listener.admit(self)
+        refusal = self._shell.admit(self)
         if refusal is not None:
             why = f"refused a connection from {self.peer_host}: {refusal}"
-            self._listener.lines.tell(logging.WARNING, self.peer_host, "refused", why)
+            self._shell.lines.tell(logging.WARNING, self.peer_host, "refused", why)
             self._closing = True
             self._transport.abort()
 
@@ -146,17 +144,17 @@ class Connection(asyncio.BufferedProtocol):
         self._outlet.let_go()
         self._let_go_of_requests()
         self._count_unsent(0)
-        self._listener.forget(self)
+        self._shell.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
             return self._frame[self._filled_bytes :]
-        return self._listener.scratch
+        return self._shell.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.active_at_s = self._listener.loop.time()
+        self.active_at_s = self._shell.loop.time()
         if self._frame is None:
-            self._feed(self._listener.scratch[:nbytes])
+            self._feed(self._shell.scratch[:nbytes])
         else:
             self._filled_bytes += nbytes
             if self._filled_bytes == len(self._frame):
@@ -177,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
         self._count_unsent(0)
         self.resume()
 
-    # -- the listener's side
+    # -- the shell's side
 
     def close(
         self, reason: str, cause: str | None = None, *, level: int = logging.INFO, is_offence: bool = False
@@ -190,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._closing = True
         text = f"closed the connection from {self.peer_host}: {reason}"
-        times = self._listener.lines.tell(level, self.peer_host, cause or reason, text)
+        times = self._shell.lines.tell(level, self.peer_host, cause or reason, text)
         held_for_s = delay_s(times) if is_offence else 0.0
         if not held_for_s:
             self._transport.abort()
@@ -200,10 +198,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading:
             self._reading = False
             self._transport.pause_reading()
-        self._listener.offenders.hold(self, held_for_s)
+        self._shell.offenders.hold(self, held_for_s)
 
     def let_go(self) -> None:
-        """It was held long enough."""
+        """It was held long enough, or its place is wanted."""
+        self._shell.forget(self)
         self._transport.abort()
 
     def close_when_answered(self) -> None:
@@ -252,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         backlog, self._backlog = self._backlog, b""
         self._reading = True
-        self.active_at_s = self._listener.loop.time()
+        self.active_at_s = self._shell.loop.time()
         if self._frame is not None and self._filled_bytes == len(self._frame):
             self._handle_own_frame(self._frame)
         self._feed(memoryview(bytearray(backlog)))
@@ -338,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
             self._in_order.end(is_produce=False)
             self._flush_soon()
 
-        self._listener.durability.request(unseen, shown)
+        self._shell.durability.request(unseen, shown)
 
     def _keep(self, data: memoryview) -> None:
         """What cannot be handled now: less than a frame, or held up."""
@@ -352,10 +351,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_held_up() or len(beginning) >= length or not self._start_frame(beginning, length):
             self._backlog = bytes(data)
             if self._waiting is None:
-                self._listener.held_up.add(self)
+                self._shell.held_up[self] = None
 
     def _length_max(self) -> int:
-        settings = self._listener.settings
+        settings = self._shell.settings
         return settings.socket_request_max_bytes if self._good else settings.first_request_max_bytes
 
     def _check_length(self, length: int) -> bool:
@@ -367,9 +366,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_frame(self, beginning: memoryview, length: int) -> bool:
         """Give a frame that is still arriving its own buffer; False when the budget does not allow it."""
-        if not self._listener.budget.take(length):
+        if not self._shell.budget.take(length):
             return False
-        self._frame = self._listener.frame_pool.take(length)
+        self._frame = self._shell.frame_pool.take(length)
         self._frame[: len(beginning)] = beginning
         self._filled_bytes = len(beginning)
         return True
@@ -377,15 +376,15 @@ class Connection(asyncio.BufferedProtocol):
     def _release_frame(self) -> None:
         if self._frame is not None:
             frame, self._frame = self._frame, None
-            self._listener.frame_pool.give_back(frame)
-            self._listener.budget.give_back(len(frame))
+            self._shell.frame_pool.give_back(frame)
+            self._shell.budget.give_back(len(frame))
 
     # -- requests
 
     def _let_go_of_requests(self) -> None:
-        for parked in self._parked:
-            self._listener.parked.drop(parked)
-        self._parked.clear()
+        for delayed in self._delayed:
+            self._shell.purgatory.drop(delayed)
+        self._delayed.clear()
         self._release_frame()
         self._owed.clear()
         self._in_order.unanswered.clear()
@@ -397,28 +396,28 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._frame = None
         self._handle((frame,))
-        self._listener.frame_pool.give_back(frame)
-        self._listener.budget.give_back(len(frame))
+        self._shell.frame_pool.give_back(frame)
+        self._shell.budget.give_back(len(frame))
         self.frame_started_at_s = None
 
     def _handle(self, frames: Sequence[memoryview]) -> Sequence[memoryview]:
         """Handle them in order; those that may not begin any more are given back."""
-        listener = self._listener
+        shell = self._shell
         handled_to = 0
         while True:
             try:
-                handled = listener.broker.handle_next(
+                handled = shell.broker.handle_next(
                     frames[handled_to:] if handled_to else frames,
                     self.dialled,
-                    listener.wall_clock_ms(),
-                    listener.budget.answer_bytes_max,
+                    shell.wall_clock_ms(),
+                    shell.budget.answer_bytes_max,
                 )
             except MalformedMessage as error:
                 self.close(f"malformed request: {error}", "malformed request", is_offence=True)
                 return ()
             except Exception as error:
                 # A defect must not take the other connections down; the client may retry elsewhere or later.
-                listener.lines.tell(
+                shell.lines.tell(
                     logging.ERROR,
                     self.peer_host,
                     f"failed: {type(error).__name__}",
@@ -446,8 +445,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._answer_from_files(outcome, handled)
             case AfterSync(partitions, finish, answer):
                 if finish is None:
-                    self._in_order.unanswered.update(partitions)
-                    self._listener.durability.request(partitions, None)
+                    self._in_order.unanswered.update(dict.fromkeys(partitions))
+                    self._shell.durability.request(partitions, None)
                     if answer is not None:
                         self._carry_out(handled._replace(outcome=answer))
                     return
@@ -464,16 +463,16 @@ class Connection(asyncio.BufferedProtocol):
                         raise
                     self._answer_later(owed, parts)
 
-                self._listener.durability.request(partitions, synced)
-            case WhenReadable():
+                self._shell.durability.request(partitions, synced)
+            case Delayed():
                 owed = self._owe(handled.requests)
 
                 def complete(answer: Answer) -> None:
-                    self._parked.discard(parked)
+                    self._delayed.discard(delayed)
                     self._answer_later(owed, framed(answer, handled))
 
-                parked = self._listener.parked.park(outcome, complete)
-                self._parked.add(parked)
+                delayed = self._shell.purgatory.watch(outcome, complete)
+                self._delayed.add(delayed)
             case InTurn(begin):
                 owed = self._owe(handled.requests)
                 self._in_order.begin(is_produce=False)
@@ -485,7 +484,7 @@ class Connection(asyncio.BufferedProtocol):
                     else:
                         self._answer_later(owed, framed(answer, handled))
 
-                self._listener.changes.request(begin, changed)
+                self._shell.changes.request(begin, changed)
             case Compressing():
                 self._compress_first(outcome, handled)
             case NotServed(reason, is_offence, client_id=client_id):
@@ -493,7 +492,7 @@ class Connection(asyncio.BufferedProtocol):
                 why = f"{client} ({self._software}) wants what there is not: {reason}"
                 self.close(why, f"{client}: {reason}", level=logging.WARNING, is_offence=is_offence)
             case Disconnect(reason, is_offence, behind):
-                self._listener.durability.request(behind, None)
+                self._shell.durability.request(behind, None)
                 self.close(reason, is_offence=is_offence)
 
     def _compress_first(self, outcome: Compressing, handled: Handled) -> None:
@@ -501,19 +500,19 @@ class Connection(asyncio.BufferedProtocol):
 
         Until its batches are appended it counts as a change: a produce request behind it would be in front of it.
         """
-        listener = self._listener
+        shell = self._shell
         owed = self._owe(handled.requests)  # who stops the server waits for it, also with acks=0
         self._in_order.begin(is_produce=False)
-        listener.budget.hold(outcome.held_bytes)
+        shell.budget.hold(outcome.held_bytes)
 
         def appended(then: Answer | AfterSync | Disconnect | None) -> None:
-            listener.budget.give_back(outcome.held_bytes)
+            shell.budget.give_back(outcome.held_bytes)
             self._in_order.end(is_produce=False)
             if not self._owed:  # the client is gone, or held; what is written is to be seen all the same
                 if isinstance(then, AfterSync):
-                    listener.durability.request(then.partitions, None)
+                    shell.durability.request(then.partitions, None)
                 elif isinstance(then, Disconnect):
-                    listener.durability.request(then.behind, None)
+                    shell.durability.request(then.behind, None)
                 return
             last = self._owed.pop()
             assert last is owed, "something began behind what was to be appended first"
@@ -524,7 +523,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._carry_out(handled._replace(outcome=then))
             self._flush_soon()
 
-        listener.compressing.request(lambda: outcome.begin(listener.wall_clock_ms), appended)
+        shell.compressing.request(lambda: outcome.begin(shell.wall_clock_ms), appended)
 
     def _owe(self, requests: int) -> _Owed:
         owed = _Owed(requests)
@@ -546,7 +545,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._outlet.send(answer.parts)
         except OSError as error:
             why = f"records for {self.peer_host} cannot be read: {error}"
-            self._listener.lines.tell(logging.WARNING, self.peer_host, "records cannot be read", why)
+            self._shell.lines.tell(logging.WARNING, self.peer_host, "records cannot be read", why)
             self.close("records cannot be read")
 
     def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
@@ -557,7 +556,7 @@ class Connection(asyncio.BufferedProtocol):
     def _flush_soon(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            self._listener.loop.call_soon(self._flush_later)
+            self._shell.loop.call_soon(self._flush_later)
 
     def _flush_later(self) -> None:
         self._flush_scheduled = False
@@ -597,6 +596,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _count_unsent(self, size_bytes: int) -> None:
-        self._listener.budget.count_unsent(size_bytes - self._unsent_bytes)
+        self._shell.budget.count_unsent(size_bytes - self._unsent_bytes)
         self._unsent_bytes = size_bytes
-        self._unsent_since_s = self._listener.loop.time()
+        self._unsent_since_s = self._shell.loop.time()

@@ -12,15 +12,11 @@ Invariants
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from queue import SimpleQueue
-from threading import Lock, Thread
 from typing import Final, Protocol
 
+from semel.server.event_loop import EventLoop, Threads
 from semel.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -61,15 +57,28 @@ class _Waiter:
 class _Line:
     """One partition's line: who waits for the sync that runs, and who for the next."""
 
-    __slots__ = ("is_due", "is_running", "next", "now", "partition", "seconds")
+    __slots__ = ("_ended", "_now_s", "is_due", "is_running", "next", "now", "partition", "seconds")
 
-    def __init__(self, partition: Syncable) -> None:
+    def __init__(
+        self, partition: Syncable, now_s: Callable[[], float], ended: Callable[[_Line], None]
+    ) -> None:
         self.partition: Final = partition
+        self._now_s = now_s
+        self._ended = ended
         self.is_due = False
         self.is_running = False
         self.now: list[_Waiter] = []
         self.next: list[_Waiter] = []
         self.seconds = 0.0  # that the last sync took
+
+    def sync(self) -> None:
+        """In a thread."""
+        began_s = self._now_s()
+        self.partition.sync()
+        self.seconds = self._now_s() - began_s
+
+    def ended(self) -> None:
+        self._ended(self)
 
 
 class GroupCommit:
@@ -77,23 +86,28 @@ class GroupCommit:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: EventLoop,
+        syncing: Threads,
+        snapshots: Threads,
         on_durable: Callable[[Sequence[TopicPartition]], None],
         observe_seconds: Callable[[float], None],
+        now_s: Callable[[], float],
     ) -> None:
         self._loop = loop
+        self._syncing = syncing
+        self._snapshots = snapshots
         self._on_durable = on_durable
         self._observe_seconds = observe_seconds
+        self._now_s = now_s  # read in threads
         self._lines: dict[Syncable, _Line] = {}  # those that are due or running
         self._starting: list[_Line] = []
-        self._idle = asyncio.Event()
-        self._idle.set()
-        # A pool of futures would cost more than the syncs of small appends do.
-        self._threads: list[Thread] = []
-        self._to_sync: SimpleQueue[_Line | None] = SimpleQueue()
-        self._snapshots = _Snapshots()
-        self._synced: deque[_Line] = deque()
-        self._will_tell = False
+        self._to_write: set[Syncable] = set()  # whose snapshots wait for their thread
+        self._when_idle: list[Callable[[], None]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for a sync."""
+        return not self._lines
 
     def request(self, partitions: Iterable[Syncable], done: Callable[[], None] | None) -> None:
         """Sync ``partitions`` soon, then call ``done``."""
@@ -103,11 +117,10 @@ class GroupCommit:
             if waiter is not None:
                 self._loop.call_soon(_tell, waiter)
             return
-        self._idle.clear()
         for partition in asked:
             line = self._lines.get(partition)
             if line is None:
-                line = self._lines[partition] = _Line(partition)
+                line = self._lines[partition] = _Line(partition, self._now_s, self._end)
             if waiter is not None:
                 line.next.append(waiter)
             if not line.is_due:
@@ -115,17 +128,12 @@ class GroupCommit:
                 if not line.is_running:
                     self._start_soon(line)
 
-    async def drain(self) -> None:
-        """Wait until nothing waits."""
-        await self._idle.wait()
-
-    def close(self) -> None:
-        for _ in self._threads:
-            self._to_sync.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
-        self._snapshots.close()
+    def drain(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once nothing waits."""
+        if self._lines:
+            self._when_idle.append(done)
+        else:
+            done()
 
     def _start_soon(self, line: _Line) -> None:
         """Not at once: what else arrives in this turn of the loop joins the sync."""
@@ -135,88 +143,42 @@ class GroupCommit:
 
     def _start(self) -> None:
         starting, self._starting = self._starting, []
-        while len(self._threads) < min(SYNC_THREADS, len(self._lines)):
-            thread = Thread(target=self._work, name=f"semel-sync-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
         for line in starting:
             line.is_due, line.is_running = False, True
             line.now, line.next = line.next, []
-            self._to_sync.put(line)
+            self._syncing.run(line.sync, line.ended)
 
-    def _work(self) -> None:
-        """In a thread."""
-        while (line := self._to_sync.get()) is not None:
-            began_s = time.perf_counter()
-            try:
-                line.partition.sync()
-            except Exception:
-                log.exception("syncing %s failed", line.partition.name)
-            line.seconds = time.perf_counter() - began_s
-            self._synced.append(line)
-            if line.partition.owes_snapshot:
-                self._snapshots.write_soon(line.partition)
-            if not self._will_tell:  # one call for all that end before it runs
-                self._will_tell = True
-                self._loop.call_soon_threadsafe(self._end)
-
-    def _end(self) -> None:
-        """Some syncs have ended: tell who waited for them, and go on with who came meanwhile."""
-        self._will_tell = False  # before looking: a sync that ends from now on calls again
-        waiters: list[_Waiter] = []
-        durable: list[TopicPartition] = []
-        while self._synced:
-            line = self._synced.popleft()
-            line.is_running = False
-            self._observe_seconds(line.seconds)
-            durable.append(line.partition.name)
-            waiters += line.now
-            line.now = []
-            if line.is_due:
-                self._start_soon(line)
-            else:
-                del self._lines[line.partition]
-        self._on_durable(durable)
+    def _end(self, line: _Line) -> None:
+        """A sync has ended: tell who waited for it, and go on with who came meanwhile."""
+        line.is_running = False
+        self._observe_seconds(line.seconds)
+        waiters, line.now = line.now, []
+        if line.is_due:
+            self._start_soon(line)
+        else:
+            del self._lines[line.partition]
+        if line.partition.owes_snapshot:
+            self._write_snapshot(line.partition)
+        self._on_durable((line.partition.name,))
         for waiter in waiters:
             _tell(waiter)
         if not self._lines:
-            self._idle.set()
+            idle, self._when_idle = self._when_idle, []
+            for done in idle:
+                done()
+
+    def _write_snapshot(self, partition: Syncable) -> None:
+        def write() -> None:
+            self._to_write.discard(partition)  # before the work: what becomes due meanwhile comes again
+            partition.write_snapshot()
+
+        if partition not in self._to_write:
+            self._to_write.add(partition)
+            self._snapshots.run(write, _nothing)
 
 
-class _Snapshots:
-    """Writes the large snapshots, one after the other, in a thread that begins with the first."""
-
-    def __init__(self) -> None:
-        self._due: SimpleQueue[Syncable | None] = SimpleQueue()
-        self._waiting: set[Syncable] = set()
-        self._begin = Lock()
-        self._thread: Thread | None = None
-
-    def write_soon(self, partition: Syncable) -> None:
-        """In any thread."""
-        with self._begin:
-            if partition in self._waiting:
-                return
-            self._waiting.add(partition)
-            if self._thread is None:
-                self._thread = Thread(target=self._work, name="semel-snapshots", daemon=True)
-                self._thread.start()
-        self._due.put(partition)
-
-    def close(self) -> None:
-        """Once those are written that are due."""
-        if self._thread is not None:
-            self._due.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def _work(self) -> None:
-        while (partition := self._due.get()) is not None:
-            self._waiting.discard(partition)  # before the work: what becomes due meanwhile comes again
-            try:
-                partition.write_snapshot()
-            except Exception:
-                log.exception("the producer snapshot of %s failed", partition.name)
+def _nothing() -> None:
+    pass
 
 
 def _tell(waiter: _Waiter) -> None:

@@ -28,7 +28,7 @@ class InOrder:
     def __init__(self) -> None:
         self.produces = 0  # whose rows are not visible yet
         self.changes = 0  # all others: what they do, or say, waits for the disk or for their turn
-        self.unanswered: set[Syncable] = set()  # written to with acks=0, and perhaps not visible yet
+        self.unanswered: dict[Syncable, None] = {}  # written to with acks=0, and perhaps not visible yet
 
     @property
     def is_open(self) -> bool:

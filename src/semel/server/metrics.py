@@ -174,17 +174,17 @@ class BrokerCollector:
                 "semel_data_dir_free_bytes", "Free space of the data folder's file system", free_bytes
             )
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
-        yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.connections))
+        yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.shell.connections))
         yield GaugeMetricFamily(
             "semel_connections_held",
             "Connections held for an offence before they close",
-            len(listener.offenders),
+            len(listener.shell.offenders),
         )
         yield CounterMetricFamily(
             "semel_connections_refused", "Connections over the bound", counters.connections_refused
         )
         yield GaugeMetricFamily(
-            "semel_held_bytes", "Bytes of requests and answers in memory", listener.budget.held_bytes
+            "semel_held_bytes", "Bytes of requests and answers in memory", listener.shell.budget.held_bytes
         )
         totals = accumulate(counters.sync_buckets)
         names = [*map(str, SYNC_SECONDS_BOUNDS), "+Inf"]

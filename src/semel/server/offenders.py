@@ -10,8 +10,9 @@ Invariants: what is held is bounded; it holds nothing but its socket, and gives 
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Protocol
+
+from semel.server.event_loop import EventLoop, Timer
 
 FREE_OFFENCES: Final = 3
 DELAY_S_MIN: Final = 0.1
@@ -39,9 +40,9 @@ def delay_s(offences: int) -> float:
 class Offenders:
     """One server's held connections, the oldest first."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
-        self._held: dict[Held, asyncio.TimerHandle] = {}
+        self._held: dict[Held, Timer] = {}
 
     def __len__(self) -> int:
         return len(self._held)

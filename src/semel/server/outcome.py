@@ -6,7 +6,7 @@ again as soon as the handler has returned. Outcomes are tuples where one is made
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -14,7 +14,6 @@ from semel.config import Address
 from semel.server.durability import Syncable
 from semel.server.storage.aside import Change
 from semel.server.storage.outcome import Slice
-from semel.types import TopicPartition
 from semel.wire.frames import INT32, Buffer, encode_response_header
 
 
@@ -67,13 +66,14 @@ class AfterSync(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WhenReadable:
-    """Call ``attempt`` whenever one of the partitions has more to read; for the last time at the deadline.
+class Delayed:
+    """Call ``attempt`` whenever something happens to one of ``keys``; for the last time in ``wait_ms``.
 
-    ``attempt(final)`` gives None as long as there is too little to answer; never when ``final``.
+    A partition's name is a key: it has more to read. ``attempt(final)`` gives None as long as there is nothing to
+    answer; never when ``final``.
     """
 
-    partitions: Sequence[TopicPartition]
+    keys: Sequence[Hashable]
     wait_ms: int
     attempt: Callable[[bool], Answer | None]
 
@@ -114,7 +114,7 @@ class NotServed(Disconnect):
     client_id: str | None = None
 
 
-Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | WhenReadable | InTurn | Compressing | Disconnect
+Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | Delayed | InTurn | Compressing | Disconnect
 
 
 class Handled(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from semel.errors import ErrorCode
-from semel.server.outcome import Answer, Call, Outcome, WhenReadable
+from semel.server.outcome import Answer, Call, Delayed, Outcome
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire import fetch
@@ -60,7 +60,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
         for name, item in zip(names, request.partitions, strict=True)
         if name is not None
     ]
-    return WhenReadable(waited_for, min(request.max_wait_ms, _WAIT_MS_MAX), attempt)
+    return Delayed(waited_for, min(request.max_wait_ms, _WAIT_MS_MAX), attempt)
 
 
 def _name_of(broker: Broker, topic: str | UUID) -> str | None:

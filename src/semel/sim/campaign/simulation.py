@@ -26,6 +26,7 @@ from semel.sim.copies.world import CopyWorld
 from semel.sim.flows.drawing import draw_flow, has_flows
 from semel.sim.flows.story import FlowStory, flow_partitions, flow_topics
 from semel.sim.server.batch_limit import BatchLimit
+from semel.sim.server.defects import defects_raise
 from semel.sim.server.machine import SimulatedServer
 from semel.sim.server.room_settings import ProducersMax
 from semel.sim.server.topic_codec import TopicCodec
@@ -319,4 +320,5 @@ class Simulation:
 
 def run_seed(seed: int, telling: Telling = WHOLE) -> SeedResult:
     """Live through one seed."""
-    return Simulation(seed, telling).run()
+    with defects_raise():
+        return Simulation(seed, telling).run()

@@ -26,8 +26,8 @@ from semel.server.storage.storage import Storage
 from semel.sim.checkers.history import History, Promise
 from semel.sim.clients.producer import VETERAN, VETERAN_LAST_SEQUENCE
 from semel.sim.server.batch_limit import BatchLimit
+from semel.sim.server.process import ServerProcess
 from semel.sim.server.room_settings import ProducersMax
-from semel.sim.server.shell import ServerShell
 from semel.sim.server.topic_codec import TopicCodec
 from semel.sim.server.witness import Witness
 from semel.sim.world.disk import Disk, Killed, Mount, PowerCut, ProcessEnd
@@ -108,7 +108,7 @@ class SimulatedServer:
         self._mix = mix
         self._history = history
         self._witness = witness
-        self._shell: ServerShell | None = None
+        self._process: ServerProcess | None = None
         self._mount: Mount | None = None
         self._standstill = Standstill(scheduler)
         self.storage: Storage | None = None
@@ -135,7 +135,7 @@ class SimulatedServer:
     @property
     def is_idle(self) -> bool:
         """Up, with nothing begun that is not done."""
-        return self._shell is not None and self._shell.is_idle
+        return self._process is not None and self._process.is_idle
 
     @property
     def is_healthy(self) -> bool:
@@ -196,7 +196,7 @@ class SimulatedServer:
             self._restart_later()
             return
         self.storage = storage
-        self._shell = ServerShell(
+        self._process = ServerProcess(
             Broker(ServerSettings(), storage),
             mount,
             self._random,
@@ -205,6 +205,7 @@ class SimulatedServer:
             self.clock.now_ms,
             lambda tps: self._witness.synced(storage, tps),
             self._later,
+            lambda: self._scheduler.now_ms,
         )
         self._network.listener = self
         self._maintain_later()
@@ -222,16 +223,16 @@ class SimulatedServer:
 
     def _maintain_later(self) -> None:
         def maintain() -> None:
-            if self._shell is not None:
-                self._shell.maintain()
+            if self._process is not None:
+                self._process.maintain()
                 self._maintain_later()
 
         self._later(self._random.randint(1, 2 * MAINTAIN_EVERY_MS), maintain)
 
     def _expire_leases_later(self) -> None:
         def expire() -> None:
-            if self._shell is not None:
-                self._shell.expire_leases()
+            if self._process is not None:
+                self._process.expire_leases()
                 self._expire_leases_later()
 
         self._later(self._random.randint(1, 2 * LEASE_TICK_MS), expire)
@@ -240,7 +241,7 @@ class SimulatedServer:
 
     def crash(self) -> None:
         """End the process: at once, or (more searching) inside one of its next file operations."""
-        if self._shell is None or self._mount is None:
+        if self._process is None or self._mount is None:
             return
         is_power_cut = self._drawn_end() is PowerCut
         if self._random.random() < self._mix().crash_in_step:
@@ -272,7 +273,7 @@ class SimulatedServer:
 
     def kill(self) -> None:
         """kill -9: the page cache survives."""
-        if self._shell is not None:
+        if self._process is not None:
             self._trace.note("server", "killed")
             self._ended(Killed())
 
@@ -285,7 +286,7 @@ class SimulatedServer:
 
     def pause(self) -> None:
         """The process stands still; what arrives waits."""
-        if self._shell is not None and self._counts.occurs(Fault.PAUSE):
+        if self._process is not None and self._counts.occurs(Fault.PAUSE):
             self._counts.bit(Fault.PAUSE)
             self._standstill.stop_for(self._random.randint(*PAUSE_MS))
             self._trace.note("server", f"paused until {self._standstill.until_ms - self._scheduler.start_ms}")
@@ -303,7 +304,7 @@ class SimulatedServer:
     def forget_names(self, chosen: Callable[[str], bool], fault: Fault = Fault.SINK_NAME_FORGOTTEN) -> None:
         """Named identities are gone as if nobody had ever had them; no producer id is given out again."""
 
-        def forget(shell: ServerShell) -> None:
+        def forget(process: ServerProcess) -> None:
             assert self.storage is not None
             names = [each.name for each in self.storage.producer_ids.identities if chosen(each.name)]
             records = tuple(StateRecord(NAMED_PREFIX + name.encode(), None) for name in names)
@@ -317,19 +318,19 @@ class SimulatedServer:
     def change(self, begin: Callable[[Storage, int], Change[object]]) -> None:
         """Carry out what a request could ask for, when its turn comes; nobody is told what became of it."""
 
-        def in_turn(shell: ServerShell) -> None:
-            shell.change(lambda storage: begin(storage, self.clock.now_ms()))
+        def in_turn(process: ServerProcess) -> None:
+            process.change(lambda storage: begin(storage, self.clock.now_ms()))
 
         self._in_process(in_turn)
 
     def _ended(self, end: ProcessEnd) -> None:
         if self._mount is not None:
             self._mount.alive = False
-        shell, self._shell, self.storage = self._shell, None, None
+        process, self._process, self.storage = self._process, None, None
         self._network.listener = None
         self._standstill = Standstill(self._scheduler)
-        if shell is not None:
-            for link in shell.links:
+        if process is not None:
+            for link in process.links:
                 self._network.died(link)
         if isinstance(end, PowerCut):
             self._disk.power_cut()
@@ -341,15 +342,15 @@ class SimulatedServer:
     # -- the network's side -----------------------------------------------------------------------------
 
     def bytes_arrived(self, link: Link, data: bytes) -> None:
-        self._in_process(lambda shell: shell.bytes_arrived(link, data))
+        self._in_process(lambda process: process.bytes_arrived(link, data))
 
     def link_closed(self, link: Link) -> None:
-        self._in_process(lambda shell: shell.link_closed(link))
+        self._in_process(lambda process: process.link_closed(link))
 
-    def _in_process(self, action: Callable[[ServerShell], None]) -> None:
-        shell = self._shell
-        if shell is not None:
-            self._standstill.come(lambda: self._if_still(shell, action))
+    def _in_process(self, action: Callable[[ServerProcess], None]) -> None:
+        process = self._process
+        if process is not None:
+            self._standstill.come(lambda: self._if_still(process, action))
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> Event:
         mount = self._mount
@@ -360,10 +361,10 @@ class SimulatedServer:
 
         return self._scheduler.after(delay_ms, run)
 
-    def _if_still(self, shell: ServerShell, action: Callable[[ServerShell], None]) -> None:
-        if self._shell is shell:
+    def _if_still(self, process: ServerProcess, action: Callable[[ServerProcess], None]) -> None:
+        if self._process is process:
             try:
-                action(shell)
+                action(process)
             except ProcessEnd as end:
                 self._counts.bit(Fault.CRASH_IN_STEP if isinstance(end, PowerCut) else Fault.KILL_IN_STEP)
                 self._ended(end)

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from struct import Struct
 from typing import Final, Protocol
 
 from semel.sim.world.faults import Counts, Fault, FaultMix
 from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.trace import Trace
+from semel.wire.api import ApiKey
+from semel.wire.frames import INT32, LENGTH_BYTES
 
 LATENCY_MS_MAX: Final = 12
 SLOW_DELIVERY_MS: Final = (1_500, 12_000)
+_REQUEST: Final = Struct(">hhi")  # API key, version, correlation id
+_WRITES: Final = {ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_COMMIT, ApiKey.WRITE_TXN_MARKERS}
 REPLAY_MS_MAX: Final = (100, 1_000, 20_000)  # soon, what was sent beside it is under way still
 
 
@@ -32,7 +37,7 @@ class Endpoint(Protocol):
 class Link:
     """One side of one connection."""
 
-    __slots__ = ("_network", "arrives_ms", "broken", "endpoint", "name", "open", "peer")
+    __slots__ = ("_network", "arrives_ms", "broken", "endpoint", "name", "open", "peer", "writes")
 
     def __init__(self, network: Network, name: str, endpoint: Endpoint) -> None:
         self._network = network
@@ -42,11 +47,12 @@ class Link:
         self.open = True
         self.broken = False  # what this side sends reaches nobody
         self.arrives_ms = 0  # when the last bytes sent so far arrive: later ones may not overtake
+        self.writes: set[int] = set()  # requests that are to change the log, and are not answered yet
 
-    def send(self, frame: bytes, *, executed: bool = False) -> None:
-        """Send one frame; ``executed`` marks the answer to a request that has changed the log."""
+    def send(self, frame: bytes) -> None:
+        """Send one frame."""
         if self.open:
-            self._network.carry(self, frame, executed)
+            self._network.carry(self, frame)
 
     def close(self) -> None:
         """Close in good order: what was sent still arrives."""
@@ -112,11 +118,20 @@ class Network:
         """Until then nothing that is sent in this one direction arrives, and nobody is told."""
         self._cut_from_clients, self._cut_until_ms = from_clients, until_ms
 
-    def carry(self, link: Link, frame: bytes, executed: bool) -> None:
+    def carry(self, link: Link, frame: bytes) -> None:
         if link.broken:
             return
         random, mix, bites = self._random, self._mix(), self.counts.bites
         from_client = link.endpoint is not self.listener
+        executed = False
+        if from_client:
+            api_key, _, correlation_id = _REQUEST.unpack_from(frame, LENGTH_BYTES)
+            if api_key in _WRITES:
+                link.peer.writes.add(correlation_id)
+        else:
+            (correlation_id,) = INT32.unpack_from(frame, LENGTH_BYTES)
+            executed = correlation_id in link.writes
+            link.writes.discard(correlation_id)
         if self._scheduler.now_ms < self._cut_until_ms and from_client == self._cut_from_clients:
             self._trace.note(link.name, "half-open by a one-way cut")
             link.broken = True

@@ -1,4 +1,4 @@
-"""The simulated shell keeps the real one's rule: requests of one connection take effect in their order."""
+"""The shell in simulated time: requests of one connection take effect in their order, changes one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from semel.config import ServerSettings
 from semel.server.broker import Broker
 from semel.server.storage.aside import aside, at_once
 from semel.server.storage.storage import Storage
-from semel.sim.server.shell import ServerShell
+from semel.sim.server.process import ServerProcess
 from semel.sim.world.disk import Disk
 from semel.sim.world.faults import NO_FAULTS, Counts
 from semel.sim.world.network import Link, Network
@@ -42,7 +42,7 @@ class Answered(Link):
         super().__init__(network, "s1", Nobody())
         self._sent = b""
 
-    def send(self, frame: bytes, *, executed: bool = False) -> None:
+    def send(self, frame: bytes) -> None:
         self._sent += frame
 
     @property
@@ -55,13 +55,13 @@ class Answered(Link):
         return answers
 
 
-def shell_of(seed: int, scheduler: Scheduler) -> ServerShell:
+def process_of(seed: int, scheduler: Scheduler) -> ServerProcess:
     """With one topic."""
     counts, random = Counts(), Random(seed)
     mount = Disk(Random(seed), Trace(scheduler), counts, lambda: NO_FAULTS).mount()
     storage = Storage.open(Path("/data"), mount, now_ms=0)
     at_once(storage.create_topic("events", 1, now_ms=0))
-    return ServerShell(
+    return ServerProcess(
         Broker(ServerSettings(), storage),
         mount,
         random,
@@ -70,6 +70,7 @@ def shell_of(seed: int, scheduler: Scheduler) -> ServerShell:
         lambda: scheduler.now_ms,
         lambda partitions: None,
         scheduler.after,
+        lambda: scheduler.now_ms,
     )
 
 
@@ -77,14 +78,14 @@ def test_a_long_line_of_changes_is_run_one_after_the_other() -> None:
     """While one of them waits for the disk, thousands may come that need not."""
     scheduler, done = Scheduler(), list[int]()
 
-    async def change(number: int) -> int:
+    async def change(number: int) -> None:
         if number == 0:
             await aside(lambda: None)
-        return number
+        done.append(number)
 
-    shell = shell_of(0, scheduler)
+    process = process_of(0, scheduler)
     for number in range(2 * sys.getrecursionlimit()):
-        shell._change_in_turn(lambda number=number: change(number), done.append)
+        process.change(lambda _, number=number: change(number))
     assert done == []
     assert scheduler.run(lambda: len(done) == 2 * sys.getrecursionlimit(), scheduler.now_ms + 1_000)
     assert done == sorted(done)
@@ -93,7 +94,7 @@ def test_a_long_line_of_changes_is_run_one_after_the_other() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_each_sees_what_those_before_it_did(seed: int) -> None:
     scheduler = Scheduler(start_ms=time.time_ns() // 1_000_000)  # the rows say when they were made
-    counts, random, shell = Counts(), Random(seed), shell_of(seed, scheduler)
+    counts, random, process = Counts(), Random(seed), process_of(seed, scheduler)
     trace = Trace(scheduler)
     network = Network(scheduler, Random(seed), Random(seed), trace, counts, lambda: NO_FAULTS)
     link = Answered(network)
@@ -112,8 +113,8 @@ def test_each_sees_what_those_before_it_did(seed: int) -> None:
     last = asking.list_offsets("made", asking.LATEST)
     sent = b"".join(encode_request(*one) for one in requests) + unanswered + encode_request(*last)
     middle = random.randrange(len(sent))
-    scheduler.after(1, lambda: shell.bytes_arrived(link, sent[:middle]))
-    scheduler.after(random.randint(1, 9), lambda: shell.bytes_arrived(link, sent[middle:]))
+    scheduler.after(1, lambda: process.bytes_arrived(link, sent[:middle]))
+    scheduler.after(random.randint(1, 9), lambda: process.bytes_arrived(link, sent[middle:]))
     done = [*requests, last]
     assert scheduler.run(lambda: len(link.answers) == len(done), scheduler.now_ms + 10_000)
     answers: list[Any] = [

@@ -1,0 +1,69 @@
+"""The event loop and the threads of a simulated server."""
+
+from __future__ import annotations
+
+from semel.sim.server.event_loop import Meanwhile, SimulatedLoop, SimulatedThreads
+from semel.sim.world.scheduler import Scheduler
+
+
+class World:
+    def __init__(self, count: int = 1) -> None:
+        self.scheduler = Scheduler(start_ms=0)
+        self.said: list[str] = []
+        self.loop = SimulatedLoop(self.scheduler.after, lambda: self.scheduler.now_ms)
+        self.meanwhile = Meanwhile(self.loop)
+        self.threads = SimulatedThreads(self.loop, self.scheduler.after, count, lambda: 10, self.meanwhile)
+
+    def say(self, what: str) -> None:
+        self.said.append(f"{self.scheduler.now_ms} {what}")
+
+    def run(self, until_ms: int = 1_000) -> list[str]:
+        self.scheduler.run(lambda: False, until_ms)
+        return self.said
+
+
+def test_turns_and_timers() -> None:
+    world = World()
+
+    def first() -> None:
+        world.loop.call_soon(world.say, "next turn")
+        world.loop.call_later(0.005, world.say, "later")
+        world.loop.call_later(0.004, world.say, "never").cancel()
+        world.say("this turn")
+
+    world.loop.enter(first)
+    assert world.run() == ["0 this turn", "0 next turn", "5 later"]
+    assert world.loop.time() == 1.0
+
+
+def test_no_more_threads_work_at_once_than_there_are() -> None:
+    world = World(count=2)
+    for name in ("a", "b", "c"):
+        world.threads.run(lambda name=name: world.say(name), lambda name=name: world.say(f"{name} done"))  # type: ignore[misc]
+    assert not world.threads.is_idle
+    assert world.run() == ["10 a", "10 a done", "10 b", "10 b done", "20 c", "20 c done"]
+    assert world.threads.is_idle
+
+
+def test_what_arrives_while_a_thread_works_comes_inside_its_sync() -> None:
+    world = World()
+
+    def sync() -> None:
+        world.say("begins")
+        world.meanwhile.inside_sync()
+        world.say("ends")
+
+    world.threads.run(sync, lambda: world.say("told"))
+    world.meanwhile.come(lambda: world.say("at once"), may_wait=False)
+    world.meanwhile.come(lambda: world.say("held back"), may_wait=True)
+    world.meanwhile.come(lambda: world.say("behind it"), may_wait=False)
+    assert world.run() == ["0 at once", "10 begins", "10 held back", "10 behind it", "10 ends", "10 told"]
+
+
+def test_a_sync_of_the_loop_itself_lets_nothing_in() -> None:
+    world = World()
+    world.threads.run(lambda: None, lambda: None)
+    world.meanwhile.come(lambda: world.say("held back"), may_wait=True)
+    world.loop.enter(world.meanwhile.inside_sync)
+    assert world.said == []
+    assert world.run() == ["10 held back"]
