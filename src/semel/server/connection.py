@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
 from semel.config import Address
+from semel.server.answers import Answers, Owed
 from semel.server.bounded_log import shown
 from semel.server.durability import Syncable
 from semel.server.in_order import InOrder
@@ -49,21 +49,11 @@ _PRODUCE: Final = int(ApiKey.PRODUCE)
 _GRACE_S: Final = 1.0  # before a slow frame is called slow
 
 
-class _Owed:
-    """A place in the line: the answer to one request, or to several that were handled together."""
-
-    __slots__ = ("parts", "requests")
-
-    def __init__(self, requests: int) -> None:
-        self.requests = requests
-        self.parts: Sequence[Buffer] | None = None  # None: not known yet; empty: nothing is sent
-
-
 class Connection(asyncio.BufferedProtocol):
     """The shell of one connection; every decision is the broker's."""
 
     __slots__ = (
-        "_answer_bytes",
+        "_answers",
         "_backlog",
         "_closing",
         "_delayed",
@@ -73,9 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         "_good",
         "_in_order",
         "_is_held",
-        "_open_requests",
         "_outlet",
-        "_owed",
         "_partial",
         "_reading",
         "_shell",
@@ -98,11 +86,9 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: memoryview | None = None  # a frame that is arriving, or has to wait for those before it
         self._filled_bytes = 0
         self._backlog = b""  # bytes that were read but may not be handled yet
-        self._owed: deque[_Owed] = deque()
-        self._open_requests = 0  # that they answer
+        self._answers = Answers()
         self._in_order = InOrder()
         self._waiting: bool | None = None  # the next request may not begin yet; whether it is a produce
-        self._answer_bytes = 0  # of answers that are known and wait for an earlier one
         self._delayed: set[DelayedOperation] = set()
         self._flush_scheduled = False
         self._reading = True
@@ -212,12 +198,12 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = False
             self._transport.pause_reading()
         self._flush()
-        if not self._owed:
+        if not self._answers:
             self._transport.close()
 
     @property
     def owes_answers(self) -> bool:
-        return bool(self._owed)
+        return bool(self._answers)
 
     @property
     def place_in_line(self) -> tuple[bool, int]:
@@ -294,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         frames: list[memoryview] = []
         end = len(data)
-        room = 0 if self._is_held_up() else REQUESTS_OPEN_MAX - self._open_requests
+        room = 0 if self._is_held_up() else REQUESTS_OPEN_MAX - self._answers.open_requests
         length_max = self._length_max()
         in_order = self._in_order
         while room and end - position >= LENGTH_BYTES:
@@ -386,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
             self._shell.purgatory.drop(delayed)
         self._delayed.clear()
         self._release_frame()
-        self._owed.clear()
+        self._answers.clear()
         self._in_order.unanswered.clear()
         self._backlog = b""
 
@@ -437,8 +423,7 @@ class Connection(asyncio.BufferedProtocol):
         outcome = handled.outcome
         match outcome:
             case Answer():
-                self._owe(handled.requests).parts = framed(outcome, handled)
-                self._answer_bytes += outcome.size_bytes
+                self._answers.answer(self._answers.owe(handled.requests), framed(outcome, handled))
                 if outcome.software is not None:
                     self._software = shown(outcome.software)
             case AnswerInFiles():
@@ -450,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
                     if answer is not None:
                         self._carry_out(handled._replace(outcome=answer))
                     return
-                owed = self._owe(handled.requests)
+                owed = self._answers.owe(handled.requests)
                 ask, is_produce = finish, handled.api_key == _PRODUCE
                 self._in_order.begin(is_produce)
 
@@ -465,7 +450,7 @@ class Connection(asyncio.BufferedProtocol):
 
                 self._shell.durability.request(partitions, synced)
             case Delayed():
-                owed = self._owe(handled.requests)
+                owed = self._answers.owe(handled.requests)
 
                 def complete(answer: Answer) -> None:
                     self._delayed.discard(delayed)
@@ -474,7 +459,7 @@ class Connection(asyncio.BufferedProtocol):
                 delayed = self._shell.purgatory.watch(outcome, complete)
                 self._delayed.add(delayed)
             case InTurn(begin):
-                owed = self._owe(handled.requests)
+                owed = self._answers.owe(handled.requests)
                 self._in_order.begin(is_produce=False)
 
                 def changed(answer: Answer | None) -> None:
@@ -501,22 +486,20 @@ class Connection(asyncio.BufferedProtocol):
         Until its batches are appended it counts as a change: a produce request behind it would be in front of it.
         """
         shell = self._shell
-        owed = self._owe(handled.requests)  # who stops the server waits for it, also with acks=0
+        owed = self._answers.owe(handled.requests)  # who stops the server waits for it, also with acks=0
         self._in_order.begin(is_produce=False)
         shell.budget.hold(outcome.held_bytes)
 
         def appended(then: Answer | AfterSync | Disconnect | None) -> None:
             shell.budget.give_back(outcome.held_bytes)
             self._in_order.end(is_produce=False)
-            if not self._owed:  # the client is gone, or held; what is written is to be seen all the same
+            if not self._answers:  # the client is gone, or held; what is written is to be seen all the same
                 if isinstance(then, AfterSync):
                     shell.durability.request(then.partitions, None)
                 elif isinstance(then, Disconnect):
                     shell.durability.request(then.behind, None)
                 return
-            last = self._owed.pop()
-            assert last is owed, "something began behind what was to be appended first"
-            self._open_requests -= owed.requests
+            self._answers.take_back(owed)
             if then is None:
                 self.close("internal error")
             else:
@@ -524,12 +507,6 @@ class Connection(asyncio.BufferedProtocol):
             self._flush_soon()
 
         shell.compressing.request(lambda: outcome.begin(shell.wall_clock_ms), appended)
-
-    def _owe(self, requests: int) -> _Owed:
-        owed = _Owed(requests)
-        self._owed.append(owed)
-        self._open_requests += requests
-        return owed
 
     # -- answers
 
@@ -539,7 +516,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         try:
-            if self._owed:
+            if self._answers:
                 self._carry_out(handled._replace(outcome=answer.read()))
             else:
                 self._outlet.send(answer.parts)
@@ -548,9 +525,8 @@ class Connection(asyncio.BufferedProtocol):
             self._shell.lines.tell(logging.WARNING, self.peer_host, "records cannot be read", why)
             self.close("records cannot be read")
 
-    def _answer_later(self, owed: _Owed, parts: Sequence[Buffer]) -> None:
-        owed.parts = parts
-        self._answer_bytes += sum(map(len, parts))
+    def _answer_later(self, owed: Owed, parts: Sequence[Buffer]) -> None:
+        self._answers.answer(owed, parts)
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -565,27 +541,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Send every answer at the head of the line that is known, in one write."""
-        owed = self._owed
-        ready: list[Buffer] = []
-        while owed and owed[0].parts is not None:
-            first = owed.popleft()
-            self._open_requests -= first.requests
-            ready.extend(first.parts or ())
-        if owed:
-            self._answer_bytes = sum(sum(map(len, one.parts)) for one in owed if one.parts is not None)
-        else:
-            self._answer_bytes = 0
+        ready = self._answers.take_ready()
         if ready and not self._transport.is_closing():
             self._outlet.write(ready)
-        if self._closing and not owed and not self._is_held and not self._transport.is_closing():
+        if self._closing and not self._answers and not self._is_held and not self._transport.is_closing():
             self._transport.close()
 
     def _is_held_up(self) -> bool:
         return (
             self._write_paused
             or self._waiting is not None
-            or self._open_requests >= REQUESTS_OPEN_MAX
-            or self._answer_bytes >= WRITE_BUFFER_HIGH_BYTES
+            or self._answers.open_requests >= REQUESTS_OPEN_MAX
+            or self._answers.waiting_bytes >= WRITE_BUFFER_HIGH_BYTES
         )
 
     def _settle(self) -> None:
