@@ -20,6 +20,7 @@ from typing import Final
 
 from semel.config import Address
 from semel.server.answers import Answers, Owed
+from semel.server.arriving import Arriving
 from semel.server.bounded_log import shown
 from semel.server.durability import Syncable
 from semel.server.in_order import InOrder
@@ -46,7 +47,6 @@ REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
 REQUEST_BYTES_MIN: Final = 8  # API key, version, correlation id
 _PRODUCE: Final = int(ApiKey.PRODUCE)
-_GRACE_S: Final = 1.0  # before a slow frame is called slow
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -54,12 +54,11 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_answers",
+        "_arriving",
         "_backlog",
         "_closing",
         "_delayed",
-        "_filled_bytes",
         "_flush_scheduled",
-        "_frame",
         "_good",
         "_in_order",
         "_is_held",
@@ -75,7 +74,6 @@ class Connection(asyncio.BufferedProtocol):
         "_write_paused",
         "active_at_s",
         "dialled",
-        "frame_started_at_s",
         "peer_host",
     )
 
@@ -83,8 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._shell = shell
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._partial = b""  # the start of a frame of which not even the length is whole
-        self._frame: memoryview | None = None  # a frame that is arriving, or has to wait for those before it
-        self._filled_bytes = 0
+        self._arriving = Arriving(shell.frame_pool, shell.budget)
         self._backlog = b""  # bytes that were read but may not be handled yet
         self._answers = Answers()
         self._in_order = InOrder()
@@ -100,7 +97,6 @@ class Connection(asyncio.BufferedProtocol):
         self._is_held = False  # for an offence: it is closed, but later
         self._software = "software unknown"
         self.active_at_s = 0.0
-        self.frame_started_at_s: float | None = None
         self.peer_host = ""
         self.dialled = Address("", 0)
 
@@ -133,18 +129,20 @@ class Connection(asyncio.BufferedProtocol):
         self._shell.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            return self._frame[self._filled_bytes :]
+        arriving = self._arriving
+        if arriving.frame is not None:
+            return arriving.frame[arriving.filled_bytes :]
         return self._shell.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
         self.active_at_s = self._shell.loop.time()
-        if self._frame is None:
+        arriving = self._arriving
+        if arriving.frame is None:
             self._feed(self._shell.scratch[:nbytes])
         else:
-            self._filled_bytes += nbytes
-            if self._filled_bytes == len(self._frame):
-                self._handle_own_frame(self._frame)
+            arriving.filled_bytes += nbytes
+            if arriving.is_whole:
+                self._handle_own_frame(arriving.frame)
                 self._settle()
         self._flush()
 
@@ -211,12 +209,9 @@ class Connection(asyncio.BufferedProtocol):
         wanted = INT32.unpack_from(self._backlog)[0] if len(self._backlog) >= LENGTH_BYTES else 0
         return not self._good, wanted
 
-    def lags(self, now_s: float, arrival_s: float) -> bool:
-        """Whether a frame comes in more slowly than it must in order to be whole within ``arrival_s``."""
-        if self._frame is None or self.frame_started_at_s is None:
-            return False
-        due_part = (now_s - self.frame_started_at_s - _GRACE_S) / arrival_s
-        return self._filled_bytes < due_part * len(self._frame)
+    @property
+    def arriving(self) -> Arriving:
+        return self._arriving
 
     def is_deaf(self, now_s: float, patience_s: float) -> bool:
         """Whether the client has not taken a byte of its answers for so long."""
@@ -238,8 +233,9 @@ class Connection(asyncio.BufferedProtocol):
         backlog, self._backlog = self._backlog, b""
         self._reading = True
         self.active_at_s = self._shell.loop.time()
-        if self._frame is not None and self._filled_bytes == len(self._frame):
-            self._handle_own_frame(self._frame)
+        frame = self._arriving.frame
+        if frame is not None and self._arriving.is_whole:
+            self._handle_own_frame(frame)
         self._feed(memoryview(bytearray(backlog)))
         if self._reading and not self._closing:
             self._transport.resume_reading()
@@ -265,10 +261,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._flush()
             if position == len(data):
                 break
-        if self._partial or self._frame is not None:
-            self.frame_started_at_s = self.frame_started_at_s or self.active_at_s
+        arriving = self._arriving
+        if self._partial or arriving.frame is not None:
+            arriving.started_at_s = arriving.started_at_s or self.active_at_s
         else:
-            self.frame_started_at_s = None
+            arriving.started_at_s = None
         self._settle()
 
     def _cut(self, data: memoryview, position: int) -> tuple[Sequence[memoryview], int]:
@@ -334,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._check_length(length):
             return
         beginning = data[LENGTH_BYTES:]
-        if self._is_held_up() or len(beginning) >= length or not self._start_frame(beginning, length):
+        if self._is_held_up() or len(beginning) >= length or not self._arriving.start(beginning, length):
             self._backlog = bytes(data)
             if self._waiting is None:
                 self._shell.held_up[self] = None
@@ -350,28 +347,13 @@ class Connection(asyncio.BufferedProtocol):
         self.close(what, "length of a request", is_offence=True)
         return False
 
-    def _start_frame(self, beginning: memoryview, length: int) -> bool:
-        """Give a frame that is still arriving its own buffer; False when the budget does not allow it."""
-        if not self._shell.budget.take(length):
-            return False
-        self._frame = self._shell.frame_pool.take(length)
-        self._frame[: len(beginning)] = beginning
-        self._filled_bytes = len(beginning)
-        return True
-
-    def _release_frame(self) -> None:
-        if self._frame is not None:
-            frame, self._frame = self._frame, None
-            self._shell.frame_pool.give_back(frame)
-            self._shell.budget.give_back(len(frame))
-
     # -- requests
 
     def _let_go_of_requests(self) -> None:
         for delayed in self._delayed:
             self._shell.purgatory.drop(delayed)
         self._delayed.clear()
-        self._release_frame()
+        self._arriving.let_go()
         self._answers.clear()
         self._in_order.unanswered.clear()
         self._backlog = b""
@@ -380,11 +362,10 @@ class Connection(asyncio.BufferedProtocol):
         """Handle a frame that is whole in a buffer of its own; it stays there while it has to wait."""
         if not self._may_begin(frame[1] == _PRODUCE and not frame[0]):
             return
-        self._frame = None
+        self._arriving.frame = None  # should it be closed meanwhile, this is still being read
         self._handle((frame,))
-        self._shell.frame_pool.give_back(frame)
-        self._shell.budget.give_back(len(frame))
-        self.frame_started_at_s = None
+        self._arriving.give_back(frame)
+        self._arriving.started_at_s = None
 
     def _handle(self, frames: Sequence[memoryview]) -> Sequence[memoryview]:
         """Handle them in order; those that may not begin any more are given back."""
@@ -559,7 +540,7 @@ class Connection(asyncio.BufferedProtocol):
         """Stop reading when held up; :meth:`resume` goes on."""
         if self._reading and not self._closing and (self._backlog or self._is_held_up()):
             self._reading = False
-            self.frame_started_at_s = None  # what does not arrive now is not the client's fault
+            self._arriving.started_at_s = None  # what does not arrive now is not the client's fault
             self._transport.pause_reading()
 
     def _count_unsent(self, size_bytes: int) -> None:

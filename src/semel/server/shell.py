@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from semel.config import ServerSettings
+from semel.server.arriving import Arriving
 from semel.server.bounded_log import BoundedLog
 from semel.server.broker import Broker
 from semel.server.budget import Budget
@@ -37,7 +38,6 @@ class Connected(Held, Protocol):
     """A connection, as far as this file needs to know it."""
 
     active_at_s: float
-    frame_started_at_s: float | None
 
     def close(self, reason: str) -> None: ...
 
@@ -46,12 +46,13 @@ class Connected(Held, Protocol):
     def resume(self) -> None: ...
 
     @property
+    def arriving(self) -> Arriving: ...
+
+    @property
     def owes_answers(self) -> bool: ...
 
     @property
     def place_in_line(self) -> tuple[bool, int]: ...
-
-    def lags(self, now_s: float, arrival_s: float) -> bool: ...
 
     def is_deaf(self, now_s: float, patience_s: float) -> bool: ...
 
@@ -153,8 +154,8 @@ class Shell:
         requests_wait = bool(self.held_up) and self.budget.requests_are_tight
         answers_wait = self.budget.answers_are_tight
         for connection in list(self.connections):
-            started_at_s = connection.frame_started_at_s
-            if requests_wait and connection.lags(now_s, arrival_s):
+            started_at_s = connection.arriving.started_at_s
+            if requests_wait and connection.arriving.lags(now_s, arrival_s):
                 connection.close("its request comes in too slowly while others wait for room")
             elif answers_wait and connection.is_deaf(now_s, arrival_s):
                 connection.close(f"it took nothing of its answers for {arrival_s:g} s while others wait")
