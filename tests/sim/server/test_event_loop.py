@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from semel.sim.server.event_loop import Meanwhile, SimulatedLoop, SimulatedThreads
+from semel.sim.world.faults import NO_FAULTS, Counts
+from semel.sim.world.network import _NOBODY as NOBODY
+from semel.sim.world.network import Link, Network
 from semel.sim.world.scheduler import Scheduler
+from semel.sim.world.trace import Trace
 
 
 class World:
@@ -11,7 +17,10 @@ class World:
         self.scheduler = Scheduler(start_ms=0)
         self.said: list[str] = []
         self.loop = SimulatedLoop(self.scheduler.after, lambda: self.scheduler.now_ms)
-        self.meanwhile = Meanwhile(self.loop)
+        self.meanwhile = Meanwhile(self.loop, lambda link, data: self.say(f"{link.name} {data.decode()}"))
+        self.network = Network(
+            self.scheduler, Random(0), Random(0), Trace(self.scheduler), Counts(), lambda: NO_FAULTS
+        )
         self.threads = SimulatedThreads(self.loop, self.scheduler.after, count, lambda: 10, self.meanwhile)
 
     def say(self, what: str) -> None:
@@ -54,16 +63,25 @@ def test_what_arrives_while_a_thread_works_comes_inside_its_sync() -> None:
         world.say("ends")
 
     world.threads.run(sync, lambda: world.say("told"))
-    world.meanwhile.come(lambda: world.say("at once"), may_wait=False)
-    world.meanwhile.come(lambda: world.say("held back"), may_wait=True)
-    world.meanwhile.come(lambda: world.say("behind it"), may_wait=False)
-    assert world.run() == ["0 at once", "10 begins", "10 held back", "10 behind it", "10 ends", "10 told"]
+    a, b = (Link(world.network, name, NOBODY) for name in "ab")
+    world.meanwhile.arrive(a, b"at once", may_wait=False)
+    world.meanwhile.arrive(a, b"held back", may_wait=True)
+    world.meanwhile.arrive(a, b", and more", may_wait=False)
+    world.meanwhile.arrive(b, b"behind it", may_wait=False)
+    assert world.run() == [
+        "0 a at once",
+        "10 begins",
+        "10 a held back, and more",
+        "10 b behind it",
+        "10 ends",
+        "10 told",
+    ]
 
 
 def test_a_sync_of_the_loop_itself_lets_nothing_in() -> None:
     world = World()
     world.threads.run(lambda: None, lambda: None)
-    world.meanwhile.come(lambda: world.say("held back"), may_wait=True)
+    world.meanwhile.arrive(Link(world.network, "a", NOBODY), b"held back", may_wait=True)
     world.loop.enter(world.meanwhile.inside_sync)
     assert world.said == []
-    assert world.run() == ["10 held back"]
+    assert world.run() == ["10 a held back"]

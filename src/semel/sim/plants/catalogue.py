@@ -175,6 +175,7 @@ def failed_opening_is_damage(patch: Patches) -> None:
     ONCE,
     STORED,
     RESUMED,
+    "flow_stops_are_right",
 )
 def offline_partition_answers(patch: Patches) -> None:
     def finds(broker: Any, topic: str, number: int, asked_epoch: int = NO_LEADER_EPOCH) -> Any:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from semel.server.event_loop import Timer
+from semel.sim.world.network import Link
 from semel.sim.world.scheduler import Event
 
 Later = Callable[[int, Callable[[], None]], Event]  # in so many ms, if the process lives then
@@ -43,20 +46,24 @@ class SimulatedLoop:
 
 
 class Meanwhile:
-    """What comes to the loop while threads work on files: part of it is held back until one of them syncs."""
+    """What arrives while threads work on files: part of it is held back until one of them syncs.
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    ``deliver(link, data)`` is one read of a connection.
+    """
+
+    def __init__(self, loop: SimulatedLoop, deliver: Callable[[Link, bytes], None]) -> None:
         self._loop = loop
-        self._held_back: deque[Callable[[], None]] = deque()
+        self._deliver = deliver
+        self._held_back: deque[tuple[Link, bytes]] = deque()
         self._in_thread = False
         self.working = 0  # threads that have begun, or are about to
 
-    def come(self, arrival: Callable[[], None], *, may_wait: bool) -> None:
+    def arrive(self, link: Link, data: bytes, *, may_wait: bool) -> None:
         """At once, or held back if ``may_wait`` or others are held back already."""
         if self.working and (may_wait or self._held_back):
-            self._held_back.append(arrival)
+            self._held_back.append((link, data))
         else:
-            self._loop.enter(arrival)
+            self._loop.enter(self._deliver, link, data)
 
     def work(self, work: Callable[[], object]) -> None:
         """In a thread."""
@@ -68,24 +75,24 @@ class Meanwhile:
         """The disk is at work: is it for a thread, and not for the loop itself?"""
         if self._in_thread:
             self._in_thread = False
-            self._let_come()
+            self._let_arrive()
             self._in_thread = True
 
     def ended(self) -> None:
         """One thread less; what is still held back comes, each arrival for itself."""
         self.working -= 1
         while self._held_back:
-            self._loop.enter(self._held_back.popleft())
+            self._loop.enter(self._deliver, *self._held_back.popleft())
 
-    def _let_come(self) -> None:
-        """All of it, before the loop's next turn."""
+    def _let_arrive(self) -> None:
+        """All of it, in one turn of the loop: what came on one connection comes in one read."""
         held_back, self._held_back = self._held_back, deque()
 
-        def come() -> None:
-            for arrival in held_back:
-                arrival()
+        def arrive() -> None:
+            for link, pieces in groupby(held_back, itemgetter(0)):
+                self._deliver(link, b"".join(data for _, data in pieces))
 
-        self._loop.enter(come)
+        self._loop.enter(arrive)
 
 
 class SimulatedThreads:

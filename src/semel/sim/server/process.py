@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from random import Random
 from typing import Final
 
@@ -47,7 +46,7 @@ class ServerProcess:
         self._mix = mix
         self._later = later
         self._loop = SimulatedLoop(later, now_ms)
-        self._meanwhile = Meanwhile(self._loop)
+        self._meanwhile = Meanwhile(self._loop, self._deliver)
         self._threads: list[SimulatedThreads] = []
         self._shell: Final = Shell(
             broker.settings,
@@ -72,7 +71,7 @@ class ServerProcess:
         return [link for link, transport in self._transports.items() if not transport.is_closing()]
 
     def bytes_arrived(self, link: Link, data: bytes) -> None:
-        self._meanwhile.come(partial(self._deliver, link, data), may_wait=self._random.random() < 0.5)
+        self._meanwhile.arrive(link, data, may_wait=self._random.random() < 0.5)
 
     def link_closed(self, link: Link) -> None:
         transport = self._transports.get(link)

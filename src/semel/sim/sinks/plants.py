@@ -30,6 +30,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, Top
 ROWS_ONCE, DECIDED, IN_ORDER = "sink_rows_once", "sink_decided_is_stored", "sink_order"
 NOT_MIXED, ZOMBIES, STOPS = "sink_attempts_not_mixed", "sink_zombies_shut_out", "sink_stops_are_right"
 TWINS = "sink_twins_shut_out"
+FLOW_OUTPUT, FLOW_STOPS = "stage_output_is_replay", "flow_stops_are_right"  # a flow has the same sinks
 
 # -- a driver takes over --------------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ def sink_trusts_a_forgotten_name(patch: Patches) -> None:
     patch.set(task_write, "landed", lambda code, base_offset, begun_at, written_to: Landing.APPENDED)
 
 
-@plant("older drivers' writers are not fenced", "step 3", ZOMBIES, ROWS_ONCE)
+@plant("older drivers' writers are not fenced", "step 3", ZOMBIES, ROWS_ONCE, FLOW_OUTPUT)
 def sink_writers_not_fenced(patch: Patches) -> None:
     patch.set(takeover, "fence_writers", lambda cluster, sink_id, fences: None)
 
@@ -190,7 +191,7 @@ def sink_cuts_not_compared(patch: Patches) -> None:
     original = patch.set(task_write, "may_write", whatever_the_cut)
 
 
-@plant("the last WRITER of a name wins, not the first", "S2", ROWS_ONCE, ZOMBIES, STOPS)
+@plant("the last WRITER of a name wins, not the first", "S2", ROWS_ONCE, ZOMBIES, STOPS, FLOW_STOPS)
 def sink_last_writer_wins(patch: Patches) -> None:
     def apply(history: SinkHistory, record: JournalRecord) -> None:
         if isinstance(record, WriterClaim) and record.sink_id == history.sink_id:
@@ -218,7 +219,7 @@ def sink_prefixes_not_compared(patch: Patches) -> None:
     patch.set(PrefixCheck, "feed", counts)
 
 
-@plant("a new query may not leave stored rows to its next micro-batch", "S8", STOPS)
+@plant("a new query may not leave stored rows to its next micro-batch", "S8", STOPS, FLOW_STOPS)
 def sink_refuses_a_surplus(patch: Patches) -> None:
     patch.set(task_write, "surplus_allowed", lambda *_: False)
 
@@ -234,7 +235,7 @@ def sink_reports_before_the_answers(patch: Patches) -> None:
     DECIDED,
     ROWS_ONCE,
     STOPS,
-    "stage_output_is_replay",  # a flow writes by the same tasks
+    FLOW_OUTPUT,
 )
 def sink_drops_a_row_too_many(patch: Patches) -> None:
     def feeds(check: PrefixCheck, tp: TopicPartition, keys: Any, values: Any, headers: Any) -> Any:
@@ -285,7 +286,7 @@ def sink_twins_not_ended(patch: Patches) -> None:
     STOPS,
     ROWS_ONCE,
     DECIDED,
-    "flow_stops_are_right",  # a flow's decisions are the same
+    FLOW_STOPS,
 )
 def sink_forgets_idle_writers(patch: Patches) -> None:
     def decides(*rest: Any, **more: Any) -> Any:
