@@ -14,7 +14,7 @@ from semel.sim.campaign.swarm import run_watched
 from semel.sim.plants.catalogue import PLANTS
 from semel.sim.plants.planting import Plant
 
-SEEDS_MAX: Final = 200
+SEEDS_MAX: Final = 300
 _NO_SEEDS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
