@@ -21,7 +21,8 @@ from fuzz.harness import main
 from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Call, WhenReadable
+from semel.server.outcome import AfterSync, Call, Delayed
+from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.sim.world.disk import Disk
@@ -92,7 +93,7 @@ def broker() -> Broker:
     disk = Disk(Random(0), Trace(Scheduler()), Counts(), lambda: NO_FAULTS)
     settings = StorageSettings(topics_max=10, partitions_max=20)
     storage = Storage.open(Path("/data"), disk.mount(), settings, now_ms=NOW_MS)
-    storage.create_topic("t", 2, now_ms=NOW_MS, topic_id=TOPIC_ID)
+    at_once(storage.create_topic("t", 2, now_ms=NOW_MS, topic_id=TOPIC_ID))
     return Broker(ServerSettings(partitions_max=20), storage)
 
 
@@ -108,7 +109,7 @@ def target(data: bytes) -> None:
             partition.sync()
         if outcome.finish is not None:
             outcome.finish()
-    elif isinstance(outcome, WhenReadable):
+    elif isinstance(outcome, Delayed):
         assert outcome.attempt(True) is not None
     for partition in served.storage:
         assert partition.is_online
