@@ -70,8 +70,8 @@ def world() -> Simulation:
 def test_the_bytes_of_one_connection_stay_in_order_at_the_end_of_a_pause(world: Simulation) -> None:
     server, scheduler, got = world.server, world.scheduler, []
     talker = Talker(world)
-    server._shell.bytes_arrived = lambda link, data: got.append(data)
-    server._shell.link_closed = lambda link: got.append("closed")
+    server._process.bytes_arrived = lambda link, data: got.append(data)
+    server._process.link_closed = lambda link: got.append("closed")
     far = talker.link.peer
     server.pause()
     left_ms = server._standstill.left_ms

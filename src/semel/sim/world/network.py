@@ -125,9 +125,10 @@ class Network:
         from_client = link.endpoint is not self.listener
         executed = False
         if from_client:
-            api_key, _, correlation_id = _REQUEST.unpack_from(frame, LENGTH_BYTES)
-            if api_key in _WRITES:
-                link.peer.writes.add(correlation_id)
+            if len(frame) >= LENGTH_BYTES + _REQUEST.size:  # or no request at all, from who speaks no Kafka
+                api_key, _, correlation_id = _REQUEST.unpack_from(frame, LENGTH_BYTES)
+                if api_key in _WRITES:
+                    link.peer.writes.add(correlation_id)
         else:
             (correlation_id,) = INT32.unpack_from(frame, LENGTH_BYTES)
             executed = correlation_id in link.writes
