@@ -22,6 +22,7 @@ from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Call, Delayed
+from semel.server.router import handle
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -103,7 +104,7 @@ def target(data: bytes) -> None:
     header, body_at = decode_request_header(frame)
     address = Address("fuzz", 9092)
     call = Call(header.api_key, header.api_version, header.client_id, address, NOW_MS, lambda: 1 << 20)
-    outcome = served.handle(call, frame[body_at:])
+    outcome = handle(served, call, frame[body_at:])
     if isinstance(outcome, AfterSync):
         for partition in outcome.partitions:
             partition.sync()

@@ -19,6 +19,7 @@ from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.broker_settings import broker_settings
 from semel.server.outcome import Answer, Call, InTurn
+from semel.server.router import handle
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFileSystem
 from semel.server.storage.settings import StorageSettings
@@ -62,7 +63,7 @@ def call(api_key: ApiKey, version: int) -> Call:
 
 def ask(broker: Broker, api_key: ApiKey, version: int, **fields: Any) -> Any:
     body = messages.encode_request(api_key, version, fields)
-    outcome = broker.handle(call(api_key, version), body)
+    outcome = handle(broker, call(api_key, version), body)
     if isinstance(outcome, InTurn):
         outcome = at_once(outcome.begin())
     assert isinstance(outcome, Answer)
@@ -154,7 +155,7 @@ def test_much_is_described_in_steps(broker: Broker) -> None:
     ]
     fields = {"resources": resources, "include_synonyms": False, "include_documentation": False}
     body = messages.encode_request(ApiKey.DESCRIBE_CONFIGS, 4, fields)
-    outcome = broker.handle(call(ApiKey.DESCRIBE_CONFIGS, 4), body)
+    outcome = handle(broker, call(ApiKey.DESCRIBE_CONFIGS, 4), body)
     assert isinstance(outcome, InTurn)
     steps = 0
     change = outcome.begin()
@@ -207,7 +208,7 @@ def test_a_long_name_is_not_repeated_for_each_of_its_partitions(broker: Broker) 
         (ApiKey.DESCRIBE_LOG_DIRS, {"topics": asked}),
     ):
         version = 2 if api_key is ApiKey.ELECT_LEADERS else 1
-        outcome = broker.handle(call(api_key, version), messages.encode_request(api_key, version, fields))
+        outcome = handle(broker, call(api_key, version), messages.encode_request(api_key, version, fields))
         assert isinstance(outcome, Answer)
         assert outcome.size_bytes < 100_000
 

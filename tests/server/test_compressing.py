@@ -21,6 +21,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import Record, assemble_batch, decode_records, encode_batch, scan_batches
 from semel.record.compression import Compression
 from semel.server.outcome import AfterSync, Answer, Compressing, Handled, framed
+from semel.server.router import handle_next
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
@@ -74,7 +75,7 @@ class Connection:
             if not frames:
                 self._reads.popleft()
                 continue
-            handled = self.server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20)
+            handled = handle_next(self.server.broker, frames, DIALLED, NOW_MS, lambda: 1 << 20)
             del frames[: handled.requests]
             if isinstance(handled.outcome, Compressing):
                 self.waiting = (handled.outcome, handled)
@@ -196,7 +197,7 @@ def test_what_has_the_codec_does_not_wait(server: Server) -> None:
 
 
 def test_nothing_is_answered_before_it_is_synced(server: Server) -> None:
-    handled = server.broker.handle_next([frame(rows("z", b"1"))], DIALLED, NOW_MS, lambda: 1 << 20)
+    handled = handle_next(server.broker, [frame(rows("z", b"1"))], DIALLED, NOW_MS, lambda: 1 << 20)
     assert isinstance(handled.outcome, Compressing)
     then = at_once(handled.outcome.begin(lambda: NOW_MS))
     assert isinstance(then, AfterSync)
@@ -246,7 +247,7 @@ def test_a_batch_that_is_sent_again_meanwhile_is_stored_once(server: Server, fir
 def test_a_batch_is_stamped_when_it_is_appended(server: Server) -> None:
     """Else one that overtakes it, as it has the codec, would be older than what is in front of it."""
     at_once(server.broker.alter_config("z", {"message.timestamp.type": "LogAppendTime"}, NOW_MS))
-    handled = server.broker.handle_next([frame(rows("z", b"1"))], DIALLED, NOW_MS, lambda: 1 << 20)
+    handled = handle_next(server.broker, [frame(rows("z", b"1"))], DIALLED, NOW_MS, lambda: 1 << 20)
     assert isinstance(handled.outcome, Compressing)
     then = at_once(handled.outcome.begin(lambda: NOW_MS + 7))
     assert isinstance(then, AfterSync)
@@ -311,8 +312,8 @@ def test_what_waits_is_bounded() -> None:
 
 
 def test_a_request_that_ends_in_a_defect_leaves_the_line(server: Server) -> None:
-    handled = server.broker.handle_next(
-        [frame(rows("z", b"1")), frame(rows("z", b"2"))], DIALLED, NOW_MS, lambda: 1 << 20
+    handled = handle_next(
+        server.broker, [frame(rows("z", b"1")), frame(rows("z", b"2"))], DIALLED, NOW_MS, lambda: 1 << 20
     )
     assert isinstance(handled.outcome, Compressing)
     change = handled.outcome.begin(lambda: NOW_MS)

@@ -16,6 +16,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call, Delayed, Disconnect, InTurn, Outcome
+from semel.server.router import handle, handle_next
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import File, OsFile, OsFileSystem
 from semel.server.storage.settings import StorageSettings
@@ -71,7 +72,7 @@ def broker(tmp_path: Path, disk: Disk) -> Iterator[Broker]:
 
 def ask(broker: Broker, api_key: ApiKey, version: int, body: Buffer) -> Outcome:
     call = Call(int(api_key), version, "test", Address("127.0.0.1", 9092), NOW_MS, lambda: 10**7)
-    return broker.handle(call, body)
+    return handle(broker, call, body)
 
 
 def carried_out(outcome: Outcome) -> bytes:
@@ -234,7 +235,7 @@ def produce_plainly(broker: Broker) -> Outcome:
     item = produce.ProducePartition("t", 0, batch)
     frame = encode_request_header(ApiKey.PRODUCE, 9, 1, "test")
     frame += b"".join(produce.encode_request(9, produce.ProduceRequest(None, -1, 1000, [item])))
-    return broker.handle_next([memoryview(frame)], Address("h", 1), NOW_MS, lambda: 10**7).outcome
+    return handle_next(broker, [memoryview(frame)], Address("h", 1), NOW_MS, lambda: 10**7).outcome
 
 
 WRITERS = [

@@ -236,16 +236,18 @@ def test_a_server_that_stops_answers_what_has_begun_and_ends(start_server: Any) 
     assert "Traceback" not in server.log
 
 
-def test_an_answer_that_fails_costs_its_connection_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_an_answer_that_fails_costs_its_connection_and_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> Answer:
         raise ZeroDivisionError("a defect in a handler")
+
+    monkeypatch.setattr("semel.server.router.handle", lambda broker, call, body: AfterSync((), fail))
 
     async def scenario() -> bytes:
         storage = Storage.open(tmp_path / "data", now_ms=0)
         settings = ServerSettings(listen=Address("127.0.0.1", 0), data_dir=tmp_path / "data")
-        broker = Broker(settings, storage)
-        broker.handle = lambda call, body: AfterSync((), fail)  # type: ignore[method-assign]
-        listener = Listener(settings, broker, asyncio.get_running_loop())
+        listener = Listener(settings, Broker(settings, storage), asyncio.get_running_loop())
         address = await listener.start()
         reader, writer = await asyncio.open_connection(address.host, address.port)
         question = asking.encode_request(*asking.list_offsets("t", LATEST))

@@ -15,6 +15,7 @@ from semel.config import Address, ServerSettings
 from semel.record.batch import Record, encode_batch, validate_batch
 from semel.server.broker import Broker
 from semel.server.outcome import Answer, AnswerInFiles, Call, Delayed, Handled, framed
+from semel.server.router import handle, handle_next
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -99,7 +100,7 @@ def generally(broker: Broker, frame: memoryview) -> bytes | Delayed:
     call = Call(
         header.api_key, header.api_version, header.client_id, DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX
     )
-    outcome = broker.handle(call, frame[body_at:])
+    outcome = handle(broker, call, frame[body_at:])
     return answer_of(Handled(outcome, 1, header.api_key, header.api_version, header.correlation_id))
 
 
@@ -123,7 +124,7 @@ def test_answered_as_the_general_handler_does(
 ) -> None:
     frame = frame_of(broker, version, limits, items, known=known)
     counted(broker)
-    plainly = answer_of(broker.handle_next((frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX))
+    plainly = answer_of(handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX))
     counted_plainly = counted(broker)
     expected = generally(broker, frame)
     if isinstance(expected, Delayed):
@@ -139,8 +140,8 @@ def test_the_plain_path_is_taken(broker: Broker, version: int) -> None:
     """Else the other test would compare the general handler with itself."""
     items = [(0, -1, 0, 10**6), (1, -1, 3, 100)]
     frame = frame_of(broker, version, (0, 1, 10**6, 0), items)
-    handled = broker.handle_next((frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
+    handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     assert isinstance(handled.outcome, AnswerInFiles)
     frame = frame_of(broker, version, (0, 1, 10**6, 0), [(0, -1, 0, 1000)])
-    handled = broker.handle_next((frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
+    handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     assert isinstance(handled.outcome, Answer) and handled.outcome.is_framed

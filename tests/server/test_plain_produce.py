@@ -18,6 +18,7 @@ from semel.record.batch import Record, encode_batch
 from semel.record.compression import Compression
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Handled, framed
+from semel.server.router import handle, handle_next
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -127,7 +128,7 @@ class Server:
     def together(self, frames: Sequence[memoryview]) -> list[bytes | str]:
         answers = []
         while frames:
-            handled = self.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20)
+            handled = handle_next(self.broker, frames, DIALLED, NOW_MS, lambda: 1 << 20)
             frames = frames[handled.requests :]
             answers.append(self.answers_of(handled))
         return answers
@@ -140,7 +141,7 @@ class Server:
             call = Call(
                 header.api_key, header.api_version, header.client_id, DIALLED, NOW_MS, lambda: 1 << 20
             )
-            outcome = self.broker.handle(call, frame[body_at:])
+            outcome = handle(self.broker, call, frame[body_at:])
             handled = Handled(outcome, 1, header.api_key, header.api_version, header.correlation_id)
             answers.append(self.answers_of(handled))
         return answers
@@ -199,10 +200,10 @@ def test_the_plain_form_is_taken(tmp_path: Path) -> None:
         for version in (7, 12, 13):
             right = Asked(version, "t", 0, 5, 0, 0, 1, -1, None)
             frames = [memoryview(frame_of(right, number, server.topic_ids)) for number in range(3)]
-            assert server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20).requests == 3
+            assert handle_next(server.broker, frames, DIALLED, NOW_MS, lambda: 1 << 20).requests == 3
         compressed = Asked(12, "z", 0, 5, 0, 0, 1, -1, None)
         frames = [memoryview(frame_of(compressed, number, {})) for number in range(3)]
-        handled = server.broker.handle_next(frames, DIALLED, NOW_MS, lambda: 1 << 20)
+        handled = handle_next(server.broker, frames, DIALLED, NOW_MS, lambda: 1 << 20)
         assert (type(handled.outcome), handled.requests) == (Compressing, 3)
     finally:
         server.close()

@@ -1,12 +1,12 @@
-"""The broker: the state that handlers share, and the way from a request to its handler.
+"""The broker: the state that handlers share.
 
-It knows no socket, clock or thread, so that the simulator drives it as it is: ``handle`` turns one request
-into one outcome, and what the outcome asks for (sync, wait) is the caller's work.
+It knows no socket, clock or thread, so that the simulator drives it as it is. The way to the handlers is the
+router's (:mod:`semel.server.router`), which knows both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -14,23 +14,11 @@ from semel.config import Address, ServerSettings
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, Refused, Topic
 from semel.errors import ErrorCode, StorageError
 from semel.server.counters import Counters
-from semel.server.handlers import HANDLERS
-from semel.server.handlers.plain_fetch import handle as handle_plain_fetch
-from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
-from semel.server.outcome import Answer, Call, Handled, NotServed, Outcome
+from semel.server.outcome import Call
 from semel.server.storage.aside import Change
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
-from semel.wire import api_versions, plain_fetch, plain_produce
-from semel.wire.api import SERVED, ApiKey
-from semel.wire.api_names import name_of
-from semel.wire.frames import Buffer, decode_request_header
-
-# By number, as it comes off the wire; an API that is advertised but has no handler fails right here.
-_SERVED: Final = {int(api_key): (served, HANDLERS[api_key]) for api_key, served in SERVED.items()}
-_PRODUCE: Final = int(ApiKey.PRODUCE)
-_FETCH: Final = int(ApiKey.FETCH)
 
 
 class Broker:
@@ -56,51 +44,6 @@ class Broker:
     def when_storage_fails(self, told: Callable[[Partition | None, str], None]) -> None:
         """``told`` hears of every request that the disk refused: the partition, or None for a change; and why."""
         self._storage_failed = told
-
-    def handle_next(
-        self,
-        frames: Sequence[memoryview],
-        dialled: Address,
-        now_ms: int,
-        answer_bytes_max: Callable[[], int],
-    ) -> Handled:
-        """Handle the first of the frames, with those behind it that can be handled together with it."""
-        arrived = []
-        for frame in frames:
-            plain = plain_produce.decode(frame)
-            if plain is None:
-                break
-            arrived.append(plain)
-        if arrived:
-            outcome: Outcome
-            outcome, requests = handle_plain_produce(self, arrived, now_ms)
-            form, correlation_id, _ = arrived[0]
-            return Handled(outcome, requests, _PRODUCE, form.version, correlation_id)
-        asked = plain_fetch.decode(frames[0])
-        if asked is not None:
-            fetch_form, correlation_id, partitions = asked
-            found = handle_plain_fetch(self, fetch_form, correlation_id, partitions, answer_bytes_max)
-            if found is not None:
-                return Handled(found, 1, _FETCH, fetch_form.version, correlation_id)
-        header, body_at = decode_request_header(frames[0])
-        api_key, version, correlation_id, client_id = header
-        call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max)
-        outcome = self.handle(call, frames[0][body_at:])
-        return Handled(outcome, 1, api_key, version, correlation_id)
-
-    def handle(self, call: Call, body: Buffer) -> Outcome:
-        """One request's outcome. ``MalformedMessage`` when the body is not what its header announces."""
-        api_key, version = call.api_key, call.api_version
-        served = _SERVED.get(api_key)
-        if served is None:
-            return _not_served(call, "is not served")
-        api, handle = served
-        if not api.version_min <= version <= api.version_max:
-            if api_key == ApiKey.API_VERSIONS:
-                return Answer((api_versions.refusal(),))
-            return _not_served(call, f"is not served ({api.version_min} to {api.version_max} are)")
-        self.counters.requests[api_key, version] += 1
-        return handle(self, call, body)
 
     def advertised(self, call: Call) -> Address:
         """Where clients are told to find this server: where this one found it, unless the settings say."""
@@ -170,11 +113,6 @@ class Broker:
         if validate_only:
             return storage.topics.decide(AlterConfig(name, changes, replaces), now_ms).response
         return await _tried(self, storage.alter_topic_config(name, changes, now_ms=now_ms, replaces=replaces))
-
-
-def _not_served(call: Call, why: str) -> NotServed:
-    wanted = f"{name_of(call.api_key)} version {call.api_version} {why}"
-    return NotServed(wanted, is_offence=True, client_id=call.client_id)
 
 
 async def _tried(broker: Broker, change: Change[Topic | Refused]) -> Topic | Refused:

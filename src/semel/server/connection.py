@@ -39,6 +39,7 @@ from semel.server.outcome import (
 )
 from semel.server.outlet import Outlet
 from semel.server.purgatory import DelayedOperation
+from semel.server.router import handle_next
 from semel.server.shell import Shell
 from semel.wire.api import ApiKey
 from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, MalformedMessage
@@ -373,7 +374,8 @@ class Connection(asyncio.BufferedProtocol):
         handled_to = 0
         while True:
             try:
-                handled = shell.broker.handle_next(
+                handled = handle_next(
+                    shell.broker,
                     frames[handled_to:] if handled_to else frames,
                     self.dialled,
                     shell.wall_clock_ms(),

@@ -11,6 +11,7 @@ from semel.config import Address, ServerSettings
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call
+from semel.server.router import handle
 from semel.server.storage.aside import at_once
 from semel.server.storage.storage import Storage
 from semel.sim.world.disk import Disk
@@ -36,7 +37,7 @@ def test_what_is_told_of_a_producer_is_synced_first() -> None:
     fields = {"topics": [{"name": "events", "partition_indexes": [0]}]}
     body = memoryview(messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, 0, fields))
 
-    outcome = broker.handle(call, body)
+    outcome = handle(broker, call, body)
     assert isinstance(outcome, AfterSync)
     assert outcome.finish is not None
     for waited_for in outcome.partitions:
@@ -46,4 +47,4 @@ def test_what_is_told_of_a_producer_is_synced_first() -> None:
     (described,) = messages.decode_response(ApiKey.DESCRIBE_PRODUCERS, 0, answer).topics[0].partitions
     assert [(one.producer_id, one.last_sequence) for one in described.active_producers] == [(7, 0)]
 
-    assert isinstance(broker.handle(call, body), Answer)  # durable already: no wait
+    assert isinstance(handle(broker, call, body), Answer)  # durable already: no wait

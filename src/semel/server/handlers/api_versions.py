@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.outcome import Answer, Call, Outcome
 from semel.wire import api_versions
 from semel.wire.frames import Buffer
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:

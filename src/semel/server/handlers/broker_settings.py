@@ -7,14 +7,12 @@ which was written for Kafka finds what it looks for. All are read-only: the serv
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from semel.config import Address, ServerSettings
 from semel.core.log.described import ConfigType
+from semel.server.broker import Broker
 from semel.server.outcome import Call
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 # What is a number of 32 bits in Kafka (``KafkaConfig``); all others are LONG.
 _INTS: Final = frozenset(

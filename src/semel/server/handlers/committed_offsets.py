@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.core.group import CommitOffsets, CommittedOffset
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.schema import FieldsAfterSync, once, partitions_once
 from semel.server.outcome import Call
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _NONE_COMMITTED: Final = CommittedOffset(-1)
 _GROUPS_FROM: Final = 8

@@ -18,17 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from semel.core.log.admission import inadmissible
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import BatchHeader, decode_header
+from semel.server.broker import Broker
 from semel.server.storage.aside import aside
 from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _PIECE_BYTES: Final = 1024 * 1024
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.core.log.config import FIXED, describe_config
 from semel.core.log.described import TOPIC_SETTINGS, ConfigType
 from semel.core.log.names import topic_name_error
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
 from semel.server.handlers.room import Room
 from semel.server.handlers.schema import FieldsInTurn, once
 from semel.server.outcome import Call
 from semel.server.storage.aside import aside
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 
 class ResourceType(IntEnum):

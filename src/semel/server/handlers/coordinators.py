@@ -6,14 +6,12 @@ Share groups (2) are not there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _KEY_TYPES: Final = (0, 1)
 _SEVERAL_KEYS_FROM: Final = 4

@@ -8,19 +8,17 @@ gets stuck before a large one (KIP-74).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.outcome import Answer, Call, Delayed, Outcome
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire import fetch
 from semel.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from semel.wire.frames import Buffer, MalformedMessage
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _WAIT_MS_MAX: Final = 300_000
 

@@ -8,18 +8,16 @@ has no end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from semel.core.identity import Refused
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call, Outcome
 from semel.types import Lease, ProducerGrant
 from semel.wire import init_producer_id
 from semel.wire.frames import Buffer
 from semel.wire.init_producer_id import InitProducerIdResponse, LeaseGranted
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _FENCED_FROM: Final = 4  # older clients know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588)
 

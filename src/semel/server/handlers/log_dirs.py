@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.schema import partitions_once
 from semel.server.outcome import Call
 from semel.server.storage.partition import Partition
 from semel.types import TopicPartition
 from semel.wire.messages import Fields
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields:

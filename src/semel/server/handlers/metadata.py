@@ -7,20 +7,18 @@ on; ids are never created. Topic ids are stable from creation to deletion (KIP-5
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.authorized import ON_CLUSTER, ON_TOPIC, when_asked
 from semel.server.handlers.room import Room
 from semel.server.handlers.schema import FieldsInTurn, once
 from semel.server.outcome import Call
 from semel.wire.frames import MalformedMessage
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _BY_ID_FROM: Final = 12  # 10 and 11 carry ids, but their answers cannot leave out a name
 _BROKERS: Final = 1  # DescribeCluster's endpoint types

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.schema import FieldsInTurn, partitions_once
 from semel.server.outcome import Call
 from semel.server.storage.outcome import TimestampOffset
@@ -21,9 +22,6 @@ from semel.types import (
 )
 from semel.wire.fetch import READ_COMMITTED
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 
 def find_partition(

@@ -6,14 +6,12 @@ way, and each request is answered as Apache Kafka answers it when it has one bro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _PREFERRED, _UNCLEAN = 0, 1  # ElectionType
 _NO_LEADER: Final = {

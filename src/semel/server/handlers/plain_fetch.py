@@ -7,17 +7,15 @@ damaged, or has to wait is left to that: None.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from semel.server.broker import Broker
 from semel.server.outcome import Answer, AnswerInFiles
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 from semel.types import NO_LEADER_EPOCH
 from semel.wire.api import ApiKey
 from semel.wire.plain_fetch import Asked, Found, PlainForm
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _FETCH: Final = int(ApiKey.FETCH)
 _IN_FILE_BYTES_MIN: Final = 128 * 1024  # below this, two copies cost less than two more system calls

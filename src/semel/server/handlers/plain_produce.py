@@ -7,10 +7,11 @@ gets the answer that it would have got alone; none is answered before all of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
+from semel.server.broker import Broker
 from semel.server.handlers.compressing import Waiting, append_in_line, join_line, must_wait
 from semel.server.handlers.produce import NO_OUTCOME, check_batch, find_partition
 from semel.server.outcome import AfterSync, Answer, Compressing
@@ -21,9 +22,6 @@ from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer, encode_response_header, frame_of
 from semel.wire.plain_produce import PlainForm
 from semel.wire.produce import ProducedPartition
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 

@@ -12,11 +12,12 @@ The request's ``timeout_ms`` bounds nothing here: it limits the wait for other r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
+from semel.server.broker import Broker
 from semel.server.handlers.compressing import Waiting, append_in_line, join_line, must_wait
 from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Outcome
 from semel.server.storage.outcome import AppendOutcome, Incoming
@@ -25,9 +26,6 @@ from semel.types import TopicIdPartition, TopicPartition
 from semel.wire import produce
 from semel.wire.frames import Buffer
 from semel.wire.produce import ProducedPartition, ProducePartition
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _NO_ACKS: Final = 0
 _MAGIC_AT: Final = 16

@@ -11,7 +11,7 @@ Producers that are many are described in its turn, like a change, some of them a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.row import ROW_BYTES
@@ -19,6 +19,7 @@ from semel.core.producer_state.rows import entries_in, pieces
 from semel.errors import ErrorCode
 from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
+from semel.server.broker import Broker
 from semel.server.handlers.offsets import find_partition
 from semel.server.handlers.schema import FieldsAfterSync, partitions_once
 from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
@@ -35,9 +36,6 @@ from semel.wire.describe_producers import (
 )
 from semel.wire.frames import Buffer
 from semel.wire.messages import Fields
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 _AT_ONCE_MAX: Final = 250  # producers: two or three milliseconds
 

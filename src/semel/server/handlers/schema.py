@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from semel.server.broker import Broker
 from semel.server.durability import Syncable
 from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
 from semel.server.storage.aside import Change, aside
@@ -18,9 +19,6 @@ from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
 from semel.wire.messages import Fields
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,15 @@ An answer ends before the partition that would be one too many, and says in its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from semel.core.log.names import topic_name_error
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.authorized import ON_TOPIC
 from semel.server.handlers.metadata import describe_partition
 from semel.server.outcome import Call
 from semel.wire.messages import Fields
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 PARTITIONS_MAX: Final = 2000  # max.request.partition.size.limit
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
+from semel.server.broker import Broker
 from semel.server.handlers.broker_settings import broker_settings
 from semel.server.handlers.configs import topic_entries
 from semel.server.handlers.room import Room
 from semel.server.handlers.schema import once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
-
-if TYPE_CHECKING:
-    from semel.server.broker import Broker
 
 
 async def handle_create(broker: Broker, call: Call, request: Any) -> Fields:
