@@ -10,7 +10,7 @@ from typing import Final
 from semel.client.connection import Connection
 from semel.client.model import BrokerAddress
 from semel.errors import BrokerError, ConfigError, ConnectionLost, ErrorCode
-from semel.wire import messages
+from semel.wire import api_versions
 from semel.wire.api import ApiKey
 from semel.wire.frames import Buffer
 
@@ -87,6 +87,7 @@ class Brokers:
         self._connections: dict[int, Connection] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._served: dict[int, tuple[int, int]] | None = None
+        self._features: dict[str, tuple[int, int]] = {}
         self.connections_opened = 0  # a broker that was away, or is another one now, is on a new connection
         self._closed = False
         self._process_id = os.getpid()
@@ -108,6 +109,10 @@ class Brokers:
         """The same of another version than ours."""
         low, high = (self._served or {}).get(api_key, (1, 0))
         return low <= version <= high
+
+    def has_feature(self, name: str) -> bool:
+        """Whether the brokers said that they support this one of semel's features (once any was connected to)."""
+        return name in self._features
 
     async def ask(
         self,
@@ -182,24 +187,21 @@ class Brokers:
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         version = CLIENT_VERSION[ApiKey.API_VERSIONS]
-        fields = {"client_software_name": "semel", "client_software_version": "0.1.0"}
         try:
             body = await connection.ask(
                 ApiKey.API_VERSIONS,
                 version,
-                [messages.encode_request(ApiKey.API_VERSIONS, version, fields)],
+                [api_versions.encode_request(version, "semel", "0.1.0")],
                 self.request_timeout_ms,
             )
-            answer = messages.decode_response(ApiKey.API_VERSIONS, version, body)
+            answer = api_versions.decode_response(version, body)
         except BaseException:
             connection.fail("the greeting failed")
             raise
-        if int(answer.error_code):
+        if answer.error_code:
             connection.fail("the greeting was refused")
-            raise BrokerError(int(answer.error_code), f"{name} refused ApiVersions")
-        self._served = {
-            int(item.api_key): (int(item.min_version), int(item.max_version)) for item in answer.api_keys
-        }
+            raise BrokerError(answer.error_code, f"{name} refused ApiVersions")
+        self._served, self._features = answer.ranges, answer.features
         return connection
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ from semel.wire import describe_producers as describe_producers_wire
 from semel.wire import init_producer_id as init_producer_id_wire
 from semel.wire import messages
 from semel.wire.api import ApiKey
+from semel.wire.api_versions import MARKER_FENCE
 from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseAsked
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000  # which nobody looks at without a transactional id
@@ -158,9 +159,12 @@ class IdentityRequests(Routing):
         return {fence: code for of_tp in answers.values() for fence, code in of_tp.items()}
 
     @property
-    def has_transactions(self) -> bool:
-        """Whether the brokers serve transactions (known once any of them was asked anything)."""
-        return self.brokers.serves(ApiKey.ADD_PARTITIONS_TO_TXN) and self.brokers.serves(ApiKey.END_TXN)
+    def fences_by_marker(self) -> bool:
+        """Whether anybody may write a marker, as on semel (known once any broker was asked anything).
+
+        On Apache Kafka that is the brokers' own right (ClusterAction); there a transaction has them write it.
+        """
+        return self.brokers.has_feature(MARKER_FENCE)
 
     async def add_partitions_to_transaction(
         self, transactional_id: str, grant: ProducerGrant, tps: Iterable[TopicPartition]

@@ -253,7 +253,7 @@ async def _fence(
 ) -> int:
     """A marker in every partition, and its epoch. InitProducerId alone stops an older copy only at the coordinator."""
     same = grant.producer_id == saved.producer_id
-    if cluster.has_transactions and same:
+    if same and not cluster.fences_by_marker:
         await _fence_by_transaction(cluster, saved.name, grant, tps)
         return grant.producer_epoch
     # A name that the coordinator forgot comes back with another id: only markers reach the old one.

@@ -2,6 +2,9 @@
 
 The answer to an unsupported version is version 0 with error 35 and the range of ApiVersions itself, so that a
 newer client can step down (KIP-511). Its header is always version 0 (``frames.encode_response_header``).
+
+What semel does beyond Kafka's protocol, or otherwise, stands among the supported features (KIP-584), by which a client
+knows what it talks to; which APIs are served says nothing of that.
 """
 
 from __future__ import annotations
@@ -13,19 +16,26 @@ from typing import Final
 
 from semel.errors import ErrorCode
 from semel.wire.api import SERVED, ApiKey
-from semel.wire.frames import INT16, INT32, Buffer, Reader, write_count, write_string
+from semel.wire.frames import INT16, INT32, Buffer, Reader, write_count, write_string, write_tags
 
 _FLEXIBLE_FROM: Final = 3
 _RANGE: Final = struct.Struct(">hhh")
+_LEVELS: Final = struct.Struct(">hh")
+_SUPPORTED_FEATURES: Final = 0  # its tag
+
+# A marker shuts out a producer's older epochs in a partition, whoever writes it, and no transaction is needed.
+MARKER_FENCE: Final = "semel.marker_fence"
+FEATURES: Final = {MARKER_FENCE: (1, 1)}
 
 
 @dataclass(slots=True)
 class ApiVersionsResponse:
-    """Which versions (both ends inclusive) a broker serves of each API key."""
+    """Which versions (both ends inclusive) a broker serves of each API key, and the levels of each feature."""
 
     error_code: int
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     throttle_time_ms: int = 0
+    features: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def decode_request(version: int, body: Buffer) -> tuple[str | None, str | None]:
@@ -61,7 +71,7 @@ def encode_response(
     if version >= 1:
         out += INT32.pack(0)
     if flexible:
-        out.append(0)
+        write_tags(out, {_SUPPORTED_FEATURES: _encode_features(FEATURES)})
     return out
 
 
@@ -80,7 +90,30 @@ def decode_response(version: int, body: Buffer) -> ApiVersionsResponse:
             reader.skip_tags()
     if version >= 1:
         response.throttle_time_ms = reader.int32()
+    supported = reader.tags().get(_SUPPORTED_FEATURES) if flexible else None
+    if supported is not None:
+        response.features = _decode_features(Reader(supported))
     return response
+
+
+def _encode_features(features: Mapping[str, tuple[int, int]]) -> bytes:
+    out = bytearray()
+    write_count(out, len(features), flexible=True)
+    for name, levels in features.items():
+        write_string(out, name, flexible=True)
+        out += _LEVELS.pack(*levels)
+        out.append(0)
+    return bytes(out)
+
+
+def _decode_features(reader: Reader) -> dict[str, tuple[int, int]]:
+    features = {}
+    for _ in range(reader.count(flexible=True, item_bytes_min=_LEVELS.size)):
+        name = reader.string(flexible=True)
+        level_min, level_max = _LEVELS.unpack(reader.take(_LEVELS.size))
+        reader.skip_tags()
+        features[name or ""] = level_min, level_max
+    return features
 
 
 def served_ranges() -> dict[int, tuple[int, int]]:

@@ -18,6 +18,7 @@ from semel.sim.clients.session import RECONNECT_MS, Session
 from semel.sim.world.process import Process
 from semel.types import TopicPartition
 from semel.wire.api import SERVED, ApiKey
+from semel.wire.api_versions import FEATURES
 from semel.wire.frames import Buffer
 
 _V = TypeVar("_V")
@@ -75,6 +76,9 @@ class SimulatedBrokers:
 
     def serves(self, api_key: ApiKey) -> bool:
         return api_key in SERVED
+
+    def has_feature(self, name: str) -> bool:
+        return name in FEATURES
 
     def serves_version(self, api_key: ApiKey, version: int) -> bool:
         return SERVED[api_key].serves(version)

@@ -229,7 +229,7 @@ def producers(wire: Wire) -> object:
 
 @case()
 def api_versions(wire: Wire) -> object:
-    """But for the ranges, and the features of a cluster of several versions, which semel has none of."""
+    """But for the ranges, and the features: Kafka's are those of a cluster of several versions, semel's its own."""
     given = {"client_software_name": "x", "client_software_version": "1"}
     left_out = ("api_keys", "supported_features", "finalized_features_epoch", "finalized_features")
     return {
