@@ -21,8 +21,8 @@ FATE = Refused(ErrorCode.MESSAGE_TOO_LARGE, "too large")
 def batches(backlog: Backlog) -> list[ProducerBatch]:
     return [
         batch
-        for pipe in backlog.busy
-        for batch in (*pipe.in_flight, *pipe.waiting, *([pipe.filling] if pipe.filling else []))
+        for queue in backlog.busy
+        for batch in (*queue.in_flight, *queue.waiting, *([queue.filling] if queue.filling else []))
     ]
 
 
@@ -32,7 +32,7 @@ def test_the_totals_are_those_of_the_lines(steps: list[tuple[str, int]]) -> None
     for what, number in steps:
         tp = TPS[number % 2]
         row = Record(0, 0, None, b"x" * 10 * number)
-        pipe = backlog.begin(tp)
+        queue = backlog.begin(tp)
         match what:
             case "row":
                 backlog.append(tp, row, 0)
@@ -40,12 +40,12 @@ def test_the_totals_are_those_of_the_lines(steps: list[tuple[str, int]]) -> None
                 backlog.append_encoded(tp, encode_batch([row, row]), 2, 0)
             case "seal":
                 backlog.seal()
-            case "split" if pipe.waiting and pipe.waiting[0].record_count > 1:
-                pipe.waiting[0].encode(Compression.NONE)
-                pipe.adopt(ProducerGrant(7, 0))
-                backlog.split(pipe, pipe.take(), Compression.NONE)
-            case "settle" if pipe.waiting:
-                backlog.settle(pipe, pipe.waiting[number % len(pipe.waiting)], FATE, Effects())
+            case "split" if queue.waiting and queue.waiting[0].record_count > 1:
+                queue.waiting[0].encode(Compression.NONE)
+                queue.adopt(ProducerGrant(7, 0))
+                backlog.split(queue, queue.take(), Compression.NONE)
+            case "settle" if queue.waiting:
+                backlog.settle(queue, queue.waiting[number % len(queue.waiting)], FATE, Effects())
         assert backlog.unsettled_batches == len(batches(backlog))
         assert backlog.buffered_bytes == sum(batch.size_bytes for batch in batches(backlog))
 
@@ -56,7 +56,7 @@ def test_a_partition_is_looked_after_until_it_is_empty() -> None:
     backlog.append(TPS[1], Record(0, 0, None, b"b"), 0)
     backlog.seal()
     backlog.settle(backlog.of(TPS[0]), batch, FATE, effects)
-    assert [pipe.tp for pipe in backlog.busy] == [TPS[1]]
+    assert [queue.tp for queue in backlog.busy] == [TPS[1]]
     assert effects.settled == [(batch, FATE)]
     backlog.append(TPS[0], Record(0, 0, None, b"c"), 0)
-    assert [pipe.tp for pipe in backlog.busy] == [TPS[1], TPS[0]]
+    assert [queue.tp for queue in backlog.busy] == [TPS[1], TPS[0]]

@@ -23,7 +23,7 @@ from semel.core.client.events import (
     Trouble,
 )
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
-from semel.core.client.pipe import KNOWN_FOR_MS
+from semel.core.client.partition_queue import KNOWN_FOR_MS
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
 from semel.core.producer_state.state import ProducerState
@@ -52,9 +52,9 @@ class Bench:
         self.feed(Granted(GRANT))
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
         if known:
-            pipe = self.pipeline.backlog.begin(TP)
-            pipe.adopt(GRANT)
-            pipe.known_until_ms = 10**9
+            queue = self.pipeline.backlog.begin(TP)
+            queue.adopt(GRANT)
+            queue.known_until_ms = 10**9
 
     def feed(self, event: Event) -> Effects:
         effects = self.pipeline.handle(event, self.now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.requests import Requests
 from semel.core.client.settings import PipelineSettings
 from semel.types import TopicPartition
@@ -13,29 +13,29 @@ NODE = 1
 SETTINGS = PipelineSettings(in_flight_max=2, request_bytes_max=100)
 
 
-def pipe(partition: int, *sizes_bytes: int) -> PartitionPipe:
+def queue(partition: int, *sizes_bytes: int) -> PartitionQueue:
     """A partition whose batches of these sizes are ready."""
-    made = PartitionPipe(TopicPartition("t", partition))
+    made = PartitionQueue(TopicPartition("t", partition))
     made.waiting.extend(ProducerBatch.of_encoded(made.tp, bytearray(size), 1, 0) for size in sizes_bytes)
     return made
 
 
-def sent(requests: Requests, *pipes: PartitionPipe) -> list[list[tuple[int, int]]]:
+def sent(requests: Requests, *queues: PartitionQueue) -> list[list[tuple[int, int]]]:
     """Partition and size of what goes, a list a request."""
     effects = Effects()
-    requests.send(NODE, list(pipes), 0, effects)
+    requests.send(NODE, list(queues), 0, effects)
     return [[(batch.tp.partition, batch.size_bytes) for batch in send.batches] for send in effects.sends]
 
 
 def test_a_request_has_one_batch_of_each_partition() -> None:
-    assert sent(Requests(SETTINGS), pipe(0, 10, 11), pipe(1, 20, 21)) == [
+    assert sent(Requests(SETTINGS), queue(0, 10, 11), queue(1, 20, 21)) == [
         [(0, 10), (1, 20)],
         [(0, 11), (1, 21)],
     ]
 
 
 def test_a_node_has_so_many_requests_and_the_next_when_one_is_closed() -> None:
-    requests, busy = Requests(SETTINGS), pipe(0, 1, 2, 3, 4)
+    requests, busy = Requests(SETTINGS), queue(0, 1, 2, 3, 4)
     assert sent(requests, busy) == [[(0, 1)], [(0, 2)]]
     assert sent(requests, busy) == []
     (batch,) = requests.close(0)
@@ -44,18 +44,18 @@ def test_a_node_has_so_many_requests_and_the_next_when_one_is_closed() -> None:
 
 
 def test_what_does_not_fit_goes_first_in_the_next_request() -> None:
-    assert sent(Requests(SETTINGS), pipe(0, 60), pipe(1, 60), pipe(2, 40)) == [
+    assert sent(Requests(SETTINGS), queue(0, 60), queue(1, 60), queue(2, 40)) == [
         [(0, 60)],
         [(1, 60), (2, 40)],
     ]
 
 
 def test_a_batch_above_the_bound_goes_alone() -> None:
-    assert sent(Requests(SETTINGS), pipe(0, 500), pipe(1, 1)) == [[(0, 500)], [(1, 1)]]
+    assert sent(Requests(SETTINGS), queue(0, 500), queue(1, 1)) == [[(0, 500)], [(1, 1)]]
 
 
 def test_a_request_is_closed_once() -> None:
     requests = Requests(SETTINGS)
-    sent(requests, pipe(0, 1))
+    sent(requests, queue(0, 1))
     assert len(requests.close(0)) == 1
     assert requests.close(0) == ()

@@ -20,7 +20,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.fate import Fenced, InDoubt, Refused
 from semel.core.client.grants import Grants
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 
@@ -39,7 +39,7 @@ class Aftermath:
 
     def refuse(
         self,
-        pipe: PartitionPipe,
+        queue: PartitionQueue,
         batch: ProducerBatch,
         code: ErrorCode,
         why: str,
@@ -47,36 +47,36 @@ class Aftermath:
         effects: Effects,
     ) -> None:
         """Failed for good; under a lease, not before the log has said what became of earlier attempts."""
-        if batch.maybe_stored and pipe.is_under_lease:
-            pipe.put_back(batch)
-            self._grants.drop(pipe, now_ms)
+        if batch.maybe_stored and queue.is_under_lease:
+            queue.put_back(batch)
+            self._grants.drop(queue, now_ms)
         else:
-            self.give_up(pipe, batch, _fate(batch, code, why), effects)
+            self.give_up(queue, batch, _fate(batch, code, why), effects)
 
     def give_up(
-        self, pipe: PartitionPipe, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
+        self, queue: PartitionQueue, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
     ) -> None:
         """Leave a gap to be closed, or stop the partition if it must not go on."""
         gap_at = batch.base_sequence
-        self._settle(pipe, batch, fate, effects)
+        self._settle(queue, batch, fate, effects)
         if self._settings.strict:
-            self.stop(pipe, fate.code, f"a batch in front of it failed: {fate.why}", effects)
+            self.stop(queue, fate.code, f"a batch in front of it failed: {fate.why}", effects)
         else:
-            pipe.leave_gap(gap_at, in_doubt=isinstance(fate, InDoubt))
+            queue.leave_gap(gap_at, in_doubt=isinstance(fate, InDoubt))
 
     def forgotten(
-        self, pipe: PartitionPipe, batch: ProducerBatch, why: str, now_ms: int, effects: Effects
+        self, queue: PartitionQueue, batch: ProducerBatch, why: str, now_ms: int, effects: Effects
     ) -> None:
         """The log does not know our sequences any more: what cannot be in it goes on under another grant."""
         if self._settings.strict or batch.maybe_stored:
-            self.refuse(pipe, batch, ErrorCode.UNKNOWN_PRODUCER_ID, why, now_ms, effects)
+            self.refuse(queue, batch, ErrorCode.UNKNOWN_PRODUCER_ID, why, now_ms, effects)
             return
-        pipe.put_back(batch)
-        self._grants.drop(pipe, now_ms)
+        queue.put_back(batch)
+        self._grants.drop(queue, now_ms)
 
     def fence(
         self,
-        pipe: PartitionPipe,
+        queue: PartitionQueue,
         batch: ProducerBatch,
         code: ErrorCode,
         newer_epoch: int | None,
@@ -85,82 +85,82 @@ class Aftermath:
         """A newer copy of this producer writes: no partition goes on."""
         fate = Fenced(code, batch.grant, newer_epoch, batch.maybe_stored)
         self.fenced = self.fenced or fate
-        self._backlog.settle(pipe, batch, fate, effects)
+        self._backlog.settle(queue, batch, fate, effects)
         for each in self._backlog.busy:
             self.stop(each, code, "a newer copy of this producer's identity writes", effects)
 
     # -- a partition ------------------------------------------------------------------------------------
 
-    def close_gap_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
+    def close_gap_if_due(self, queue: PartitionQueue, now_ms: int) -> None:
         """Go on behind what was given up, once nothing in front of it is unsettled and nothing is under way."""
-        if pipe.gap_at is None or pipe.in_flight or pipe.asking is not None:
+        if queue.gap_at is None or queue.in_flight or queue.asking is not None:
             return
-        if pipe.waiting and not pipe.is_behind_gap(pipe.waiting[0]):
+        if queue.waiting and not queue.is_behind_gap(queue.waiting[0]):
             return
-        if not pipe.close_gap(pipe.gap_at):
-            self._grants.drop(pipe, now_ms)
-        pipe.gap_at, pipe.gap_in_doubt = None, False
+        if not queue.close_gap(queue.gap_at):
+            self._grants.drop(queue, now_ms)
+        queue.gap_at, queue.gap_in_doubt = None, False
 
-    def begin_anew(self, pipe: PartitionPipe, why: str, effects: Effects) -> None:
+    def begin_anew(self, queue: PartitionQueue, why: str, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""
-        for batch in list(pipe.waiting):
+        for batch in list(queue.waiting):
             if batch.maybe_stored:
                 fate = InDoubt(ErrorCode.REQUEST_TIMED_OUT, f"its answer was lost, and {why}")
-                self._settle(pipe, batch, fate, effects)
+                self._settle(queue, batch, fate, effects)
             else:
                 batch.forget_attempts()
 
-    def stop(self, pipe: PartitionPipe, code: ErrorCode, why: str, effects: Effects) -> None:
+    def stop(self, queue: PartitionQueue, code: ErrorCode, why: str, effects: Effects) -> None:
         """Settle all that waits, now and whenever more of it comes back or is appended."""
-        pipe.stopped, pipe.asking = (code, why), None
-        pipe.seal()
-        for batch in list(pipe.waiting):
+        queue.stopped, queue.asking = (code, why), None
+        queue.seal()
+        for batch in list(queue.waiting):
             if self.fenced is None:
-                self._settle(pipe, batch, _fate(batch, code, why), effects)
+                self._settle(queue, batch, _fate(batch, code, why), effects)
             else:
                 fate = Fenced(code, batch.grant, self.fenced.newer_epoch, batch.maybe_stored)
-                self._backlog.settle(pipe, batch, fate, effects)
+                self._backlog.settle(queue, batch, fate, effects)
 
     def stop_all(self, code: ErrorCode, why: str, effects: Effects) -> None:
         """Settle everything now, by what is known of it; what is in flight is in doubt."""
-        for pipe in self._backlog.busy:
-            pipe.seal()
-            for batch in list(pipe.in_flight):
-                self._settle(pipe, batch, InDoubt(code, why), effects)
-            self.stop(pipe, code, why, effects)
+        for queue in self._backlog.busy:
+            queue.seal()
+            for batch in list(queue.in_flight):
+                self._settle(queue, batch, InDoubt(code, why), effects)
+            self.stop(queue, code, why, effects)
 
     # -- time -------------------------------------------------------------------------------------------
 
     def expires_ms(self, batch: ProducerBatch) -> int:
         return batch.created_ms + self._settings.delivery_timeout_ms
 
-    def expire_if_due(self, pipe: PartitionPipe, trouble: str, now_ms: int, effects: Effects) -> None:
-        if pipe.waiting and now_ms >= self.expires_ms(pipe.waiting[0]):
-            self.expire(pipe, trouble, now_ms, effects)
+    def expire_if_due(self, queue: PartitionQueue, trouble: str, now_ms: int, effects: Effects) -> None:
+        if queue.waiting and now_ms >= self.expires_ms(queue.waiting[0]):
+            self.expire(queue, trouble, now_ms, effects)
 
-    def expire(self, pipe: PartitionPipe, trouble: str, now_ms: int, effects: Effects) -> None:
+    def expire(self, queue: PartitionQueue, trouble: str, now_ms: int, effects: Effects) -> None:
         """Settle the waiting batches whose time is over, front to back; ``trouble``: with the way to a leader."""
-        if pipe.in_flight:
+        if queue.in_flight:
             return  # their answers come first; each is bounded by its request's time-out
         code = ErrorCode.REQUEST_TIMED_OUT
-        said = f"its leader last answered {pipe.held_up_by}" if pipe.held_up_by else ""
+        said = f"its leader last answered {queue.held_up_by}" if queue.held_up_by else ""
         why = "; ".join(filter(None, (trouble, said))) or "no leader took it in time"
         text = f"not acknowledged within {self._settings.delivery_timeout_ms} ms: {why}"
-        pipe.asking = None
+        queue.asking = None
         began = False
-        while pipe.waiting and now_ms >= self.expires_ms(pipe.waiting[0]):
-            batch = pipe.waiting[0]
+        while queue.waiting and now_ms >= self.expires_ms(queue.waiting[0]):
+            batch = queue.waiting[0]
             began |= batch.attempts > 0
-            self._settle(pipe, batch, _fate(batch, code, text), effects)
+            self._settle(queue, batch, _fate(batch, code, text), effects)
         if self._settings.strict:
-            self.stop(pipe, code, "a batch in front of it was not acknowledged", effects)
+            self.stop(queue, code, "a batch in front of it was not acknowledged", effects)
         elif began:
-            self._grants.drop(pipe, now_ms)
+            self._grants.drop(queue, now_ms)
 
     def _settle(
-        self, pipe: PartitionPipe, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
+        self, queue: PartitionQueue, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
     ) -> None:
-        self._backlog.settle(pipe, batch, fate, effects)
+        self._backlog.settle(queue, batch, fate, effects)
         if self._settings.strict and self.failed is None:
             self.failed = fate
 

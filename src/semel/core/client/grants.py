@@ -1,9 +1,9 @@
 """Under which producer id and epoch the partitions write: granted once, or leased anew in time, and left behind.
 
-There is one newest grant; each partition moves to it by itself (:mod:`semel.core.client.pipe`). A partition leaves
-a grant when a batch under it failed in a way that its sequences cannot get over. Then the epoch is raised, which
-shuts out what is still under way of the old one; when the epochs are used up, or are not ours to raise, another
-grant is asked for. A lease is left by reading the log, and another one asked for.
+There is one newest grant; each partition moves to it by itself (:mod:`semel.core.client.partition_queue`). A
+partition leaves a grant when a batch under it failed in a way that its sequences cannot get over. Then the epoch is
+raised, which shuts out what is still under way of the old one; when the epochs are used up, or are not ours to
+raise, another grant is asked for. A lease is left by reading the log, and another one asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from semel.core.client.events import Effects
 from semel.core.client.leasing import Leasing
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.types import PRODUCER_EPOCH_MAX, Lease, ProducerGrant, TopicPartition
@@ -66,32 +66,32 @@ class Grants:
             self._leasing.is_asking = True
             effects.ask_lease = tuple(tps)
 
-    def lets_send(self, pipe: PartitionPipe, effects: Effects) -> bool:
+    def lets_send(self, queue: PartitionQueue, effects: Effects) -> bool:
         """Have the partition move to the newest grant; whether what waits there may go, under this or an older one."""
         ends_ms = None if self._leasing is None else self._leasing.ends_ms
-        if self.newest is not None and pipe.adopt(self.newest, ends_ms):
+        if self.newest is not None and queue.adopt(self.newest, ends_ms):
             return True
         if self.newest is None and not self._is_asking and self._leasing is None:
             self._is_asking = effects.ask_grant = True
-        return pipe.may_finish
+        return queue.may_finish
 
-    def drop(self, pipe: PartitionPipe, now_ms: int) -> None:
+    def drop(self, queue: PartitionQueue, now_ms: int) -> None:
         """Go on under a raised epoch or another id, once every answer for the old one is in.
 
         A lease is left by reading the log: nobody who waits behind what failed is in doubt for that.
         """
-        if pipe.is_under_lease and pipe.begun:
-            pipe.ends_ms, pipe.is_shut, pipe.asking = now_ms, True, None
-            self.give_up_lease(pipe, now_ms)
+        if queue.is_under_lease and queue.begun:
+            queue.ends_ms, queue.is_shut, queue.asking = now_ms, True, None
+            self.give_up_lease(queue, now_ms)
             return
-        if pipe.grant == self.newest:
-            self.newest = self._raised(pipe.grant)
-        pipe.leave()
+        if queue.grant == self.newest:
+            self.newest = self._raised(queue.grant)
+        queue.leave()
 
-    def give_up_lease(self, pipe: PartitionPipe, now_ms: int) -> None:
+    def give_up_lease(self, queue: PartitionQueue, now_ms: int) -> None:
         """The partition's lease is of no use any more; if it is the newest one, another is due."""
         assert self._leasing is not None
-        if pipe.grant == self.newest:
+        if queue.grant == self.newest:
             self.newest = None
             self._leasing.give_up(now_ms)
 

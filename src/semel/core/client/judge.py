@@ -20,7 +20,7 @@ from semel.core.client.events import Answer, Effects, LastStored, LogAnswered
 from semel.core.client.fate import MAYBE_APPENDED, InDoubt, Next, Stored, next_step
 from semel.core.client.grants import Grants
 from semel.core.client.leaders import Leaders
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.sequence import advance, distance, last_of
@@ -44,87 +44,89 @@ class Judge:
         self._backlog, self._grants, self._leaders, self._aftermath = backlog, grants, leaders, aftermath
 
     def judge(
-        self, pipe: PartitionPipe, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects
+        self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects
     ) -> None:
         """The partition's leader answered."""
         code = answer.code
         if code in MAYBE_APPENDED:
             batch.maybe_stored = True
         why = answer.message or f"the broker answered {code.name}"
-        if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not pipe.held_up_by:
+        if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not queue.held_up_by:
             # Those behind a batch that was refused are out of sequence for it: its refusal is the cause.
-            pipe.held_up_by = f"{code.name}: {answer.message}" if answer.message else code.name
+            queue.held_up_by = f"{code.name}: {answer.message}" if answer.message else code.name
         match next_step(code):
             case Next.ACCEPT:
                 known = code is ErrorCode.NONE and answer.base_offset >= 0
                 base_offset = answer.base_offset if known else None
-                self._stored(pipe, batch, base_offset, answer.log_append_time_ms, now_ms, effects)
+                self._stored(queue, batch, base_offset, answer.log_append_time_ms, now_ms, effects)
             case Next.RETRY:
-                self.retry(pipe, batch, now_ms, elsewhere=False)
+                self.retry(queue, batch, now_ms, elsewhere=False)
             case Next.RETRY_ELSEWHERE:
-                self.retry(pipe, batch, now_ms, elsewhere=True)
+                self.retry(queue, batch, now_ms, elsewhere=True)
             case Next.SPLIT if batch.record_count > 1:
-                self._backlog.split(pipe, batch, self._settings.compression)
+                self._backlog.split(queue, batch, self._settings.compression)
             case Next.ASK_THE_LOG | Next.ASK_OR_FAIL as step:
-                pipe.put_back(batch)
+                queue.put_back(batch)
                 # While those in front are unsettled they may only be late: 45 then proves nothing.
-                is_proof = pipe.is_first_in_line(batch) and not pipe.is_behind_gap(batch)
-                if is_proof and batch.grant is not None and batch.grant == pipe.grant:
-                    pipe.asking = batch
-                    pipe.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
+                is_proof = queue.is_first_in_line(batch) and not queue.is_behind_gap(batch)
+                if is_proof and batch.grant is not None and batch.grant == queue.grant:
+                    queue.asking = batch
+                    queue.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
                     effects.ask_log.append((batch.tp, batch.grant))
             case Next.FENCED:
-                self._aftermath.fence(pipe, batch, code, None, effects)
+                self._aftermath.fence(queue, batch, code, None, effects)
             case Next.NEW_GRANT if batch.grant is not None and is_leased(batch.grant.producer_id):
-                pipe.put_back(batch)  # this attempt is not stored; what of those before it, the log is asked
-                pipe.ends_ms = now_ms
-                self._grants.give_up_lease(pipe, now_ms)
+                queue.put_back(batch)  # this attempt is not stored; what of those before it, the log is asked
+                queue.ends_ms = now_ms
+                self._grants.give_up_lease(queue, now_ms)
             case Next.NEW_GRANT:
-                self._aftermath.forgotten(pipe, batch, why, now_ms, effects)
+                self._aftermath.forgotten(queue, batch, why, now_ms, effects)
             case _:
-                self._aftermath.refuse(pipe, batch, code, why, now_ms, effects)
+                self._aftermath.refuse(queue, batch, code, why, now_ms, effects)
 
-    def retry(self, pipe: PartitionPipe, batch: ProducerBatch, now_ms: int, *, elsewhere: bool) -> None:
+    def retry(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int, *, elsewhere: bool) -> None:
         """The same again, after a pause that grows; elsewhere: once it is known anew who leads the partition."""
-        pipe.put_back(batch)
+        queue.put_back(batch)
         pause_ms = self._settings.retry_backoff_ms * 2 ** min(batch.attempts - 1, 10)
         batch.not_before_ms = now_ms + min(pause_ms, self._settings.retry_backoff_ms_max)
         if elsewhere:
             self._leaders.forget(batch.tp)
 
-    def judge_by_log(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
+    def judge_by_log(self, queue: PartitionQueue, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
         """The log told what it knows of a grant."""
-        is_asked = pipe.asking is not None and pipe.asking.grant == answer.asked_for
+        is_asked = queue.asking is not None and queue.asking.grant == answer.asked_for
         # What it says is stored is, whichever batch it was asked about, and however long ago.
-        while (batch := pipe.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
-            pipe.asking = None
-            self._stored(pipe, batch, None, -1, now_ms, effects)
+        while (batch := queue.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
+            queue.asking = None
+            self._stored(queue, batch, None, -1, now_ms, effects)
         # The last word holds for whoever waits by now. Before it, a log that was shut does not know what it knew.
-        is_last_word = answer.is_final and answer.asked_for == pipe.grant
-        if is_last_word or (is_asked and not pipe.is_shut):
-            self._judge_missing(pipe, answer, now_ms, effects)
+        is_last_word = answer.is_final and answer.asked_for == queue.grant
+        if is_last_word or (is_asked and not queue.is_shut):
+            self._judge_missing(queue, answer, now_ms, effects)
 
-    def _judge_missing(self, pipe: PartitionPipe, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
+    def _judge_missing(
+        self, queue: PartitionQueue, answer: LogAnswered, now_ms: int, effects: Effects
+    ) -> None:
         """What becomes of the batch that the log does not have, or has in part."""
         newest_epoch, stored_to = answer.newest_epoch, answer.stored_to
-        batch = pipe.front_of(answer.asked_for) if answer.is_final else pipe.asking
-        pipe.asking = None
+        batch = queue.front_of(answer.asked_for) if answer.is_final else queue.asking
+        queue.asking = None
         if batch is None:
             return
         if newest_epoch is not None and newest_epoch > answer.asked_for.producer_epoch:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-            self._aftermath.fence(pipe, batch, code, newest_epoch, effects)
+            self._aftermath.fence(queue, batch, code, newest_epoch, effects)
         elif stored_to != NO_SEQUENCE and distance(stored_to, batch.base_sequence) >= 0:
             why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
             fate = InDoubt(ErrorCode.INVALID_RECORD, why)
-            self._aftermath.give_up(pipe, batch, fate, effects)
-        elif pipe.refusal is not None and not pipe.is_over(now_ms):
-            self._aftermath.refuse(pipe, batch, *pipe.refusal, now_ms, effects)
+            self._aftermath.give_up(queue, batch, fate, effects)
+        elif queue.refusal is not None and not queue.is_over(now_ms):
+            self._aftermath.refuse(queue, batch, *queue.refusal, now_ms, effects)
         elif answer.is_final and answer.is_cut and answer.last_sequence is None:
-            self._aftermath.begin_anew(pipe, "its lease is over, and the log was trimmed", effects)
-            pipe.leave()
-        elif pipe.is_over(now_ms):
-            outliving.judge(pipe, answer, now_ms, self._settings.retry_backoff_ms)
+            self._aftermath.begin_anew(queue, "its lease is over, and the log was trimmed", effects)
+            queue.leave()
+        elif queue.is_over(now_ms):
+            outliving.judge(queue, answer, now_ms, self._settings.retry_backoff_ms)
         elif advance(stored_to, 1) == batch.base_sequence:
             batch.not_before_ms = now_ms + self._settings.retry_backoff_ms
         else:
@@ -132,24 +134,24 @@ class Judge:
                 f"the log's last sequence of this producer is {stored_to}, this batch begins at "
                 f"{batch.base_sequence}: rows that were acknowledged before it are missing"
             )
-            self._aftermath.forgotten(pipe, batch, why, now_ms, effects)
+            self._aftermath.forgotten(queue, batch, why, now_ms, effects)
 
     def _stored(
         self,
-        pipe: PartitionPipe,
+        queue: PartitionQueue,
         batch: ProducerBatch,
         base_offset: int | None,
         log_append_time_ms: int,
         now_ms: int,
         effects: Effects,
     ) -> None:
-        pipe.taken_by_log(batch, now_ms)
-        pipe.held_up_by = ""
-        if base_offset is not None and batch.grant is not None and not pipe.is_behind_unsettled(batch):
+        queue.taken_by_log(batch, now_ms)
+        queue.held_up_by = ""
+        if base_offset is not None and batch.grant is not None and not queue.is_behind_unsettled(batch):
             last_sequence = last_of(batch.base_sequence, batch.record_count)
-            pipe.last_stored = LastStored(base_offset + batch.record_count, batch.grant, last_sequence)
-        if pipe.gap_at is not None and distance(batch.base_sequence, pipe.gap_at) >= 0:
+            queue.last_stored = LastStored(base_offset + batch.record_count, batch.grant, last_sequence)
+        if queue.gap_at is not None and distance(batch.base_sequence, queue.gap_at) >= 0:
             # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
-            pipe.gap_at = advance(batch.base_sequence, batch.record_count)
+            queue.gap_at = advance(batch.base_sequence, batch.record_count)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
-        self._backlog.settle(pipe, batch, fate, effects)
+        self._backlog.settle(queue, batch, fate, effects)

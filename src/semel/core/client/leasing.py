@@ -3,8 +3,8 @@
 The holder counts a life from before it asked, by a clock that only goes forward; the server counts from later. So
 a lease is over here first, and whoever keeps to it never meets the refusal. There is no renewal: a next lease is
 asked for long before the end (``LEASE_ANEW_AT``), and each partition moves over by itself
-(:mod:`semel.core.client.pipe`). Refused for now, the producer goes on under the lease that it has while that
-lives, and asks again, less often each time.
+(:mod:`semel.core.client.partition_queue`). Refused for now, the producer goes on under the lease that it has while
+that lives, and asks again, less often each time.
 """
 
 from __future__ import annotations

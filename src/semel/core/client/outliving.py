@@ -20,38 +20,38 @@ So a batch is in doubt only if no leader answers within its time, or the log no 
 from __future__ import annotations
 
 from semel.core.client.events import Effects, LogAnswered, ReadBack
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 
 
-def doubt(pipe: PartitionPipe) -> None:
+def doubt(queue: PartitionQueue) -> None:
     """Until the log is heard, what was sent may be stored: a copy may have come before the batch was refused."""
-    for batch in pipe.waiting:
+    for batch in queue.waiting:
         batch.maybe_stored |= batch.was_sent
 
 
-def ask_the_log(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
+def ask_the_log(queue: PartitionQueue, now_ms: int, effects: Effects) -> None:
     """Ask what is to be asked, or let what waits go anew."""
-    if pipe.in_flight or pipe.asking is not None or not pipe.waiting:
+    if queue.in_flight or queue.asking is not None or not queue.waiting:
         return
-    front = pipe.waiting[0]
+    front = queue.waiting[0]
     if not front.was_sent:
-        pipe.forget_attempts()
+        queue.forget_attempts()
     elif now_ms >= front.not_before_ms and front.grant is not None:
-        pipe.asking = front
-        if pipe.is_shut:
-            effects.read_back.append(ReadBack(pipe.tp, front.grant, pipe.last_stored))
+        queue.asking = front
+        if queue.is_shut:
+            effects.read_back.append(ReadBack(queue.tp, front.grant, queue.last_stored))
         else:
-            effects.ask_log.append((pipe.tp, front.grant))
+            effects.ask_log.append((queue.tp, front.grant))
 
 
-def judge(pipe: PartitionPipe, answer: LogAnswered, now_ms: int, pause_ms: int) -> None:
+def judge(queue: PartitionQueue, answer: LogAnswered, now_ms: int, pause_ms: int) -> None:
     """The log does not have the front batch: not yet, or not any more, or for good."""
-    front = pipe.waiting[0]
+    front = queue.waiting[0]
     if answer.is_final:
-        pipe.forget_attempts()
+        queue.forget_attempts()
     elif answer.lease_remaining_ms:
-        pipe.ends_ms = answer.asked_ms + answer.lease_remaining_ms
-        front.not_before_ms = now_ms if pipe.ends_ms > now_ms else now_ms + pause_ms
+        queue.ends_ms = answer.asked_ms + answer.lease_remaining_ms
+        front.not_before_ms = now_ms if queue.ends_ms > now_ms else now_ms + pause_ms
     else:
-        pipe.is_shut = True  # from now on the log's memory of the id says only that
+        queue.is_shut = True  # from now on the log's memory of the id says only that
         front.not_before_ms = now_ms

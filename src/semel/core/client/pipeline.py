@@ -1,10 +1,10 @@
 """The idempotent producer's pipeline: what happens is taken in, and which batch goes when is decided.
 
 A Timed state machine: ``handle(event, now_ms) -> Effects`` and ``next_deadline_ms()``. It holds no socket,
-clock or thread. Its rooms: the rows wait in :mod:`~semel.core.client.backlog`, a line a partition
-(:mod:`~semel.core.client.pipe`), and leave in :mod:`~semel.core.client.requests`; :mod:`~semel.core.client.grants`
-says under which id, :mod:`~semel.core.client.judge` what an answer means, :mod:`~semel.core.client.aftermath` what
-follows when a batch failed for good. Their invariants hold, and
+clock or thread. Its rooms: the rows wait in :mod:`~semel.core.client.backlog`, a queue a partition
+(:mod:`~semel.core.client.partition_queue`), and leave in :mod:`~semel.core.client.requests`;
+:mod:`~semel.core.client.grants` says under which id, :mod:`~semel.core.client.judge` what an answer means,
+:mod:`~semel.core.client.aftermath` what follows when a batch failed for good. Their invariants hold, and
 
 - ``bounded``: at most ``in_flight_max`` requests a node and as many batches a partition are unanswered, and
   every batch settles within ``delivery_timeout_ms`` and one request's time-out.
@@ -38,7 +38,7 @@ from semel.core.client.fate import Fenced, InDoubt, Refused
 from semel.core.client.grants import Grants
 from semel.core.client.judge import Judge
 from semel.core.client.leaders import Leaders
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.requests import Requests
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
@@ -96,25 +96,25 @@ class Pipeline:
                 self.leaders.take(topics, leaders, now_ms)
             case Answered(request_id, answers):
                 self._trouble = ""
-                for pipe, batch in self._close_request(request_id):
+                for queue, batch in self._close_request(request_id):
                     batch.was_sent = True
-                    answer = answers.get(pipe.tp, Answer(ErrorCode.NETWORK_EXCEPTION))
-                    self._judge.judge(pipe, batch, answer, now_ms, effects)
+                    answer = answers.get(queue.tp, Answer(ErrorCode.NETWORK_EXCEPTION))
+                    self._judge.judge(queue, batch, answer, now_ms, effects)
             case Lost(request_id, sent, why):
                 self._trouble = why
-                for pipe, batch in self._close_request(request_id):
+                for queue, batch in self._close_request(request_id):
                     batch.was_sent |= sent
                     batch.maybe_stored |= sent
-                    self._judge.retry(pipe, batch, now_ms, elsewhere=True)
+                    self._judge.retry(queue, batch, now_ms, elsewhere=True)
                     if now_ms >= self._aftermath.expires_ms(batch):
-                        self._aftermath.expire(pipe, why, now_ms, effects)
+                        self._aftermath.expire(queue, why, now_ms, effects)
             case LogAnswered(tp):
                 self._judge.judge_by_log(self.backlog.of(tp), event, now_ms, effects)
             case LogSilent(tp, why):
-                pipe, self._trouble = self.backlog.of(tp), why
-                if pipe.asking is not None:
-                    pipe.asking.not_before_ms = now_ms + self.settings.retry_backoff_ms
-                    pipe.asking = None
+                queue, self._trouble = self.backlog.of(tp), why
+                if queue.asking is not None:
+                    queue.asking.not_before_ms = now_ms + self.settings.retry_backoff_ms
+                    queue.asking = None
         self._advance(now_ms, effects)
         return effects
 
@@ -130,10 +130,10 @@ class Pipeline:
         deadlines = chain(() if next_lease_ms is None else (next_lease_ms,), *map(self._deadlines, busy))
         return min((when for when in deadlines if when > self._handled_ms), default=None)
 
-    def _close_request(self, request_id: int) -> list[tuple[PartitionPipe, ProducerBatch]]:
+    def _close_request(self, request_id: int) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """The batches of the request whose fate still hangs on it."""
         batches = ((self.backlog.of(batch.tp), batch) for batch in self._requests.close(request_id))
-        return [(pipe, batch) for pipe, batch in batches if batch in pipe.in_flight]
+        return [(queue, batch) for queue, batch in batches if batch in queue.in_flight]
 
     # -- sending ----------------------------------------------------------------------------------------
 
@@ -141,56 +141,56 @@ class Pipeline:
         if self.backlog.unsettled_batches == 0:
             return
         self.grants.lease_if_due(self.backlog.tps, now_ms, effects)
-        ready: dict[int, list[PartitionPipe]] = {}
-        for pipe in self.backlog.busy:
-            self._seal_if_due(pipe, now_ms)
-            if not pipe.begun:  # else it is settled under the lease that was
-                pipe.stopped = pipe.stopped or self.grants.unleasable
-            if pipe.stopped is not None:
-                self._aftermath.stop(pipe, *pipe.stopped, effects)
+        ready: dict[int, list[PartitionQueue]] = {}
+        for queue in self.backlog.busy:
+            self._seal_if_due(queue, now_ms)
+            if not queue.begun:  # else it is settled under the lease that was
+                queue.stopped = queue.stopped or self.grants.unleasable
+            if queue.stopped is not None:
+                self._aftermath.stop(queue, *queue.stopped, effects)
                 continue
-            if pipe.is_over(now_ms):
-                outliving.doubt(pipe)
-            self._aftermath.expire_if_due(pipe, self._trouble, now_ms, effects)
-            if pipe.is_over(now_ms):
-                outliving.ask_the_log(pipe, now_ms, effects)
-            self._aftermath.close_gap_if_due(pipe, now_ms)
-            if not pipe.waiting or not self._lets_send(pipe, effects):
+            if queue.is_over(now_ms):
+                outliving.doubt(queue)
+            self._aftermath.expire_if_due(queue, self._trouble, now_ms, effects)
+            if queue.is_over(now_ms):
+                outliving.ask_the_log(queue, now_ms, effects)
+            self._aftermath.close_gap_if_due(queue, now_ms)
+            if not queue.waiting or not self._lets_send(queue, effects):
                 continue
-            leader = self.leaders.of(pipe.tp)
+            leader = self.leaders.of(queue.tp)
             if leader is None:
-                if self.leaders.ask_if_due(pipe.tp.topic, now_ms):
-                    effects.ask_leaders_of.add(pipe.tp.topic)
-            elif pipe.head(now_ms, self.settings.in_flight_max) is not None:
-                ready.setdefault(leader, []).append(pipe)
-        for node_id, pipes in ready.items():
-            self._requests.send(node_id, pipes, now_ms, effects)
+                if self.leaders.ask_if_due(queue.tp.topic, now_ms):
+                    effects.ask_leaders_of.add(queue.tp.topic)
+            elif queue.head(now_ms, self.settings.in_flight_max) is not None:
+                ready.setdefault(leader, []).append(queue)
+        for node_id, queues in ready.items():
+            self._requests.send(node_id, queues, now_ms, effects)
 
-    def _lets_send(self, pipe: PartitionPipe, effects: Effects) -> bool:
-        if pipe.grant is None and not pipe.in_flight:
-            self._aftermath.begin_anew(pipe, "a batch in front of it failed", effects)
-        return self.grants.lets_send(pipe, effects)
+    def _lets_send(self, queue: PartitionQueue, effects: Effects) -> bool:
+        if queue.grant is None and not queue.in_flight:
+            self._aftermath.begin_anew(queue, "a batch in front of it failed", effects)
+        return self.grants.lets_send(queue, effects)
 
-    def _seal_if_due(self, pipe: PartitionPipe, now_ms: int) -> None:
-        filling = pipe.filling
+    def _seal_if_due(self, queue: PartitionQueue, now_ms: int) -> None:
+        filling = queue.filling
         if filling is not None and now_ms >= filling.created_ms + self.settings.linger_ms:
-            pipe.seal()
+            queue.seal()
 
-    def _deadlines(self, pipe: PartitionPipe) -> Iterable[int]:
-        if pipe.filling is not None:
-            yield pipe.filling.created_ms + self.settings.linger_ms
-        if pipe.waiting and not pipe.in_flight:
-            head = pipe.waiting[0]
+    def _deadlines(self, queue: PartitionQueue) -> Iterable[int]:
+        if queue.filling is not None:
+            yield queue.filling.created_ms + self.settings.linger_ms
+        if queue.waiting and not queue.in_flight:
+            head = queue.waiting[0]
             yield self._aftermath.expires_ms(head)
-            if pipe.ends_ms is not None:
-                yield pipe.ends_ms
-                if pipe.asking is None:
+            if queue.ends_ms is not None:
+                yield queue.ends_ms
+                if queue.asking is None:
                     yield head.not_before_ms
-            if self.grants.newest is None and not pipe.may_finish:
+            if self.grants.newest is None and not queue.may_finish:
                 return
-            if self.leaders.of(pipe.tp) is None:
-                question_ms = self.leaders.next_question_ms(pipe.tp.topic)
+            if self.leaders.of(queue.tp) is None:
+                question_ms = self.leaders.next_question_ms(queue.tp.topic)
                 if question_ms is not None:
                     yield question_ms
-            elif pipe.asking is None:
+            elif queue.asking is None:
                 yield head.not_before_ms

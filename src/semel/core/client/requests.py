@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects, SendProduce
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.settings import PipelineSettings
 
 
@@ -23,10 +23,10 @@ class Requests:
         self._open_of_node: dict[int, int] = {}
         self._next_request_id = 0
 
-    def send(self, node_id: int, pipes: list[PartitionPipe], now_ms: int, effects: Effects) -> None:
+    def send(self, node_id: int, queues: list[PartitionQueue], now_ms: int, effects: Effects) -> None:
         """Send what the partitions of one leader have ready, as far as it may have more requests."""
-        while pipes and self._open_of_node.get(node_id, 0) < self._settings.in_flight_max:
-            taken = self._take(pipes, now_ms)
+        while queues and self._open_of_node.get(node_id, 0) < self._settings.in_flight_max:
+            taken = self._take(queues, now_ms)
             if not taken:
                 return
             taken.sort(key=lambda batch: batch.tp.topic)
@@ -36,21 +36,21 @@ class Requests:
             self._open_of_node[node_id] = self._open_of_node.get(node_id, 0) + 1
             effects.sends.append(request)
 
-    def _take(self, pipes: list[PartitionPipe], now_ms: int) -> list[ProducerBatch]:
+    def _take(self, queues: list[PartitionQueue], now_ms: int) -> list[ProducerBatch]:
         """The batches of one request; each partition's turn comes again behind the others'."""
         size_bytes = 0
         taken: list[ProducerBatch] = []
-        for pipe in list(pipes):
-            batch = pipe.head(now_ms, self._settings.in_flight_max)
+        for queue in list(queues):
+            batch = queue.head(now_ms, self._settings.in_flight_max)
             if batch is None:
-                pipes.remove(pipe)
+                queues.remove(queue)
                 continue
             size_bytes += len(batch.encode(self._settings.compression))
             if taken and size_bytes > self._settings.request_bytes_max:
                 break
-            taken.append(pipe.take())
-            pipes.remove(pipe)
-            pipes.append(pipe)
+            taken.append(queue.take())
+            queues.remove(queue)
+            queues.append(queue)
         return taken
 
     def close(self, request_id: int) -> tuple[ProducerBatch, ...]:

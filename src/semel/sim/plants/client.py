@@ -11,7 +11,7 @@ from semel.core.client.aftermath import Aftermath
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.fingerprint import Again
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.progress import Progress
 from semel.core.client.requests import Requests
 from semel.core.client.resume import LogKnows, SeenBatch
@@ -39,17 +39,17 @@ def lost_answer_is_a_refusal(patch: Patches) -> None:
 def new_id_for_what_may_be_stored(patch: Patches) -> None:
     def forgets(
         aftermath: Aftermath,
-        pipe: PartitionPipe,
+        queue: PartitionQueue,
         batch: ProducerBatch,
         why: str,
         now_ms: int,
         effects: Effects,
     ) -> None:
-        pipe.put_back(batch)
-        aftermath._grants.drop(pipe, now_ms)
+        queue.put_back(batch)
+        aftermath._grants.drop(queue, now_ms)
 
-    def begins_anew(aftermath: Aftermath, pipe: PartitionPipe, why: str, effects: Effects) -> None:
-        for batch in pipe.waiting:
+    def begins_anew(aftermath: Aftermath, queue: PartitionQueue, why: str, effects: Effects) -> None:
+        for batch in queue.waiting:
             batch.forget_attempts()
 
     patch.set(Aftermath, "forgotten", forgets)
@@ -60,14 +60,14 @@ def new_id_for_what_may_be_stored(patch: Patches) -> None:
     "an epoch that one partition has raised takes the others' unsettled batches along", "rdk4953", ONCE, ORDER
 )
 def raised_epoch_doubles_other_partitions(patch: Patches) -> None:
-    def adopts(pipe: PartitionPipe, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
-        before = pipe.grant
+    def adopts(queue: PartitionQueue, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
+        before = queue.grant
         if before is not None and before != grant and before.producer_id == grant.producer_id:
-            pipe.grant, pipe.next_sequence, pipe.known_until_ms = grant, 0, 0
+            queue.grant, queue.next_sequence, queue.known_until_ms = grant, 0, 0
             return True
-        return bool(original(pipe, grant, ends_ms))
+        return bool(original(queue, grant, ends_ms))
 
-    original = patch.set(PartitionPipe, "adopt", adopts)
+    original = patch.set(PartitionQueue, "adopt", adopts)
 
 
 @plant(
@@ -84,10 +84,10 @@ def buffer_is_used_twice(patch: Patches) -> None:
     def is_never_split(batch: ProducerBatch) -> bool:
         return batch.record_count == 1  # the split of another's rows ends the run before a checker looks
 
-    def takes(requests: Requests, pipes: list[PartitionPipe], now_ms: int) -> Any:
-        waiting = (batch for pipe in pipes for batch in pipe.waiting if batch.attempts)
+    def takes(requests: Requests, queues: list[PartitionQueue], now_ms: int) -> Any:
+        waiting = (batch for queue in queues for batch in queue.waiting if batch.attempts)
         free[:] = [batch.encoded for batch in waiting if batch.encoded is not None and is_never_split(batch)]
-        return take(requests, pipes, now_ms)
+        return take(requests, queues, now_ms)
 
     def encodes(batch: ProducerBatch, compression: Any) -> bytearray:
         is_new = batch.encoded is None
@@ -104,11 +104,11 @@ def buffer_is_used_twice(patch: Patches) -> None:
 
 @plant("batches are sent again in the order of their failure", "KAFKA-5494", STORED, ORDER, RESUMED, FINISHES)
 def failed_batches_change_places(patch: Patches) -> None:
-    def puts_last(pipe: PartitionPipe, batch: ProducerBatch) -> None:
-        pipe.let_go(batch)
-        pipe.waiting.append(batch)
+    def puts_last(queue: PartitionQueue, batch: ProducerBatch) -> None:
+        queue.let_go(batch)
+        queue.waiting.append(batch)
 
-    patch.set(PartitionPipe, "put_back", puts_last)
+    patch.set(PartitionQueue, "put_back", puts_last)
 
 
 @plant(
@@ -179,33 +179,33 @@ def rows_come_again_unread(patch: Patches) -> None:
     "what was sent behind a batch that failed gets sequences anew, under the same epoch", "here", STORED, ONCE
 )
 def gap_closed_over_what_was_sent(patch: Patches) -> None:
-    def closes(pipe: PartitionPipe, from_sequence: int) -> bool:
-        if pipe.in_flight or pipe.grant is None or any(batch.maybe_stored for batch in pipe.waiting):
+    def closes(queue: PartitionQueue, from_sequence: int) -> bool:
+        if queue.in_flight or queue.grant is None or any(batch.maybe_stored for batch in queue.waiting):
             return False
-        pipe.next_sequence = from_sequence
-        for batch in pipe.waiting:
-            if batch.grant == pipe.grant:
-                batch.assign(pipe.grant, pipe.next_sequence)
-                pipe.next_sequence = advance(pipe.next_sequence, batch.record_count)
+        queue.next_sequence = from_sequence
+        for batch in queue.waiting:
+            if batch.grant == queue.grant:
+                batch.assign(queue.grant, queue.next_sequence)
+                queue.next_sequence = advance(queue.next_sequence, batch.record_count)
         return True
 
-    patch.set(PartitionPipe, "close_gap", closes)
+    patch.set(PartitionQueue, "close_gap", closes)
 
 
 @plant("both halves of a batch that was too large begin at its sequence", "here", STORED)
 def halves_share_a_sequence(patch: Patches) -> None:
-    def replaces(pipe: PartitionPipe, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        original(pipe, batch, parts)
+    def replaces(queue: PartitionQueue, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        original(queue, batch, parts)
         for part in parts:
             assert batch.grant is not None
             part.assign(batch.grant, batch.base_sequence)
 
-    original = patch.set(PartitionPipe, "replace", replaces)
+    original = patch.set(PartitionQueue, "replace", replaces)
 
 
 @plant("the halves of a batch that was too large change places", "here", ORDER)
 def halves_change_places(patch: Patches) -> None:
-    def replaces(pipe: PartitionPipe, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        original(pipe, batch, parts[::-1])
+    def replaces(queue: PartitionQueue, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        original(queue, batch, parts[::-1])
 
-    original = patch.set(PartitionPipe, "replace", replaces)
+    original = patch.set(PartitionQueue, "replace", replaces)

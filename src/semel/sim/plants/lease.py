@@ -11,7 +11,7 @@ from semel.core.client import outliving
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Answer, Effects
 from semel.core.client.judge import Judge
-from semel.core.client.pipe import PartitionPipe
+from semel.core.client.partition_queue import PartitionQueue
 from semel.core.decision import Decision
 from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
@@ -162,23 +162,23 @@ def lease_epoch_not_raised(patch: Patches) -> None:
     SILENCE,
 )
 def moves_with_batches_unsettled(patch: Patches) -> None:
-    def adopts(pipe: PartitionPipe, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
-        if pipe.grant != grant and is_leased(grant.producer_id):
-            for batch in pipe.waiting:
+    def adopts(queue: PartitionQueue, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
+        if queue.grant != grant and is_leased(grant.producer_id):
+            for batch in queue.waiting:
                 batch.grant = None  # whatever became of its first attempts, it goes under the new lease
-            pipe.grant, pipe.next_sequence, pipe.known_until_ms = grant, 0, 0
-            pipe.ends_ms = ends_ms
+            queue.grant, queue.next_sequence, queue.known_until_ms = grant, 0, 0
+            queue.ends_ms = ends_ms
             return True
-        return bool(original(pipe, grant, ends_ms))
+        return bool(original(queue, grant, ends_ms))
 
-    original = patch.set(PartitionPipe, "adopt", adopts)
+    original = patch.set(PartitionQueue, "adopt", adopts)
 
 
 @plant("what a lease's end leaves without an answer is in doubt at once", "the proposal's readers", SILENCE)
 def lease_end_is_doubt(patch: Patches) -> None:
-    def gives_up(pipe: PartitionPipe, now_ms: int, effects: Effects) -> None:
-        if not pipe.in_flight:
-            pipe.leave()
+    def gives_up(queue: PartitionQueue, now_ms: int, effects: Effects) -> None:
+        if not queue.in_flight:
+            queue.leave()
 
     patch.set(outliving, "ask_the_log", gives_up)
 
@@ -190,17 +190,22 @@ def lease_end_is_doubt(patch: Patches) -> None:
 )
 def early_end_is_doubt(patch: Patches) -> None:
     def judges(
-        judge: Judge, pipe: PartitionPipe, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects
+        judge: Judge,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        answer: Answer,
+        now_ms: int,
+        effects: Effects,
     ) -> None:
-        lives = pipe.ends_ms is not None and not pipe.is_over(now_ms)
-        original(judge, pipe, batch, answer, now_ms, effects)
-        if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID and lives and not pipe.in_flight:
-            judge._aftermath.begin_anew(pipe, "its lease was over too early", effects)
-            pipe.leave()
+        lives = queue.ends_ms is not None and not queue.is_over(now_ms)
+        original(judge, queue, batch, answer, now_ms, effects)
+        if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID and lives and not queue.in_flight:
+            judge._aftermath.begin_anew(queue, "its lease was over too early", effects)
+            queue.leave()
 
     original = patch.set(Judge, "judge", judges)
 
 
 @plant("what waits behind a batch that failed is in doubt with it, though its lease lives", "here", SILENCE)
 def failure_spreads_doubt(patch: Patches) -> None:
-    patch.set(PartitionPipe, "is_under_lease", property(lambda pipe: False))
+    patch.set(PartitionQueue, "is_under_lease", property(lambda queue: False))

@@ -1,4 +1,4 @@
-"""One partition's line of batches: sequences given in order, sent in order, settled in order.
+"""One partition's queue of batches: sequences given in order, sent in order, settled in order.
 
 Invariants (each has a test of its name):
 
@@ -14,7 +14,8 @@ Invariants (each has a test of its name):
   under the old grant is sent.
 - ``nothing_after_the_end``: under a lease that is over by our own clock nothing is sent, not even again.
 
-Kafka's counterparts are ``RecordAccumulator`` and ``TransactionManager.TopicPartitionEntry`` (KAFKA-5494).
+Kafka's counterparts are a partition's deque in ``RecordAccumulator``, and ``TransactionManager.TopicPartitionEntry``
+(KAFKA-5494).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from semel.types import ProducerGrant, TopicPartition, is_leased
 KNOWN_FOR_MS: Final = 60_000  # logs remember a producer for a day, unless told otherwise
 
 
-class PartitionPipe:
+class PartitionQueue:
     """The batches of one partition: one that is being filled, those that wait, those that are in flight."""
 
     __slots__ = (
