@@ -98,7 +98,7 @@ class World:
         self.read_backs += effects.read_back
         for send in effects.sends:
             for batch in send.batches:
-                ends_ms = self.pipeline.backlog.of(batch.tp).ends_ms
+                ends_ms = self.pipeline.backlog.of(batch.tp).hold.ends_ms
                 assert ends_ms is None or self.now_ms < ends_ms, "sent after its lease was over"
             self.requests.append((send, {batch.tp: Sent.of(batch) for batch in send.batches}))
         if effects.ask_leaders_of:
@@ -277,7 +277,7 @@ def test_a_life_is_counted_from_before_it_was_asked_for() -> None:
     world.append("a")
     asked_ms = world.now_ms
     world.lease(spent_ms=300)
-    assert world.pipeline.backlog.of(TP).ends_ms == asked_ms + LENGTH_MS
+    assert world.pipeline.backlog.of(TP).hold.ends_ms == asked_ms + LENGTH_MS
 
 
 def test_a_lease_that_came_too_late_is_not_used() -> None:
@@ -745,7 +745,7 @@ def test_what_no_lease_can_be_for_is_told_once_no_older_one_serves() -> None:
 REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_RECORD)
 
 
-def _moves(
+def moves_of(
     world: World, number: list[int], *, refuses: bool = False, copies: bool = False
 ) -> dict[str, Callable[[int], None]]:
     """What may happen next, by name; each takes a number to choose by."""
@@ -805,7 +805,7 @@ def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int,
         [0],
     )
     for what, at in choices:
-        moves = sorted(_moves(world, number, copies=copies).items())
+        moves = sorted(moves_of(world, number, copies=copies).items())
         moves[what % len(moves)][1](at)
     world.settle_all()
     for tp, sent in world.late_copies:
@@ -823,7 +823,7 @@ def test_in_doubt_only_in_silence_and_every_other_word_is_true(choices: list[tup
     """
     world, number = World(replace(SETTINGS, batch_bytes=300, delivery_timeout_ms=1_500)), [0]
     for what, at in choices:
-        moves = sorted(_moves(world, number, refuses=True).items())
+        moves = sorted(moves_of(world, number, refuses=True).items())
         moves[what % len(moves)][1](at)
     world.settle_all()
     for tp, sent in world.late_copies:

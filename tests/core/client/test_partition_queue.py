@@ -81,7 +81,7 @@ def test_first_goes_alone() -> None:
     queue = queue_of(1, 1, 1)
     queue.known_until_ms = 0
     (first,) = send_all(queue)
-    queue.taken_by_log(first, now_ms=0)
+    queue.stored(first, None, now_ms=0)
     assert sequences(send_all(queue, now_ms=KNOWN_FOR_MS - 1)) == [1, 2]
     add(queue, 1)
     assert send_all(queue, now_ms=KNOWN_FOR_MS) == []

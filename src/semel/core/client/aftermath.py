@@ -93,13 +93,9 @@ class Aftermath:
 
     def close_gap_if_due(self, queue: PartitionQueue, now_ms: int) -> None:
         """Go on behind what was given up, once nothing in front of it is unsettled and nothing is under way."""
-        if queue.gap_at is None or queue.in_flight or queue.asking is not None:
-            return
-        if queue.waiting and not queue.is_behind_gap(queue.waiting[0]):
-            return
-        if not queue.close_gap(queue.gap_at):
+        if queue.is_at_gap and not queue.close_gap():
             self._grants.drop(queue, now_ms)
-        queue.gap_at, queue.gap_in_doubt = None, False
+            queue.pass_gap()
 
     def begin_anew(self, queue: PartitionQueue, why: str, effects: Effects) -> None:
         """Before a partition moves to another grant: what may be stored under the old one is not resent."""
@@ -112,8 +108,7 @@ class Aftermath:
 
     def stop(self, queue: PartitionQueue, code: ErrorCode, why: str, effects: Effects) -> None:
         """Settle all that waits, now and whenever more of it comes back or is appended."""
-        queue.stopped, queue.asking = (code, why), None
-        queue.seal()
+        queue.stop(code, why)
         for batch in list(queue.waiting):
             if self.fenced is None:
                 self._settle(queue, batch, _fate(batch, code, why), effects)
@@ -146,7 +141,7 @@ class Aftermath:
         said = f"its leader last answered {queue.held_up_by}" if queue.held_up_by else ""
         why = "; ".join(filter(None, (trouble, said))) or "no leader took it in time"
         text = f"not acknowledged within {self._settings.delivery_timeout_ms} ms: {why}"
-        queue.asking = None
+        queue.heard()
         began = False
         while queue.waiting and now_ms >= self.expires_ms(queue.waiting[0]):
             batch = queue.waiting[0]

@@ -63,7 +63,7 @@ class Backlog:
             queue.seal()
             batch, wake = None, True
         if batch is None:
-            batch = queue.filling = ProducerBatch(tp, now_ms)
+            batch = queue.begin_batch(now_ms)
             self.unsettled_batches += 1
             self.buffered_bytes += BATCH_OVERHEAD_BYTES
             wake = True
@@ -76,9 +76,8 @@ class Backlog:
     ) -> ProducerBatch:
         """Buffer a batch that is encoded already."""
         queue = self.begin(tp)
-        queue.seal()
         batch = ProducerBatch.of_encoded(tp, encoded, record_count, now_ms)
-        queue.waiting.append(batch)
+        queue.enqueue(batch)
         self.unsettled_batches += 1
         self.buffered_bytes += batch.size_bytes
         return batch

@@ -81,7 +81,7 @@ class Grants:
         A lease is left by reading the log: nobody who waits behind what failed is in doubt for that.
         """
         if queue.is_under_lease and queue.begun:
-            queue.ends_ms, queue.is_shut, queue.asking = now_ms, True, None
+            queue.shut_out(now_ms)
             self.give_up_lease(queue, now_ms)
             return
         if queue.grant == self.newest:

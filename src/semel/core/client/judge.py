@@ -16,14 +16,14 @@ from semel.core.client import outliving
 from semel.core.client.aftermath import Aftermath
 from semel.core.client.backlog import Backlog
 from semel.core.client.batch import ProducerBatch
-from semel.core.client.events import Answer, Effects, LastStored, LogAnswered
+from semel.core.client.events import Answer, Effects, LogAnswered
 from semel.core.client.fate import MAYBE_APPENDED, InDoubt, Next, Stored, next_step
 from semel.core.client.grants import Grants
 from semel.core.client.leaders import Leaders
 from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
-from semel.sequence import advance, distance, last_of
+from semel.sequence import advance, distance
 from semel.types import NO_SEQUENCE, is_leased
 
 
@@ -51,9 +51,7 @@ class Judge:
         if code in MAYBE_APPENDED:
             batch.maybe_stored = True
         why = answer.message or f"the broker answered {code.name}"
-        if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not queue.held_up_by:
-            # Those behind a batch that was refused are out of sequence for it: its refusal is the cause.
-            queue.held_up_by = f"{code.name}: {answer.message}" if answer.message else code.name
+        queue.answered(code, answer.message)
         match next_step(code):
             case Next.ACCEPT:
                 known = code is ErrorCode.NONE and answer.base_offset >= 0
@@ -70,14 +68,13 @@ class Judge:
                 # While those in front are unsettled they may only be late: 45 then proves nothing.
                 is_proof = queue.is_first_in_line(batch) and not queue.is_behind_gap(batch)
                 if is_proof and batch.grant is not None and batch.grant == queue.grant:
-                    queue.asking = batch
-                    queue.refusal = (code, why) if step is Next.ASK_OR_FAIL else None
+                    queue.ask(batch, (code, why) if step is Next.ASK_OR_FAIL else None)
                     effects.ask_log.append((batch.tp, batch.grant))
             case Next.FENCED:
                 self._aftermath.fence(queue, batch, code, None, effects)
             case Next.NEW_GRANT if batch.grant is not None and is_leased(batch.grant.producer_id):
                 queue.put_back(batch)  # this attempt is not stored; what of those before it, the log is asked
-                queue.ends_ms = now_ms
+                queue.lease_ended(now_ms)
                 self._grants.give_up_lease(queue, now_ms)
             case Next.NEW_GRANT:
                 self._aftermath.forgotten(queue, batch, why, now_ms, effects)
@@ -94,14 +91,14 @@ class Judge:
 
     def judge_by_log(self, queue: PartitionQueue, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
         """The log told what it knows of a grant."""
-        is_asked = queue.asking is not None and queue.asking.grant == answer.asked_for
+        is_asked = queue.asking is not None and queue.asking.batch.grant == answer.asked_for
         # What it says is stored is, whichever batch it was asked about, and however long ago.
         while (batch := queue.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
-            queue.asking = None
+            queue.heard()
             self._stored(queue, batch, None, -1, now_ms, effects)
         # The last word holds for whoever waits by now. Before it, a log that was shut does not know what it knew.
         is_last_word = answer.is_final and answer.asked_for == queue.grant
-        if is_last_word or (is_asked and not queue.is_shut):
+        if is_last_word or (is_asked and not queue.is_shut_out):
             self._judge_missing(queue, answer, now_ms, effects)
 
     def _judge_missing(
@@ -109,8 +106,10 @@ class Judge:
     ) -> None:
         """What becomes of the batch that the log does not have, or has in part."""
         newest_epoch, stored_to = answer.newest_epoch, answer.stored_to
-        batch = queue.front_of(answer.asked_for) if answer.is_final else queue.asking
-        queue.asking = None
+        asked = queue.asking
+        queue.heard()
+        about = None if asked is None else asked.batch
+        batch = queue.front_of(answer.asked_for) if answer.is_final else about
         if batch is None:
             return
         if newest_epoch is not None and newest_epoch > answer.asked_for.producer_epoch:
@@ -120,8 +119,8 @@ class Judge:
             why = f"its sequences up to {stored_to} are stored, by another that writes under the same id"
             fate = InDoubt(ErrorCode.INVALID_RECORD, why)
             self._aftermath.give_up(queue, batch, fate, effects)
-        elif queue.refusal is not None and not queue.is_over(now_ms):
-            self._aftermath.refuse(queue, batch, *queue.refusal, now_ms, effects)
+        elif asked is not None and asked.refusal is not None and not queue.is_over(now_ms):
+            self._aftermath.refuse(queue, batch, *asked.refusal, now_ms, effects)
         elif answer.is_final and answer.is_cut and answer.last_sequence is None:
             self._aftermath.begin_anew(queue, "its lease is over, and the log was trimmed", effects)
             queue.leave()
@@ -145,13 +144,6 @@ class Judge:
         now_ms: int,
         effects: Effects,
     ) -> None:
-        queue.taken_by_log(batch, now_ms)
-        queue.held_up_by = ""
-        if base_offset is not None and batch.grant is not None and not queue.is_behind_unsettled(batch):
-            last_sequence = last_of(batch.base_sequence, batch.record_count)
-            queue.last_stored = LastStored(base_offset + batch.record_count, batch.grant, last_sequence)
-        if queue.gap_at is not None and distance(batch.base_sequence, queue.gap_at) >= 0:
-            # Behind a gap, yet taken: this log did not know the producer. The line goes on from here.
-            queue.gap_at = advance(batch.base_sequence, batch.record_count)
+        queue.stored(batch, base_offset, now_ms)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
         self._backlog.settle(queue, batch, fate, effects)

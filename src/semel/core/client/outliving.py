@@ -37,8 +37,8 @@ def ask_the_log(queue: PartitionQueue, now_ms: int, effects: Effects) -> None:
     if not front.was_sent:
         queue.forget_attempts()
     elif now_ms >= front.not_before_ms and front.grant is not None:
-        queue.asking = front
-        if queue.is_shut:
+        queue.ask(front)
+        if queue.is_shut_out:
             effects.read_back.append(ReadBack(queue.tp, front.grant, queue.last_stored))
         else:
             effects.ask_log.append((queue.tp, front.grant))
@@ -50,8 +50,9 @@ def judge(queue: PartitionQueue, answer: LogAnswered, now_ms: int, pause_ms: int
     if answer.is_final:
         queue.forget_attempts()
     elif answer.lease_remaining_ms:
-        queue.ends_ms = answer.asked_ms + answer.lease_remaining_ms
-        front.not_before_ms = now_ms if queue.ends_ms > now_ms else now_ms + pause_ms
+        until_ms = answer.asked_ms + answer.lease_remaining_ms
+        queue.lease_lives(until_ms)
+        front.not_before_ms = now_ms if until_ms > now_ms else now_ms + pause_ms
     else:
-        queue.is_shut = True  # from now on the log's memory of the id says only that
+        queue.shut_out(now_ms)
         front.not_before_ms = now_ms

@@ -113,8 +113,8 @@ class Pipeline:
             case LogSilent(tp, why):
                 queue, self._trouble = self.backlog.of(tp), why
                 if queue.asking is not None:
-                    queue.asking.not_before_ms = now_ms + self.settings.retry_backoff_ms
-                    queue.asking = None
+                    queue.asking.batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
+                    queue.heard()
         self._advance(now_ms, effects)
         return effects
 
@@ -144,11 +144,12 @@ class Pipeline:
         ready: dict[int, list[PartitionQueue]] = {}
         for queue in self.backlog.busy:
             self._seal_if_due(queue, now_ms)
-            if not queue.begun:  # else it is settled under the lease that was
-                queue.stopped = queue.stopped or self.grants.unleasable
-            if queue.stopped is not None:
-                self._aftermath.stop(queue, *queue.stopped, effects)
+            if (stopped := queue.stopped) is not None:
+                self._aftermath.stop(queue, stopped.code, stopped.why, effects)
                 continue
+            if self.grants.unleasable is not None and not queue.begun:
+                self._aftermath.stop(queue, *self.grants.unleasable, effects)
+                continue  # what was begun is settled under the lease that was
             if queue.is_over(now_ms):
                 outliving.doubt(queue)
             self._aftermath.expire_if_due(queue, self._trouble, now_ms, effects)
@@ -182,8 +183,8 @@ class Pipeline:
         if queue.waiting and not queue.in_flight:
             head = queue.waiting[0]
             yield self._aftermath.expires_ms(head)
-            if queue.ends_ms is not None:
-                yield queue.ends_ms
+            if queue.hold.ends_ms is not None:
+                yield queue.hold.ends_ms
                 if queue.asking is None:
                     yield head.not_before_ms
             if self.grants.newest is None and not queue.may_finish:

@@ -141,8 +141,7 @@ class SimulatedProducer:
         pipeline = self._shell.pipeline
         pipeline.grants.newest = VETERAN
         for tp in self._tps:
-            queue = pipeline.backlog.begin(tp)
-            queue.grant, queue.next_sequence = VETERAN, VETERAN_LAST_SEQUENCE + 1
+            pipeline.backlog.begin(tp).resume(VETERAN, VETERAN_LAST_SEQUENCE + 1)
 
     def _send_row(self) -> None:
         if not self.rows_left:

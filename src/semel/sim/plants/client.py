@@ -13,6 +13,7 @@ from semel.core.client.events import Effects
 from semel.core.client.fingerprint import Again
 from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.progress import Progress
+from semel.core.client.queue_states import Dense, Gapped
 from semel.core.client.requests import Requests
 from semel.core.client.resume import LogKnows, SeenBatch
 from semel.core.client.saved import SavedIdentity, SavedPartition
@@ -63,7 +64,8 @@ def raised_epoch_doubles_other_partitions(patch: Patches) -> None:
     def adopts(queue: PartitionQueue, grant: ProducerGrant, ends_ms: int | None = None) -> bool:
         before = queue.grant
         if before is not None and before != grant and before.producer_id == grant.producer_id:
-            queue.grant, queue.next_sequence, queue.known_until_ms = grant, 0, 0
+            queue.hold = replace(queue.hold, grant=grant)
+            queue.next_sequence = queue.known_until_ms = 0
             return True
         return bool(original(queue, grant, ends_ms))
 
@@ -179,10 +181,11 @@ def rows_come_again_unread(patch: Patches) -> None:
     "what was sent behind a batch that failed gets sequences anew, under the same epoch", "here", STORED, ONCE
 )
 def gap_closed_over_what_was_sent(patch: Patches) -> None:
-    def closes(queue: PartitionQueue, from_sequence: int) -> bool:
+    def closes(queue: PartitionQueue) -> bool:
         if queue.in_flight or queue.grant is None or any(batch.maybe_stored for batch in queue.waiting):
             return False
-        queue.next_sequence = from_sequence
+        assert isinstance(queue.sequences, Gapped)
+        queue.next_sequence, queue.sequences = queue.sequences.at_sequence, Dense()
         for batch in queue.waiting:
             if batch.grant == queue.grant:
                 batch.assign(queue.grant, queue.next_sequence)

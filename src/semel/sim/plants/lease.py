@@ -12,6 +12,7 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Answer, Effects
 from semel.core.client.judge import Judge
 from semel.core.client.partition_queue import PartitionQueue
+from semel.core.client.queue_states import Holding
 from semel.core.decision import Decision
 from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
@@ -166,8 +167,7 @@ def moves_with_batches_unsettled(patch: Patches) -> None:
         if queue.grant != grant and is_leased(grant.producer_id):
             for batch in queue.waiting:
                 batch.grant = None  # whatever became of its first attempts, it goes under the new lease
-            queue.grant, queue.next_sequence, queue.known_until_ms = grant, 0, 0
-            queue.ends_ms = ends_ms
+            queue.hold, queue.next_sequence, queue.known_until_ms = Holding(grant, ends_ms), 0, 0
             return True
         return bool(original(queue, grant, ends_ms))
 
@@ -197,7 +197,7 @@ def early_end_is_doubt(patch: Patches) -> None:
         now_ms: int,
         effects: Effects,
     ) -> None:
-        lives = queue.ends_ms is not None and not queue.is_over(now_ms)
+        lives = queue.hold.ends_ms is not None and not queue.is_over(now_ms)
         original(judge, queue, batch, answer, now_ms, effects)
         if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID and lives and not queue.in_flight:
             judge._aftermath.begin_anew(queue, "its lease was over too early", effects)
