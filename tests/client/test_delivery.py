@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from semel.client.delivery import error_of
-from semel.core.client.fate import InDoubt, Refused
+from semel.client.delivery import Delivery, Promise, error_of
+from semel.core.client.fate import InDoubt, Refused, Stored
 from semel.errors import CannotKnow, ErrorCode, NotStored
+from semel.types import ProducerGrant, TopicPartition
+
+TP = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,24 @@ def test_who_has_no_identity_to_resume_with_is_told_another_way_to_find_out() ->
     error = error_of(InDoubt(ErrorCode.REQUEST_TIMED_OUT, "why"), "row for out-0")
     assert isinstance(error, CannotKnow)
     assert "read the topic if it has none" in str(error)
+
+
+def two_of_one_batch() -> tuple[Promise, Delivery, Delivery]:
+    promise = Promise(TP)
+    return promise, Delivery(TP, promise, 0, 5), Delivery(TP, promise, 1, 6)
+
+
+def test_the_rows_of_a_batch_lie_one_behind_the_other() -> None:
+    promise, first, second = two_of_one_batch()
+    assert not first.done()
+    promise.fate.set_result(Stored(ProducerGrant(7, 0), 3, 40, -1))
+    assert [(row.result().offset, row.result().sequence) for row in (first, second)] == [(40, 3), (41, 4)]
+
+
+def test_whoever_was_given_one_rows_error_was_told_of_the_batch() -> None:
+    promise, first, _ = two_of_one_batch()
+    promise.fate.set_result(Refused(ErrorCode.MESSAGE_TOO_LARGE, "why"))
+    assert not promise.told
+    with pytest.raises(NotStored):
+        first.result()
+    assert promise.told

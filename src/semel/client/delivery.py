@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,13 +34,32 @@ class DeliveryReport:
     already_stored: bool = False
 
 
+class Promise:
+    """What somebody waits for of a batch: its fate, which all of its rows share."""
+
+    __slots__ = ("fate", "told", "tp")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.fate: Future[Fate] = Future()
+        self.told = False  # somebody was given the error of one of its rows
+
+
+class Promises(dict[ProducerBatch, Promise]):
+    """By the batch as it was appended: made when one is first asked for, forgotten when it is kept."""
+
+    def __missing__(self, batch: ProducerBatch) -> Promise:
+        promise = self[batch] = Promise(batch.tp)
+        return promise
+
+
 class Delivery:
     """A row on its way. Blocking code calls ``result()``, async code awaits it."""
 
-    __slots__ = ("_batch", "_row", "_timestamp_ms", "_tp")
+    __slots__ = ("_promise", "_row", "_timestamp_ms", "_tp")
 
-    def __init__(self, tp: TopicPartition, batch: ProducerBatch | None, row: int, timestamp_ms: int) -> None:
-        self._tp, self._batch, self._row, self._timestamp_ms = tp, batch, row, timestamp_ms
+    def __init__(self, tp: TopicPartition, promise: Promise | None, row: int, timestamp_ms: int) -> None:
+        self._tp, self._promise, self._row, self._timestamp_ms = tp, promise, row, timestamp_ms
 
     @property
     def topic(self) -> str:
@@ -50,22 +70,22 @@ class Delivery:
         return self._tp.partition
 
     def done(self) -> bool:
-        return self._batch is None or self._batch.settled.done()
+        return self._promise is None or self._promise.fate.done()
 
     def result(self, timeout: float | None = None) -> DeliveryReport:
         """Wait for the report; raises NotStored or CannotKnow; fenced, both are ProducerFenced.
 
         Raises TimeoutError after ``timeout`` seconds; the row stays on its way, and its report can be asked for again.
         """
-        return self._report(None if self._batch is None else fates_within([self._batch], timeout)[0])
+        return self._report(None if self._promise is None else fates_within([self._promise], timeout)[0])
 
     def __await__(self) -> Generator[Any, None, DeliveryReport]:
         return self._wait().__await__()
 
     async def _wait(self) -> DeliveryReport:
-        if self._batch is None:
+        if self._promise is None:
             return self._report(None)
-        return self._report(await settled_fate(self._batch))
+        return self._report(await settled_fate(self._promise))
 
     def _report(self, fate: Fate | None) -> DeliveryReport:
         row, tp = self._row, self._tp
@@ -75,8 +95,8 @@ class Delivery:
             first, fate = fate.of_row(row)
             row -= first
         if not isinstance(fate, Stored):
-            assert self._batch is not None
-            self._batch.told = True
+            assert self._promise is not None
+            self._promise.told = True
             raise error_of(fate, f"row for {tp}")
         grant = fate.grant
         return DeliveryReport(
@@ -90,25 +110,25 @@ class Delivery:
         )
 
 
-def fates_within(batches: Sequence[ProducerBatch], timeout_s: float | None) -> list[Fate]:
+def fates_within(promises: Sequence[Promise], timeout_s: float | None) -> list[Fate]:
     """Wait for the fate of every batch, ``timeout_s`` in all."""
     give_up_s = None if timeout_s is None else time.monotonic() + timeout_s
     fates = []
-    for batch in batches:
+    for promise in promises:
         left_s = None if give_up_s is None else max(0.0, give_up_s - time.monotonic())
         try:
-            fates.append(batch.settled.result(left_s))
+            fates.append(promise.fate.result(left_s))
         except TimeoutError:
             raise TimeoutError(
-                f"rows for {batch.tp} are still on their way after {timeout_s} s: not known to be stored, and not to "
+                f"rows for {promise.tp} are still on their way after {timeout_s} s: not known to be stored, and not to "
                 f"be sent again; their result can be asked for once more"
             ) from None
     return fates
 
 
-async def settled_fate(batch: ProducerBatch) -> Fate:
+async def settled_fate(promise: Promise) -> Fate:
     """Await a batch's fate; a waiter that gives up takes nothing with it."""
-    return await asyncio.shield(asyncio.wrap_future(batch.settled))
+    return await asyncio.shield(asyncio.wrap_future(promise.fate))
 
 
 def error_of(fate: Refused | InDoubt | Fenced, what: str) -> DeliveryError:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from semel.client.cluster import Cluster
+from semel.client.delivery import Promise, Promises
 from semel.client.reading_back import read_back
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import (
@@ -45,6 +46,7 @@ _ASK_AGAIN_S: Final = 0.1
 _NAME_FENCER_S: Final = 5.0
 _NAME_FENCER_AT_CLOSE_S: Final = 1.0
 _UNTOLD_MAX: Final = 1_000
+_Failed = Refused | InDoubt | Fenced
 _NO_LEASES: Final = (
     "lease=True asks for a producer id that is leased, and these brokers know of no leases (Apache Kafka has none); "
     "leave lease=True out, or write to semel"
@@ -73,7 +75,8 @@ class ProducerEngine:
         self.lock = threading.Lock()
         self.settled = threading.Condition(self.lock)  # notified whenever room was made
         self.broken: BaseException | None = None  # a fault of this program's own
-        self._untold: deque[tuple[ProducerBatch, Refused | InDoubt | Fenced]] = deque(maxlen=_UNTOLD_MAX)
+        self.promises = Promises()  # under the lock
+        self._untold: deque[tuple[Promise, ProducerBatch, _Failed]] = deque(maxlen=_UNTOLD_MAX)
         self.fencer_epoch: int | None = None  # of the newer copy, once it was asked for
         self._unnamed: set[tuple[ProducerBatch, Fenced]] = set()
         self._naming: set[asyncio.Task[None]] = set()
@@ -151,10 +154,10 @@ class ProducerEngine:
         if self._naming:
             await asyncio.wait(self._naming, timeout=timeout_s)
 
-    def take_untold(self) -> list[tuple[ProducerBatch, Refused | InDoubt | Fenced]]:
+    def take_untold(self) -> list[tuple[ProducerBatch, _Failed]]:
         """The failed batches, none of whose rows' errors anybody was given; the newest thousand."""
         with self.lock:
-            untold = [(batch, fate) for batch, fate in self._untold if not (batch.whole or batch).told]
+            untold = [(batch, fate) for promise, batch, fate in self._untold if not promise.told]
             self._untold.clear()
         return untold
 
@@ -216,8 +219,6 @@ class ProducerEngine:
                     self._on_stored(batch.tp, fate, batch.record_count)
                 if isinstance(fate, Fenced) and fate.newer_epoch is None:
                     continue
-                if not isinstance(fate, Stored):
-                    self._untold.append((batch, fate))
                 self._finish(batch, fate)
             self.settled.notify_all()
         for waker in self._wakers:
@@ -227,17 +228,20 @@ class ProducerEngine:
             self._on_settled()
 
     def _finish(self, batch: ProducerBatch, fate: PartFate) -> None:
-        batch.encoded = None  # reports outlive it
-        whole = batch.whole
-        if whole is None:
-            if not batch.settled.done():
-                batch.settled.set_result(fate)
+        batch.encoded = None  # what was not told outlives it
+        whole = batch.whole or batch
+        promise = self.promises[whole]
+        if not isinstance(fate, Stored):
+            self._untold.append((promise, batch, fate))
+        if batch.whole is None:
+            del self.promises[batch]
+            promise.fate.set_result(fate)
             return
         parts = self._parts.setdefault(whole, {})
         parts[batch.first_row] = (batch.record_count, fate)
         if sum(record_count for record_count, _ in parts.values()) == whole.record_count:
-            del self._parts[whole]
-            whole.settled.set_result(Parts(tuple((row, parts[row][1]) for row in sorted(parts))))
+            del self._parts[whole], self.promises[whole]
+            promise.fate.set_result(Parts(tuple((row, parts[row][1]) for row in sorted(parts))))
 
     async def _name_the_fencer(self, fenced: Sequence[tuple[ProducerBatch, Fenced]]) -> None:
         newer: int | None = None
@@ -255,7 +259,6 @@ class ProducerEngine:
             for batch, fate in fenced:
                 self._unnamed.discard((batch, fate))
                 named = Fenced(fate.code, fate.grant, newer, fate.maybe_stored)
-                self._untold.append((batch, named))
                 self._finish(batch, named)
             self.fencer_epoch = newer if self.fencer_epoch is None else self.fencer_epoch
 

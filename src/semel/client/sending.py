@@ -246,7 +246,7 @@ class Sender:
                 self._hold()
             if wake:
                 engine.wake()
-            return Delivery(tp, batch, place, row.timestamp_ms)
+            return Delivery(tp, engine.promises[batch], place, row.timestamp_ms)
 
     def _must_go(self, tp: TopicPartition, partition: int | None, row: Record, progress: Progress) -> bool:
         """Whether it is a new row. One that is stored is held against what came before it is dropped."""
@@ -342,9 +342,10 @@ class Sender:
             )
             with engine.lock:
                 self.check_usable()
-                for batch in encoded:
-                    record_count = decode_header(batch).record_count
-                    delivery.took(backlog.append_encoded(tp, batch, record_count, monotonic_ms()))
+                for each in encoded:
+                    record_count = decode_header(each).record_count
+                    batch = backlog.append_encoded(tp, each, record_count, monotonic_ms())
+                    delivery.took(engine.promises[batch], record_count)
                 if self._held_grant is not None:
                     self._hold()
                 engine.wake()

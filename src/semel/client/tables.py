@@ -11,8 +11,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from semel.client.delivery import error_of, fates_within, settled_fate
-from semel.core.client.batch import ProducerBatch
+from semel.client.delivery import Promise, error_of, fates_within, settled_fate
 from semel.core.client.fate import Fate, Parts, Stored
 from semel.errors import ConfigError
 from semel.record.batch import Record
@@ -51,10 +50,11 @@ class TableDelivery:
     def __init__(self, row_count: int) -> None:
         self.row_count = row_count
         self.already_stored = 0  # rows that an earlier run had stored; nothing was sent of them
-        self._batches: list[ProducerBatch] = []
+        self._promises: list[Promise] = []
+        self._record_counts: list[int] = []  # of the batch that each is about
 
     def done(self) -> bool:
-        return all(batch.settled.done() for batch in self._batches)
+        return all(promise.fate.done() for promise in self._promises)
 
     def result(self, timeout: float | None = None) -> list[StoredRange]:
         """Wait until all rows are stored: where, partition by partition.
@@ -62,29 +62,30 @@ class TableDelivery:
         Raises NotStored or CannotKnow (fenced: ProducerFenced, too) for the first rows that failed, and TimeoutError
         after ``timeout`` seconds; the rows stay on their way.
         """
-        return self._ranges(fates_within(self._batches, timeout))
+        return self._ranges(fates_within(self._promises, timeout))
 
     def __await__(self) -> Generator[Any, None, list[StoredRange]]:
         return self._wait().__await__()
 
     async def _wait(self) -> list[StoredRange]:
-        return self._ranges(await asyncio.gather(*map(settled_fate, self._batches)))
+        return self._ranges(await asyncio.gather(*map(settled_fate, self._promises)))
 
-    def took(self, batch: ProducerBatch) -> None:
+    def took(self, promise: Promise, record_count: int) -> None:
         """One more batch is in the buffer."""
-        self._batches.append(batch)
+        self._promises.append(promise)
+        self._record_counts.append(record_count)
 
     def _ranges(self, fates: list[Fate]) -> list[StoredRange]:
         found: list[StoredRange] = []
-        for batch, fate in zip(self._batches, fates, strict=True):
+        for promise, record_count, fate in zip(self._promises, self._record_counts, fates, strict=True):
             parts = fate.parts if isinstance(fate, Parts) else ((0, fate),)
-            ends = [*(first for first, _ in parts[1:]), batch.record_count]
+            ends = [*(first for first, _ in parts[1:]), record_count]
             for (first, part), end in zip(parts, ends, strict=True):
                 if not isinstance(part, Stored):
-                    for each in self._batches:
+                    for each in self._promises:
                         each.told = True
-                    raise error_of(part, f"a part of the table, for {batch.tp},")
-                found.append(_range_of(batch.tp, part, end - first))
+                    raise error_of(part, f"a part of the table, for {promise.tp},")
+                found.append(_range_of(promise.tp, part, end - first))
         found.sort(key=lambda each: (each.topic, each.partition))  # stable: in order within a partition
         return found
 

@@ -8,12 +8,10 @@ to another sequence. So a retry is byte for byte what was sent before.
 from __future__ import annotations
 
 import struct
-from concurrent.futures import Future
 from typing import Final
 
 import crc32c
 
-from semel.core.client.fate import Fate
 from semel.record.batch import Record, decode_records, encode_batch
 from semel.record.compression import Compression
 from semel.sequence import distance, last_of
@@ -50,9 +48,7 @@ class ProducerBatch:
         "order",
         "record_count",
         "rows",
-        "settled",
         "size_bytes",
-        "told",
         "tp",
         "was_sent",
         "whole",
@@ -74,8 +70,6 @@ class ProducerBatch:
         self.order = -1  # its place in the partition's line, given with the first attempt
         self.first_row = 0  # of a part: where it starts in the whole
         self.whole: ProducerBatch | None = None  # of a part: the batch that was too large
-        self.settled: Future[Fate] = Future()
-        self.told = False  # somebody was given the error of one of its rows
 
     @classmethod
     def of_encoded(
