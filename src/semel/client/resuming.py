@@ -18,6 +18,7 @@ from semel.client.below_end import fetch_below_end
 from semel.client.cluster import Cluster
 from semel.client.identity import IdentityKeeper
 from semel.client.routing import Again
+from semel.core.client.fate import Next, next_step
 from semel.core.client.resume import (
     LogKnows,
     ScanFrom,
@@ -46,11 +47,6 @@ from semel.types import (
 )
 
 _MARKER_PAUSE_MS: Final = 20
-_FENCED: Final = (
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.PRODUCER_FENCED,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-)
 
 
 async def resume_identity(cluster: Cluster, keeper: IdentityKeeper, name: str | None) -> SavedIdentity:
@@ -260,7 +256,7 @@ async def _fence(
     raised = grant.producer_epoch if same else saved.producer_epoch + 1
     answers = await cluster.write_fence({(saved.producer_id, raised): tps})
     for (producer_id, tp), code in answers.items():
-        if code in _FENCED:
+        if _is_fenced(code):
             raise _fenced(saved.name, f"producer {producer_id} has a higher epoch than {raised} in {tp}")
         if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise CannotKnow(
@@ -274,6 +270,11 @@ async def _fence(
     return raised
 
 
+def _is_fenced(code: ErrorCode) -> bool:
+    """A newer copy is known: a log says it of a marker as of a batch, a coordinator also in a word of its own."""
+    return next_step(code) is Next.FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
 async def _fence_by_transaction(
     cluster: Cluster, name: str, grant: ProducerGrant, tps: list[TopicPartition]
 ) -> None:
@@ -282,7 +283,7 @@ async def _fence_by_transaction(
         await cluster.add_partitions_to_transaction(name, grant, tps)
         await cluster.abort_transaction(name, grant)
     except BrokerError as error:
-        if error.code in _FENCED:
+        if _is_fenced(error.code):
             raise _fenced(name, str(error)) from None
         raise
     loop = asyncio.get_running_loop()

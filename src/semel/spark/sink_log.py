@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
 from semel.client.model import ConfigEntry, Produced
+from semel.core.client.fate import Next, next_step
 from semel.core.sink.epochs import identity_name, is_last
 from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
@@ -55,7 +56,6 @@ _Bytes = TypeVar("_Bytes", bound=bytes | bytearray)
 Stored = Callable[[Mapping[TopicPartition, _Bytes]], dict[TopicPartition, Produced]]
 _LOG: Final = logging.getLogger("semel.spark")
 _ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
-_FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
 def planning_query(checkpoint: str) -> str:
@@ -200,16 +200,17 @@ class SinkLog:
         )
         produced = produce_until_answered(self.cluster, {self.partition: bytes(batch)})[self.partition]
         code = ErrorCode.of(produced.error_code)
-        if code in _FENCED:
+        step = next_step(code)
+        if step is Next.FENCED:
             history = SinkHistory(self.sink_id)
             self.read(history)
             fenced = history.fenced_by_other(record.sink_epoch)
             raise SinkFenced(
                 fenced.evidence if fenced else f"sink {self.sink_id!r} was taken over by another driver"
             )
-        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
+        if step is Next.NEW_GRANT:
             allow(holder_forgotten(self.sink_id, self.partition))
-        if code is not ErrorCode.NONE and code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        if step is not Next.ACCEPT:
             raise BrokerError(code, f"appending to the decision log of sink {self.sink_id!r}")
         return int(produced.base_offset)
 

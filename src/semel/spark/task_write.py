@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from semel.client.model import Produced
+from semel.core.client.fate import Next, next_step
 from semel.core.sink.committed_state import CommittedState, StateReport, judge_state
 from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.epochs import writer_epoch
@@ -64,8 +65,6 @@ from semel.types import (
 )
 
 LOOK_AGAIN_MS: Final = 60_000
-_STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-_FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
 @dataclass(slots=True)
@@ -292,19 +291,22 @@ class TaskWrite:
 
     def _take(self, tp: TopicPartition, answer: Produced, batch: BatchHeader) -> None:
         code = answer.error_code
-        if code in _FENCED:
-            raise SinkFenced(
-                f"another driver has taken sink {self.ticket.sink_id!r} over: {tp} refuses this one's rows"
-            )
-        if code is ErrorCode.INVALID_RECORD:
-            # It straddles the high-water mark: an attempt with other rows was here.
-            allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
-        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
-            allow(writer_forgotten(self.writer, tp))
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_knows(self._log.cluster, tp, batch):
-            code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-        if code not in _STORED:
-            raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
+        match next_step(code):
+            case Next.ACCEPT:
+                pass
+            case Next.FENCED:
+                raise SinkFenced(
+                    f"another driver has taken sink {self.ticket.sink_id!r} over: {tp} refuses this one's rows"
+                )
+            case Next.ASK_THE_LOG if leader_knows(self._log.cluster, tp, batch):
+                code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+            case step:
+                if step is Next.ASK_OR_FAIL:
+                    # It straddles the high-water mark: an attempt with other rows was here.
+                    allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
+                if step is Next.NEW_GRANT:
+                    allow(writer_forgotten(self.writer, tp))
+                raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
         output = self._output(tp)
         begun_at = self._begun_at(tp)
         landing = landed(code, answer.base_offset, begun_at, output.end_offset)

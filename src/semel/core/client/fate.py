@@ -1,5 +1,7 @@
 """What an error code says about the batch it answers: the one table that retries and exceptions follow.
 
+The producer, the sinks of Spark and a resume look codes up here.
+
 Two questions are kept apart, because the codes answer them apart: *may this attempt have been appended?*
 and *what comes next?* A refusal that precedes the append (``MESSAGE_TOO_LARGE``) is definite; one that may
 follow it (``REQUEST_TIMED_OUT``, ``NOT_ENOUGH_REPLICAS_AFTER_APPEND``, ``KAFKA_STORAGE_ERROR``, a lost
