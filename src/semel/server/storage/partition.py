@@ -57,6 +57,7 @@ from semel.server.storage.aside import aside
 from semel.server.storage.epoch_file import EpochFile
 from semel.server.storage.log_segments import LogSegments
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.observer import StorageObserver
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.opening import OpenedLog, open_log, remove_segment_files
 from semel.server.storage.outcome import (
@@ -107,6 +108,7 @@ class Partition:
         producer_bound: ProducerBound,
         leases: LiveLeases,
         now_ms: int,
+        observer: StorageObserver,
     ) -> None:
         """Open the partition's folder, recover what is in it, and be ready."""
         self.name = name
@@ -117,6 +119,7 @@ class Partition:
         self._durable = durable
         self._log_starts = log_starts
         self._leases = leases
+        self._observer = observer
         self._snapshots = SnapshotFiles(file_system, self._folder)
         self._sync_lock = Lock()
         self._snapshot_lock = Lock()  # taken before the other where both are
@@ -264,8 +267,14 @@ class Partition:
 
     def append_all(self, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
         """Append several requests' batches in order, as far as possible with one write."""
-        if self._offline_reason is not None:
-            return [self._storage_error(self._offline_reason)] * len(incoming)
+        if self._offline_reason is None:
+            outcomes = self._append_all(incoming, now_ms)
+        else:
+            outcomes = [self._storage_error(self._offline_reason)] * len(incoming)
+        self._observer.judged(self.name, incoming, outcomes)
+        return outcomes
+
+    def _append_all(self, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
         outcomes: list[AppendOutcome] = []
         group = self._new_group(now_ms)
         for one in incoming:
@@ -364,6 +373,11 @@ class Partition:
 
     def append_marker(self, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
         """Fence a producer: append the control batch unless its epoch is current already, or refused."""
+        outcome = self._append_marker(marker, header, now_ms)
+        self._observer.judged(self.name, [Incoming(memoryview(marker), [header])], [outcome])
+        return outcome
+
+    def _append_marker(self, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
         if self._offline_reason is not None:
             return self._storage_error(self._offline_reason)
         known = self._producers.get(header.producer_id)
@@ -557,6 +571,11 @@ class Partition:
 
     async def delete_records(self, before_offset: int) -> ErrorCode:
         """Raise the log start to ``before_offset``, durably; -1 means the high watermark."""
+        code = await self._delete_records(before_offset)
+        self._observer.trimmed(self.name, code)
+        return code
+
+    async def _delete_records(self, before_offset: int) -> ErrorCode:
         if self._offline_reason is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         target = self.high_watermark if before_offset == -1 else before_offset
@@ -580,6 +599,7 @@ class Partition:
         )
         with suppress(OSError):  # it comes round again
             await self._raise_log_start(self._segments.all[count].base_offset)
+        self._observer.retention_applied(self.name, count)
         return count
 
     def expire_producers(self, before_ms: int) -> Iterator[int]:
@@ -667,12 +687,14 @@ class Partition:
         find a segment whose files are going.
         """
         if target > self.log_start_offset:
+            self._observer.trims(self, target)
             if target > self._synced.offset:
                 await aside(self.sync)
             if self._offline_reason is not None:
                 raise OSError(self._offline_reason)
             await aside(self._log_starts.raise_to, self.name, target)
             self.log_start_offset = target
+            self._observer.log_start_raised(self.name, target)
             self._epochs.cut_start(target)
         gone = count_below(self._segments.facts, self.log_start_offset)
         if gone:

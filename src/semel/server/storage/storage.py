@@ -47,6 +47,7 @@ from semel.server.storage.filesystem import (
 )
 from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.observer import NOBODY, StorageObserver
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
 from semel.server.storage.over_leases import OverLeases
@@ -80,12 +81,14 @@ class Storage:
         new_uuid: Callable[[], UUID],
         monotonic_ms: Callable[[], int],
         id_blocks: IdBlocks,
+        observer: StorageObserver,
     ) -> None:
         """Use :meth:`open`."""
         self.data_dir = data_dir
         self.settings = settings
         self._file_system = file_system
         self._new_uuid = new_uuid
+        self._observer = observer
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
         _make_folder(file_system, data_dir)
@@ -133,6 +136,7 @@ class Storage:
         new_uuid: Callable[[], UUID] = uuid4,
         monotonic_ms: Callable[[], int] = _monotonic_ms,
         id_blocks: IdBlocks | None = None,
+        observer: StorageObserver = NOBODY,
     ) -> Storage:
         """Lock the folder, recover what is in it, and be ready. ``StorageError`` says why not.
 
@@ -149,6 +153,7 @@ class Storage:
                 new_uuid,
                 monotonic_ms,
                 id_blocks or FolderIdBlocks(),
+                observer,
             )
         except OSError as error:
             raise StorageError(f"data folder {data_dir} cannot be used: {error}") from error
@@ -354,6 +359,7 @@ class Storage:
             log_starts=self._log_starts,
             producer_bound=self._producer_bound,
             leases=self.producer_ids.live_leases,
+            observer=self._observer,
         )
 
     async def _grow(

@@ -21,6 +21,7 @@ from semel.errors import StorageError
 from semel.record.batch import Record, assign_offsets, encode_batch
 from semel.server.broker import Broker
 from semel.server.storage.aside import Change, at_once
+from semel.server.storage.observer import NOBODY
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.sim.checkers.history import History, Promise
@@ -219,6 +220,7 @@ class SimulatedServer:
             now_ms=self.clock.now_ms(),
             new_uuid=lambda: UUID(int=self._random.getrandbits(128)),
             monotonic_ms=lambda: self._scheduler.now_ms,
+            observer=NOBODY if self._history.is_rotten or self._history.promises_end else self._witness,
         )
 
     def _maintain_later(self) -> None:

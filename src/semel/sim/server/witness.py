@@ -21,7 +21,8 @@ from semel.record.batch import (
     decode_records,
     validate_batch,
 )
-from semel.server.storage.outcome import AppendOutcome, Incoming, OffsetOutOfRange, Slice
+from semel.server.storage.observer import StorageObserver
+from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds, Response
 from semel.server.storage.state_log import StateLog, Submitted
@@ -91,7 +92,7 @@ class Beside(Protocol):
         """A process has opened its files, and serves nobody yet."""
 
 
-class Witness:
+class Witness(StorageObserver):
     """Stands beside one server for a whole history."""
 
     def __init__(
@@ -160,7 +161,6 @@ class Witness:
                 checker.opened(partition.recovery, disk_failed=disk_failed)
             if not partition.is_online:  # nothing is known of its log, and nobody is told anything of it
                 self._counts.verdict(UNOPENED)
-                self._observe(partition)
                 continue
             logs[tp] = batches = self._read_sound(partition)
             headers = [batch.header for batch in batches]
@@ -180,7 +180,6 @@ class Witness:
             self.log_start(tp, partition.log_start_offset)
             if not self._history.promises_end:
                 self._show_marks(partition)
-                self._observe(partition)
         if not self._history.promises_end:
             self._judge(logs)
             if not self._history.is_rotten:
@@ -234,62 +233,39 @@ class Witness:
                 continue
             yield tp, partition
 
+    # -- trims ------------------------------------------------------------------------------------------
+
+    def trims(self, partition: Partition, before_offset: int) -> None:
+        """What a trim of a sink's output may take; whether it does is seen by where the log begins then."""
+        trimmed = self._trimmed.get(partition.name)
+        if trimmed is not None:
+            for batch in whole_log(partition):
+                if batch.header.base_offset < before_offset:
+                    trimmed[batch.header.base_offset] = batch
+
+    def log_start_raised(self, name: TopicPartition, log_start_offset: int) -> None:
+        if name in self._ledgers:
+            self.log_start(name, log_start_offset)
+
+    def trimmed(self, name: TopicPartition, code: ErrorCode) -> None:
+        if name in self._ledgers:
+            self._counts.verdict(f"trim: {code.name}")
+
+    def retention_applied(self, name: TopicPartition, removed: int) -> None:
+        if removed and name in self._ledgers:
+            self._counts.verdict("retention: segments removed")
+
     # -- verdicts ---------------------------------------------------------------------------------------
 
-    def _observe(self, partition: Partition) -> None:
-        """Stand in front of what changes a partition or tells of its start, and show the checkers what comes out."""
-        append_all, append_marker, tp = partition.append_all, partition.append_marker, partition.name
-        delete_records, apply_retention = partition.delete_records, partition.apply_retention
-        read = partition.read
-
-        def append_all_observed(incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
-            outcomes = append_all(incoming, now_ms)
+    def judged(
+        self, name: TopicPartition, incoming: Sequence[Incoming], outcomes: Sequence[AppendOutcome]
+    ) -> None:
+        if name in self._ledgers:
             for one, outcome in zip(incoming, outcomes, strict=True):
-                self._judged(tp, decode_header(one.batches), outcome)
+                self._judged(name, decode_header(one.batches), outcome)
             self._bound.judged(
-                tp, ((one.headers[0], outcome) for one, outcome in zip(incoming, outcomes, strict=True))
+                name, ((one.headers[0], outcome) for one, outcome in zip(incoming, outcomes, strict=True))
             )
-            return outcomes
-
-        def append_marker_observed(marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
-            outcome = append_marker(marker, header, now_ms)
-            self._judged(tp, header, outcome)
-            self._bound.judged(tp, [(header, outcome)])
-            return outcome
-
-        async def delete_records_observed(before_offset: int) -> ErrorCode:
-            if tp in self._trimmed and partition.is_online:
-                self._remember(partition, before_offset)
-            code = await delete_records(before_offset)
-            self._counts.verdict(f"trim: {code.name}")
-            self.log_start(tp, partition.log_start_offset)
-            return code
-
-        async def apply_retention_observed(now_ms: int) -> int:
-            removed = await apply_retention(now_ms)
-            if removed:
-                self._counts.verdict("retention: segments removed")
-            self.log_start(tp, partition.log_start_offset)
-            return removed
-
-        def read_observed(*asked: int, **wanted: bool) -> Slice | OffsetOutOfRange:
-            found = read(*asked, **wanted)
-            if isinstance(found, OffsetOutOfRange):  # amid a trim readers see the new start before its end
-                self.log_start(tp, found.log_start_offset)
-            return found
-
-        partition.append_all = append_all_observed  # type: ignore[method-assign]
-        partition.append_marker = append_marker_observed  # type: ignore[method-assign]
-        partition.delete_records = delete_records_observed  # type: ignore[method-assign]
-        partition.apply_retention = apply_retention_observed  # type: ignore[method-assign]
-        partition.read = read_observed  # type: ignore[method-assign, assignment]
-
-    def _remember(self, partition: Partition, before_offset: int) -> None:
-        """What a trim of a sink's output may take; whether it does is seen by where the log begins then."""
-        end = partition.high_watermark if before_offset < 0 else min(before_offset, partition.high_watermark)
-        for batch in whole_log(partition):
-            if batch.header.base_offset < end:
-                self._trimmed[partition.name][batch.header.base_offset] = batch
 
     def _judged(self, tp: TopicPartition, header: BatchHeader, outcome: AppendOutcome) -> None:
         if outcome.verdict is None:

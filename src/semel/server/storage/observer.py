@@ -1,0 +1,41 @@
+"""Who looks on while a data folder is used: the simulator's checkers, and nobody in a server.
+
+Invariant: an observer is shown what has happened, or is about to, and changes nothing. It is told of a write as
+a whole, never of a record, so that a server, whose observer does nothing, pays one empty call for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from semel.errors import ErrorCode
+from semel.server.storage.outcome import AppendOutcome, Incoming
+from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    from semel.server.storage.partition import Partition
+
+
+class StorageObserver:
+    """Sees nothing; whoever wants to see something overrides what tells of it."""
+
+    def judged(
+        self, name: TopicPartition, incoming: Sequence[Incoming], outcomes: Sequence[AppendOutcome]
+    ) -> None:
+        """These were appended or refused, with one write as far as possible."""
+
+    def trims(self, partition: Partition, before_offset: int) -> None:
+        """What lies below ``before_offset`` can be read now, and soon no more."""
+
+    def log_start_raised(self, name: TopicPartition, log_start_offset: int) -> None:
+        """From now on readers see that the log starts here, whatever is still to be removed."""
+
+    def trimmed(self, name: TopicPartition, code: ErrorCode) -> None:
+        """What came of a wish to delete records."""
+
+    def retention_applied(self, name: TopicPartition, removed: int) -> None:
+        """So many segments were too old or too many."""
+
+
+NOBODY: Final = StorageObserver()
