@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from semel.core.identity import Refused
 from semel.errors import ErrorCode
 from semel.server.storage.outcome import AppendOutcome, Incoming
-from semel.types import TopicPartition
+from semel.types import Lease, TopicPartition
 
 if TYPE_CHECKING:
     from semel.server.storage.partition import Partition
+    from semel.server.storage.producer_ids import ProducerIds
 
 
 class StorageObserver:
@@ -36,6 +38,24 @@ class StorageObserver:
 
     def retention_applied(self, name: TopicPartition, removed: int) -> None:
         """So many segments were too old or too many."""
+
+    def lease_asked(
+        self,
+        producer_id: int,
+        partitions: Sequence[TopicPartition],
+        response: Lease | Refused,
+        issued_below: int,
+    ) -> None:
+        """Somebody asked for a lease, or for one once more; until then those below had been issued."""
+
+    def leases_looked_at(self, ids: ProducerIds) -> None:
+        """Those that are over by now were looked for, and logged where they could be."""
+
+    def leases_over(self, expired_below: int) -> None:
+        """From now on partitions refuse these."""
+
+    def lease_told_of(self, producer_id: int, remaining_ms: int) -> None:
+        """Somebody is told how long a lease lives."""
 
 
 NOBODY: Final = StorageObserver()

@@ -23,6 +23,7 @@ from semel.core.identity import BLOCK_IDS, IdBlock, Identities, InitProducer, Re
 from semel.core.lease import STARTING_EPOCHS, LeaseRequest, Leases, LiveLeases
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.id_blocks import IdBlocks
+from semel.server.storage.observer import StorageObserver
 from semel.server.storage.producer_bound import ProducerBound
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import (
@@ -48,6 +49,7 @@ class ProducerIds:
         random_bits: Callable[[], int],
         id_blocks: IdBlocks,
         written_by: Callable[[int], Iterable[TopicPartition]],
+        observer: StorageObserver,
     ) -> None:
         """Read the log into ``identities`` and ``leases``, then :meth:`begin`.
 
@@ -63,6 +65,7 @@ class ProducerIds:
         self._random_bits = random_bits
         self._id_blocks = id_blocks
         self._written_by = written_by
+        self._observer = observer
         self._log: StateLog
         self._free_ids = IdBlock(0, 0)
         self._durable_from = 0  # of the log: then the newest expiry is durable
@@ -118,6 +121,7 @@ class ProducerIds:
                 return None  # not logged, so not over: the next round tries again
             self._durable_from = submitted.sync_offset
             self.judge_by_log()
+        self._observer.leases_looked_at(self)
         return self._log if self._is_pending else None
 
     @property
@@ -138,13 +142,16 @@ class ProducerIds:
     def lease_remaining_ms(self, producer_id: int) -> int:
         """How long a leased id lives, at least; 0 when its lease is over, also while that is not durable yet."""
         is_live = self.leases.expired_below <= producer_id < self.live_leases.granted_below
-        return self.leases.remaining_ms(producer_id, self._monotonic_ms()) if is_live else 0
+        remaining_ms = self.leases.remaining_ms(producer_id, self._monotonic_ms()) if is_live else 0
+        self._observer.lease_told_of(producer_id, remaining_ms)
+        return remaining_ms
 
     def judge_by_log(self) -> None:
         """Let the partitions judge by the newest expiry, if it is durable by now."""
         if self._is_pending and self._log.partition.high_watermark >= self._durable_from:
             self.live_leases.expired_below = self.leases.expired_below
             self._bound.release_below(self.leases.expired_below)
+            self._observer.leases_over(self.leases.expired_below)
 
     def _lease(
         self,
@@ -169,6 +176,7 @@ class ProducerIds:
             producer_epoch,
             frozenset(self._written_by(producer_id) if is_short else ()),
         )
+        issued_below = self.leases.granted_below
         decision: Decision[Lease | Refused] = self.leases.decide(request, monotonic_ms)
         submitted = self._log.submit(decision, now_ms)
         granted = decision.response
@@ -180,6 +188,8 @@ class ProducerIds:
             self._bound.reserve(granted.producer_id, self.leases.room_of(granted.producer_id))
         elif submitted.error_message is None and is_short and (lacks := request.further_room(had_room)):
             self._bound.reserve(granted.producer_id, lacks)
+        if submitted.error_message is None:
+            self._observer.lease_asked(producer_id, partitions, granted, issued_below)
         return _widened(submitted)
 
     def _fresh_id(self, now_ms: int) -> int | str:

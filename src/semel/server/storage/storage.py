@@ -109,6 +109,7 @@ class Storage:
             lambda: new_uuid().int,
             id_blocks,
             partial(_written_by, self._partitions),
+            observer,
         )
         self.groups = Groups(settings.offset_metadata_bytes_max)
         states: list[LogBacked] = [self.topics, self.producer_ids.identities, self.producer_ids.leases]

@@ -77,10 +77,13 @@ def expiry_before_sync(patch: Patches) -> None:
 @plant("until a lease's end is durable, it is said to have its whole life left", "here", LIVES)
 def ended_lease_is_said_to_live(patch: Patches) -> None:
     def remaining_ms(ids: ProducerIds, producer_id: int) -> int:
-        is_live = ids.live_leases.expired_below <= producer_id < ids.live_leases.granted_below
-        return ids.leases.remaining_ms(producer_id, ids._monotonic_ms()) if is_live else 0
+        logged_below, ids.leases.expired_below = ids.leases.expired_below, ids.live_leases.expired_below
+        try:
+            return int(original(ids, producer_id))
+        finally:
+            ids.leases.expired_below = logged_below
 
-    patch.set(ProducerIds, "lease_remaining_ms", remaining_ms)
+    original = patch.set(ProducerIds, "lease_remaining_ms", remaining_ms)
 
 
 @plant("a restart does not begin the lives of leases anew", "the proposal: a full restore", LIVES)

@@ -12,7 +12,6 @@ from semel.core.identity import Refused
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.server.storage.outcome import AppendOutcome
-from semel.server.storage.producer_ids import Response
 from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker, who_watch
 from semel.sim.server.lease_rooms import RoomLedger
@@ -60,9 +59,9 @@ class BoundWitness:
     # -- what it says -----------------------------------------------------------------------------------
 
     def asked(
-        self, producer_id: int, named: Sequence[TopicPartition], response: Response, issued_below: int
+        self, producer_id: int, named: Sequence[TopicPartition], response: Lease | Refused, issued_below: int
     ) -> None:
-        """Somebody asked for a producer id, or for one once more; until then the leases below had been issued."""
+        """Somebody asked for a lease, or for one once more; until then the leases below had been issued."""
         lacks = self._rooms.lacks(producer_id, named)
         if isinstance(response, Lease) and response.producer_id >= issued_below:
             if self._was_short:
@@ -73,7 +72,7 @@ class BoundWitness:
         elif isinstance(response, Lease):
             self._rooms.resumed(producer_id, response.producer_epoch, named)
             self._show_remembered()
-        elif isinstance(response, Refused) and response.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        elif response.error_code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             self._counts.verdict(NO_ROOM)
             self._was_short = True
             free = self._free_of_the_living

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
+from semel.core.identity import Refused
 from semel.core.log.names import folder_of
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import (
@@ -24,8 +25,7 @@ from semel.record.batch import (
 from semel.server.storage.observer import StorageObserver
 from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
-from semel.server.storage.producer_ids import ProducerIds, Response
-from semel.server.storage.state_log import StateLog, Submitted
+from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker, who_watch
 from semel.sim.checkers.history import History, LoggedBatch, Logs
@@ -150,7 +150,7 @@ class Witness(StorageObserver):
         """A process has opened its files, with errors at those that ``failed``; nobody has been served yet."""
         logs: dict[TopicPartition, list[LoggedBatch]] = {}
         if not self._history.is_rotten and not self._history.promises_end:
-            self._observe_leases(storage.producer_ids)
+            self._show_leases(storage.producer_ids)
         for tp, partition in self._partitions(storage):
             self._trace.note("server", str(partition.recovery))
             if self._history.is_rotten:
@@ -289,62 +289,42 @@ class Witness(StorageObserver):
 
     # -- leases -----------------------------------------------------------------------------------------
 
-    def _observe_leases(self, ids: ProducerIds) -> None:
-        """A process has come up: see its leases, and stand in front of whatever grants and ends them."""
-        init, expire, judge, remaining = ids.init, ids.expire_leases, ids.judge_by_log, ids.lease_remaining_ms
-
-        def init_observed(
-            name: str | None,
-            producer_id: int,
-            producer_epoch: int,
-            partitions: tuple[TopicPartition, ...] | None,
-            now_ms: int,
-        ) -> Submitted[Response]:
-            issued_below = ids.leases.granted_below
-            submitted = init(name, producer_id, producer_epoch, partitions, now_ms)
-            if submitted.error_message is None:
-                granted = submitted.response
-                if isinstance(granted, Lease) and granted.producer_id >= issued_below:
-                    for checker in self._checkers:
-                        checker.lease_issued(granted.producer_id, self._true_ms())
-                self._bound.asked(producer_id, partitions or (), granted, issued_below)
-            return submitted
-
-        def expire_observed(now_ms: int) -> StateLog | None:
-            leases, true_ms = ids.leases, self._true_ms()
-            to_sync = expire(now_ms)
-            if to_sync is not None:
-                self._trace.note("server", f"leases below {leases.expired_below} are over")
-            could_log = not leases.decide_expiry(true_ms).records
-            if leases.length_ms is not None and could_log:
-                for checker in self._checkers:
-                    checker.leases_looked_at(leases.expired_below, leases.length_ms, true_ms)
-            return to_sync
-
-        def judge_observed() -> None:
-            judge()
-            self._show_leases_over(ids)
-
-        def remaining_observed(producer_id: int) -> int:
-            remaining_ms = remaining(producer_id)
-            for checker in self._checkers:
-                checker.lease_told_of(producer_id, remaining_ms)
-            return remaining_ms
-
-        ids.init = init_observed  # type: ignore[method-assign, assignment]
-        ids.expire_leases = expire_observed  # type: ignore[method-assign]
-        ids.judge_by_log = judge_observed  # type: ignore[method-assign]
-        ids.lease_remaining_ms = remaining_observed  # type: ignore[method-assign]
+    def _show_leases(self, ids: ProducerIds) -> None:
+        """A process has come up with these."""
         epochs = {lease.producer_id: lease.producer_epoch for lease in ids.leases}
         for checker in self._checkers:
             checker.leases_found(epochs)
             checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
         self._bound.restarted(ids.leases.granted_below, epochs)
-        self._show_leases_over(ids)
+        self.leases_over(ids.live_leases.expired_below)
 
-    def _show_leases_over(self, ids: ProducerIds) -> None:
-        expired_below = ids.live_leases.expired_below
+    def lease_asked(
+        self,
+        producer_id: int,
+        partitions: Sequence[TopicPartition],
+        response: Lease | Refused,
+        issued_below: int,
+    ) -> None:
+        if isinstance(response, Lease) and response.producer_id >= issued_below:
+            for checker in self._checkers:
+                checker.lease_issued(response.producer_id, self._true_ms())
+        self._bound.asked(producer_id, partitions, response, issued_below)
+
+    def leases_looked_at(self, ids: ProducerIds) -> None:
+        leases, true_ms = ids.leases, self._true_ms()
+        if ids.live_leases.expired_below < leases.expired_below:
+            self._trace.note("server", f"leases below {leases.expired_below} are over")
+        could_log = not leases.decide_expiry(true_ms).records
+        if leases.length_ms is not None and could_log:
+            for checker in self._checkers:
+                checker.leases_looked_at(leases.expired_below, leases.length_ms, true_ms)
+
+    def leases_over(self, expired_below: int) -> None:
         for checker in self._checkers:
             checker.leases_over(expired_below)
         self._bound.over(expired_below)
         self._leases.expired_below = max(self._leases.expired_below, expired_below)
+
+    def lease_told_of(self, producer_id: int, remaining_ms: int) -> None:
+        for checker in self._checkers:
+            checker.lease_told_of(producer_id, remaining_ms)
