@@ -16,7 +16,6 @@ from semel.core.producer_state.verdict import (
     Verdict,
     error_code,
     judge_lease,
-    judge_marker,
 )
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, Buffer, Record, decode_header, decode_records, encode_batch
@@ -70,17 +69,10 @@ class LogInMemory:
             refused = self._judge_lease(header)
         return refused or self.state.judge(header)
 
-    def judge_marker(self, header: BatchHeader) -> Verdict:
-        if is_leased(header.producer_id):
-            refused = self._judge_lease(header)
-            if refused is not None:
-                return Duplicate(None) if isinstance(refused, LeaseExpired) else refused
-        return judge_marker(self.state.get(header.producer_id), header.producer_epoch)
-
-    def _judge_lease(self, header: BatchHeader) -> LeaseExpired | UnknownProducer | None:
+    def _judge_lease(self, header: BatchHeader) -> LeaseExpired | UnknownProducer | Duplicate | None:
         if header.producer_id in self.passed_over:
             return UnknownProducer(header.producer_id, header.base_sequence)
-        return judge_lease(header.producer_id, header.base_sequence, self.leases)
+        return judge_lease(header, self.leases)
 
     def describe(
         self, tp: TopicPartition, grant: ProducerGrant, remaining_ms: int | None = None, asked_ms: int = 0
@@ -95,7 +87,7 @@ class LogInMemory:
         """What a client finds that shuts a grant out and reads the log; None if the fence is refused."""
         grant, behind = ask.grant, ask.behind
         fence = encode_abort_marker(grant.producer_id, grant.producer_epoch + 1, 0, 0)
-        verdict = self.judge_marker(decode_header(fence))
+        verdict = self.judge(decode_header(fence))
         if isinstance(verdict, Append):
             self.append(fence)
         elif not isinstance(verdict, Duplicate | UnknownProducer):
@@ -220,8 +212,7 @@ class LogOfRow(LogInMemory):
     def send(self, sent: Sent) -> tuple[Verdict, ErrorCode, int | None]:
         """The verdict, and the code and the known offset of its answer."""
         header = decode_header(self.encoded(sent))
-        if isinstance(sent, Marker):
-            verdict = self.judge_marker(header)
-            return verdict, ErrorCode.NONE if isinstance(verdict, Duplicate) else error_code(verdict), None
         verdict = self.judge(header)
+        if isinstance(sent, Marker):
+            return verdict, ErrorCode.NONE if isinstance(verdict, Duplicate) else error_code(verdict), None
         return verdict, error_code(verdict), verdict.base_offset if isinstance(verdict, Duplicate) else None

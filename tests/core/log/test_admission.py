@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.core.log.admission import inadmissible
+from semel.core.log.admission import AppendOrigin, inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import (
@@ -15,6 +15,7 @@ from semel.record.batch import (
     decode_header,
     encode_batch,
 )
+from semel.record.control import encode_abort_marker
 
 NOW_MS = 1_000_000
 HOUR_MS = 3_600_000
@@ -27,8 +28,10 @@ def header(**changes: int) -> BatchHeader:
     return decode_header(batch)._replace(**changes)
 
 
-def code(changed: BatchHeader, config: LogConfig | None = None) -> ErrorCode:
-    refused = inadmissible(changed, config or LogConfig(), NOW_MS)
+def code(
+    changed: BatchHeader, config: LogConfig | None = None, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> ErrorCode:
+    refused = inadmissible(changed, config or LogConfig(), NOW_MS, origin)
     return ErrorCode.NONE if refused is None else refused.error_code
 
 
@@ -57,6 +60,12 @@ def test_an_honest_batch_may_enter() -> None:
 )
 def test_what_may_not(changes: dict[str, int], expected: ErrorCode) -> None:
     assert code(header(**changes)) is expected
+
+
+def test_a_coordinator_may_write_what_it_likes() -> None:
+    marker = decode_header(encode_abort_marker(7, 2, 0, NOW_MS))
+    assert code(marker) is ErrorCode.INVALID_RECORD
+    assert code(marker, LogConfig(max_message_bytes=60), AppendOrigin.COORDINATOR) is ErrorCode.NONE
 
 
 def test_a_log_that_stamps_its_own_time_takes_any() -> None:

@@ -74,14 +74,11 @@ def test_refusals_carry_their_evidence() -> None:
 def test_leased_ids_are_judged_by_their_numbers_at_any_sequence() -> None:
     live = LiveLeases(expired_below=LEASED_IDS_FROM + 3, granted_below=LEASED_IDS_FROM + 5)
     for sequence in (0, 1, SEQUENCE_MAX):
-        for number in (0, 2):
-            leased_id = LEASED_IDS_FROM + number
-            assert judge_lease(leased_id, sequence, live) == LeaseExpired(leased_id, LEASED_IDS_FROM + 3)
-        for number in (3, 4):
-            assert judge_lease(LEASED_IDS_FROM + number, sequence, live) is None
-        assert judge_lease(LEASED_IDS_FROM + 5, sequence, live) == UnknownProducer(
-            LEASED_IDS_FROM + 5, sequence
-        )
+        of = [header(sequence, producer_id=LEASED_IDS_FROM + number) for number in range(6)]
+        for over in (of[0], of[2]):
+            assert judge_lease(over, live) == LeaseExpired(over.producer_id, LEASED_IDS_FROM + 3)
+        assert judge_lease(of[3], live) is judge_lease(of[4], live) is None
+        assert judge_lease(of[5], live) == UnknownProducer(LEASED_IDS_FROM + 5, sequence)
 
 
 def test_every_verdict_has_its_code_and_its_evidence() -> None:

@@ -9,9 +9,13 @@ from typing import Protocol
 
 import pytest
 
+from semel.core.log.admission import AppendOrigin
 from semel.core.log.config import LogConfig
 from semel.record.batch import BatchHeader, Record, decode_header, encode_batch
+from semel.record.control import encode_abort_marker
 from semel.server.storage.filesystem import FileSystem
+from semel.server.storage.outcome import AppendOutcome
+from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 
@@ -54,6 +58,25 @@ def make_batch() -> MakeBatch:
         return memoryview(batch), [decode_header(batch)]
 
     return make
+
+
+class Fence(Protocol):
+    def __call__(
+        self, partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int = 0
+    ) -> AppendOutcome: ...
+
+
+@pytest.fixture(scope="session")
+def fence() -> Fence:
+    """Append a marker that fences a producer, as the server does when it is asked to."""
+
+    def append_marker(
+        partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int = 0
+    ) -> AppendOutcome:
+        marker = encode_abort_marker(producer_id, epoch, coordinator_epoch, NOW_MS)
+        return partition.append(memoryview(marker), [decode_header(marker)], NOW_MS, AppendOrigin.COORDINATOR)
+
+    return append_marker
 
 
 class OpenStorage(Protocol):

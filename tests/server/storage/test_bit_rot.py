@@ -25,8 +25,7 @@ from semel.core.log.names import (
 )
 from semel.core.log.recovery import Damaged
 from semel.errors import CorruptRecordBatch, ErrorCode, StorageError
-from semel.record.batch import Record, decode_header, decode_records, scan_batches
-from semel.record.control import encode_abort_marker
+from semel.record.batch import Record, decode_records, scan_batches
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
@@ -79,7 +78,9 @@ def times_of(partition: Partition) -> list[object]:
 
 
 @pytest.fixture(scope="module", params=["clean", "killed"])
-def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, make_batch) -> Stored:
+def stored(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, make_batch, fence
+) -> Stored:
     """Two partitions with some segments, one of them trimmed, a fence, an identity and a committed offset."""
     root = tmp_path_factory.mktemp("rot")
     storage = open_folder(root / "live")
@@ -92,8 +93,7 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         partition.append(*make_batch(0, producer_id=GONE, epoch=0, timestamp_ms=NOW_MS), NOW_MS)
         for n in range(40):
             partition.append(*make_batch(n, timestamp_ms=NOW_MS + 10 * n), NOW_MS)
-        marker = encode_abort_marker(7, 1, 0, NOW_MS + 400)
-        partition.append_marker(marker, decode_header(marker), NOW_MS)
+        fence(partition, 7, 1)
     for partition in storage:
         partition.sync()
     assert at_once(storage.find(names[0]).delete_records(13)) is ErrorCode.NONE

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from semel.core.log.admission import AppendOrigin
 from semel.core.producer_state.verdict import Duplicate
 from semel.errors import ErrorCode, StorageError
 from semel.record.batch import decode_header
@@ -156,6 +157,25 @@ def test_what_was_judged_by_batches_that_were_not_written_is_no_answer(partition
     assert outcomes[1].sync_offset > partition.high_watermark, "a duplicate waits for its original's sync"
 
 
+def test_a_fence_among_batches_that_were_not_written_is_none(partition, disk, make_batch) -> None:
+    def asked() -> list[Incoming]:
+        markers = [encode_abort_marker(7, epoch, 0, NOW_MS) for epoch in (4, 4, 3)]
+        fences = [
+            Incoming(memoryview(marker), [decode_header(marker)], AppendOrigin.COORDINATOR)
+            for marker in markers
+        ]
+        return [Incoming(*make_batch(1)), *fences, Incoming(*make_batch(2))]
+
+    before = partition.producers()
+    disk.room_bytes = 0
+    assert [one.error_code for one in partition.append_all(asked(), NOW_MS)] == [56] * 5
+    assert partition.producers() == before
+    disk.room_bytes = None
+    outcomes = partition.append_all(asked(), NOW_MS)
+    assert [one.error_code for one in outcomes] == [0, 0, 0, 47, 47]
+    assert [one.sync_offset for one in outcomes] == [2, 3, 3, 0, 0]
+
+
 def test_short_writes_are_gone_on_with(partition, disk, make_batch, monkeypatch) -> None:
     whole = OsFile.pwritev
 
@@ -200,11 +220,9 @@ def test_a_torn_write_that_stays_takes_the_partition_offline(
     assert after.append(*make_batch(1), NOW_MS).base_offset == 1
 
 
-def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_batch) -> None:
+def test_a_marker_that_cannot_be_written_fences_nobody(partition, disk, make_batch, fence) -> None:
     disk.room_bytes = 10
-    marker = encode_abort_marker(7, 4, 0, NOW_MS)
-    outcome = partition.append_marker(marker, decode_header(marker), NOW_MS)
-    assert outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert fence(partition, 7, 4).error_code is ErrorCode.KAFKA_STORAGE_ERROR
     disk.room_bytes = None
     assert partition.append(*make_batch(1), NOW_MS).error_code is ErrorCode.NONE
 

@@ -9,13 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.server.storage.conftest import Fence
 
 from semel.core.identity import Refused
 from semel.core.lease import STARTING_EPOCHS
 from semel.core.producer_state.verdict import APPEND, Duplicate, LeaseExpired, UnknownProducer
 from semel.errors import ErrorCode, StorageError
-from semel.record.batch import decode_header
-from semel.record.control import encode_abort_marker
 from semel.server.storage.aside import at_once
 from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
@@ -147,7 +146,9 @@ def test_an_id_that_nobody_was_leased_is_refused_at_0_too(leasing: Leasing, send
     assert send(leasing[0], forged, 0).error_code is ErrorCode.UNKNOWN_PRODUCER_ID
 
 
-def test_an_id_that_nobody_was_leased_is_refused_below_later_leases_too(leasing: Leasing, send: Send) -> None:
+def test_an_id_that_nobody_was_leased_is_refused_below_later_leases_too(
+    leasing: Leasing, send: Send, fence: Fence
+) -> None:
     """Stock ids, and what is left of a block after a crash, leave gaps among the leased ids."""
     stock = leasing.storage.init_producer(now_ms=NOW_MS).response
     assert isinstance(stock, ProducerGrant)
@@ -160,9 +161,7 @@ def test_an_id_that_nobody_was_leased_is_refused_below_later_leases_too(leasing:
             outcome = send(leasing[0], forged, sequence)
             assert outcome.verdict == UnknownProducer(forged.producer_id, sequence)
             assert "was never leased" in outcome.error_message
-        marker = encode_abort_marker(forged.producer_id, 1, 0, NOW_MS)
-        fenced = leasing[0].append_marker(marker, decode_header(marker), NOW_MS)
-        assert fenced.verdict == UnknownProducer(forged.producer_id, -1)
+        assert fence(leasing[0], forged.producer_id, 1).verdict == UnknownProducer(forged.producer_id, -1)
 
     all_refused()
     leasing.restart()
@@ -353,7 +352,7 @@ def test_room_that_was_used_is_there_at_once_when_the_lease_is_over(tmp_path: Pa
 
 @pytest.mark.parametrize("first", ["a lease", "a batch", "a fence"])
 def test_whoever_wants_room_finds_what_leases_that_are_over_have_used(
-    tmp_path: Path, send: Send, first: str
+    tmp_path: Path, send: Send, fence: Fence, first: str
 ) -> None:
     """Also in the first moment after their end, and after a restart that found their rows in the logs."""
     leasing = Leasing(tmp_path / "data", producers_max=4)
@@ -373,8 +372,7 @@ def test_whoever_wants_room_finds_what_leases_that_are_over_have_used(
     elif first == "a batch":
         assert send(leasing[0], ProducerGrant(1, 0), 0).verdict is APPEND
     else:
-        marker = encode_abort_marker(1, 1, 0, NOW_MS)
-        assert leasing[0].append_marker(marker, decode_header(marker), NOW_MS).error_code is ErrorCode.NONE
+        assert fence(leasing[0], 1, 1).error_code is ErrorCode.NONE
     bound = leasing.storage.producer_ids._bound
     known = [producer_id for partition in leasing.storage for producer_id, _ in partition.producers()]
     assert bound.known == len(known) < 4
@@ -391,20 +389,16 @@ def test_the_clock_of_leases_gives_their_memory_back(leasing: Leasing, send: Sen
     assert leasing.storage.producer_count == 0
 
 
-def test_a_fence_of_a_lease_that_is_over_has_nothing_to_do(leasing: Leasing) -> None:
+def test_a_fence_of_a_lease_that_is_over_has_nothing_to_do(leasing: Leasing, fence: Fence) -> None:
     lease = leasing.lease()
     leasing.clock_ms += LEASE_MS
     leasing.expire()
 
-    def fence(producer_id: int) -> ErrorCode:
-        marker = encode_abort_marker(producer_id, 1, 0, NOW_MS)
-        return leasing[0].append_marker(marker, decode_header(marker), NOW_MS).error_code
-
-    assert fence(lease.producer_id) is ErrorCode.NONE
-    assert fence(lease.producer_id + 1) is ErrorCode.UNKNOWN_PRODUCER_ID
+    assert fence(leasing[0], lease.producer_id, 1).error_code is ErrorCode.NONE
+    assert fence(leasing[0], lease.producer_id + 1, 1).error_code is ErrorCode.UNKNOWN_PRODUCER_ID
     assert leasing[0].log_end_offset == 0
     live = leasing.lease()
-    assert fence(live.producer_id) is ErrorCode.NONE
+    assert fence(leasing[0], live.producer_id, 1).error_code is ErrorCode.NONE
     assert leasing[0].log_end_offset == 1
 
 

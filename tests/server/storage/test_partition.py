@@ -146,15 +146,11 @@ def test_too_large_a_batch_is_refused(open_storage, make_batch) -> None:
     assert "max.message.bytes" in outcome.error_message
 
 
-def test_a_marker_fences_older_epochs(partition, make_batch) -> None:
-    def fence(epoch: int):
-        marker = encode_abort_marker(7, epoch, 3, NOW_MS)
-        return partition.append_marker(marker, decode_header(marker), NOW_MS)
-
+def test_a_marker_fences_older_epochs(partition, make_batch, fence) -> None:
     partition.append(*make_batch(0, producer_id=7, epoch=0), NOW_MS)
-    assert fence(2).error_code is ErrorCode.NONE
-    assert fence(2).sync_offset == 2, "done already, and as durable as the first"
-    assert fence(1).error_code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert fence(partition, 7, 2, 3).error_code is ErrorCode.NONE
+    assert fence(partition, 7, 2, 3).sync_offset == 2, "done already, and as durable as the first"
+    assert fence(partition, 7, 1, 3).error_code is ErrorCode.INVALID_PRODUCER_EPOCH
     stale = partition.append(*make_batch(1, producer_id=7, epoch=0), NOW_MS)
     assert stale.error_code is ErrorCode.INVALID_PRODUCER_EPOCH
     assert partition.append(*make_batch(0, producer_id=7, epoch=2), NOW_MS).base_offset == 2

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from semel.errors import ErrorCode
-from semel.record.batch import decode_header
-from semel.record.control import encode_abort_marker
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Incoming
 from semel.server.storage.settings import StorageSettings
@@ -26,7 +24,7 @@ def storage(tmp_path: Path) -> Storage:
     return storage
 
 
-def test_at_the_bound_new_producers_are_told_to_come_again(storage, make_batch) -> None:
+def test_at_the_bound_new_producers_are_told_to_come_again(storage, make_batch, fence) -> None:
     first, second = storage.partition("t", 0), storage.partition("t", 1)
 
     def send(partition, producer_id: int, sequence: int = 0, now_ms: int = NOW_MS) -> ErrorCode:
@@ -38,8 +36,7 @@ def test_at_the_bound_new_producers_are_told_to_come_again(storage, make_batch) 
     assert REFUSED.retriable
     assert send(first, 1, 1, NOW_MS + 900) == 0, "who is known goes on"
     assert send(first, -1, -1) == 0, "and whoever has no id"
-    marker = encode_abort_marker(9, 0, 0, NOW_MS)
-    assert first.append_marker(marker, decode_header(marker), NOW_MS).error_code is REFUSED
+    assert fence(first, 9, 0).error_code is REFUSED
 
     storage.maintain(NOW_MS + 1001)
     assert storage.producer_count == 1

@@ -1,4 +1,4 @@
-"""Whether a client's batch may enter a log at all, before anybody asks who sent it.
+"""Whether a batch may enter a log at all, before anybody asks who sent it.
 
 Kafka's ``LogValidator``, as far as a header goes. The records are not looked into: that would cost more than
 all the rest of an append, and the CRC vouches that they are what their producer wrote. Whoever reads them
@@ -8,6 +8,7 @@ finds what is wrong with them before anything else happens.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
@@ -25,6 +26,13 @@ from semel.types import NO_PRODUCER_ID
 _NOT_FOR_CLIENTS: Final = CONTROL_BIT | TRANSACTIONAL_BIT | LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
 
 
+class AppendOrigin(Enum):
+    """Where a batch comes from (Kafka's ``AppendOrigin``)."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"  # the server itself made it, and knows what it is
+
+
 @dataclass(frozen=True, slots=True)
 class Inadmissible:
     """The batch can never be stored as it is."""
@@ -33,8 +41,12 @@ class Inadmissible:
     reason: str
 
 
-def inadmissible(header: BatchHeader, config: LogConfig, now_ms: int) -> Inadmissible | None:
-    """Why the batch cannot enter; ``None`` when it can."""
+def inadmissible(
+    header: BatchHeader, config: LogConfig, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> Inadmissible | None:
+    """Why the batch cannot enter; ``None`` when it can. What a coordinator writes always can."""
+    if origin is AppendOrigin.COORDINATOR:
+        return None
     # Taken apart once, because this is asked for every batch.
     _, batch_length, _, _, _, attributes, last_offset_delta, _, _, producer_id, epoch, sequence, count = (
         header

@@ -14,10 +14,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from semel.record.batch import Buffer
+from semel.record.control import decode_marker
 from semel.types import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 
 WINDOW_BATCHES_MAX: Final = 5
 NO_COORDINATOR_EPOCH: Final = -1
+
+
+def coordinator_epoch_in(control_batch: Buffer) -> int:
+    """Of the marker in it, if it is one."""
+    marker = decode_marker(control_batch)
+    return NO_COORDINATOR_EPOCH if marker is None else marker.coordinator_epoch
 
 
 class BatchSpan(NamedTuple):

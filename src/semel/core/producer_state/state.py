@@ -105,7 +105,7 @@ class ProducerState:
         return before
 
     def judge(self, header: BatchHeader) -> Verdict:
-        """What to do with a client's batch."""
+        """What to do with a batch."""
         producer_id = header.producer_id
         return APPEND if producer_id == NO_PRODUCER_ID else judge(self.get(producer_id), header)
 
@@ -119,9 +119,7 @@ class ProducerState:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
             return None
-        place = self._rows.touch(producer_id, now_ms)
-        slab, at, _ = place or self._rows.add(producer_id, now_ms)
-        before = slab[at : at + ROW_BYTES] if place else None
+        slab, at, before = self._row_of(producer_id, now_ms)
         put_batch(
             slab,
             at,
@@ -135,17 +133,24 @@ class ProducerState:
 
     def apply_marker(
         self, header: BatchHeader, base_offset: int, coordinator_epoch: int, now_ms: int
-    ) -> None:
-        """A control batch was appended at ``base_offset``."""
+    ) -> Row | None:
+        """A control batch was appended at ``base_offset``; gives what :meth:`apply` gives."""
         self.end_offset = base_offset + header.last_offset_delta + 1
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
-            return
-        slab, at, _ = self._rows.touch(producer_id, now_ms) or self._rows.add(producer_id, now_ms)
+            return None
+        slab, at, before = self._row_of(producer_id, now_ms)
         put_marker(slab, at, header.producer_epoch, coordinator_epoch, header.max_timestamp)
+        return before
+
+    def _row_of(self, producer_id: int, now_ms: int) -> tuple[bytearray, int, Row | None]:
+        """Where the row lies that an append writes, and what it was before if the id was known."""
+        place = self._rows.touch(producer_id, now_ms)
+        slab, at, _ = place or self._rows.add(producer_id, now_ms)
+        return slab, at, slab[at : at + ROW_BYTES] if place else None
 
     def restore(self, producer_id: int, before: Row | None) -> None:
-        """Undo an append whose write failed: put back what :meth:`apply` or :meth:`append_next` gave."""
+        """Undo an append whose write failed: put back what the call that noted it gave."""
         if before is None:
             self._rows.remove(producer_id)
         else:

@@ -86,7 +86,9 @@ APPEND = Append()
 
 
 def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
-    """What to do with a client's batch, by what is known of its producer on this partition."""
+    """What to do with a batch, by what is known of its producer on this partition."""
+    if header.is_control:
+        return judge_marker(entry, header.producer_epoch)
     if header.producer_id == NO_PRODUCER_ID:
         return APPEND
     base_sequence = header.base_sequence
@@ -112,19 +114,20 @@ def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
     return Duplicate(None)
 
 
-def judge_lease(
-    producer_id: int, base_sequence: int, leases: LiveLeases
-) -> LeaseExpired | UnknownProducer | None:
-    """What is wrong with a leased id by its number, before its batch is looked at; ``None`` while its lease lives.
+def judge_lease(header: BatchHeader, leases: LiveLeases) -> LeaseExpired | UnknownProducer | Duplicate | None:
+    """What is wrong with a leased id by its number, before its batch is judged; ``None`` while its lease lives.
+
+    A lease that is over needs no fence: it is shut out as a whole.
 
     The numbers between those that are over and those to come are not all of leases that live: stock ids are taken
     from the same sequence, and what is left of a block is wasted by a crash. Only a forger has such an id, and it
     is refused as never leased where it would become known, not at each batch (``Partition._is_one_too_many``).
     """
+    producer_id = header.producer_id
     if producer_id < leases.expired_below:
-        return LeaseExpired(producer_id, leases.expired_below)
+        return Duplicate(None) if header.is_control else LeaseExpired(producer_id, leases.expired_below)
     if producer_id >= leases.granted_below:
-        return UnknownProducer(producer_id, base_sequence)
+        return UnknownProducer(producer_id, header.base_sequence)
     return None
 
 

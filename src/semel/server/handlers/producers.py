@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from semel.core.log.admission import AppendOrigin
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.row import ROW_BYTES
 from semel.core.producer_state.rows import entries_in, pieces
@@ -166,6 +167,6 @@ def _fence(
     batch = encode_abort_marker(
         marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, call.now_ms
     )
-    outcome = found.append_marker(batch, decode_header(batch), call.now_ms)
+    outcome = found.append(memoryview(batch), [decode_header(batch)], call.now_ms, AppendOrigin.COORDINATOR)
     broker.counters.count_marker(outcome)
     return found, outcome.error_code, outcome.sync_offset

@@ -24,11 +24,10 @@ from semel.core.log import index as log_index
 from semel.core.log.config import LogConfig
 from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name, offset_of
 from semel.core.log.recovery import Bad, Cut, Damaged, NeedMore, Sound, decide_cut, examine
-from semel.core.producer_state.entry import NO_COORDINATOR_EPOCH
+from semel.core.producer_state.entry import coordinator_epoch_in
 from semel.core.producer_state.state import ProducerState
 from semel.errors import CorruptRecordBatch
 from semel.record.batch import HEADER_BYTES, decode_header, validate_batch
-from semel.record.control import decode_marker
 from semel.server.storage.filesystem import FileSystem, write_whole
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import OpenFiles
@@ -307,8 +306,7 @@ def _replay(segment: Segment, state: ProducerState, now_ms: int, *, is_checked: 
         try:
             header = decode_header(batch) if is_checked else validate_batch(batch)
             if header.is_control:
-                marker = decode_marker(segment.file.pread(place.size_bytes, place.position))
-                coordinator_epoch = NO_COORDINATOR_EPOCH if marker is None else marker.coordinator_epoch
+                coordinator_epoch = coordinator_epoch_in(segment.file.pread(place.size_bytes, place.position))
                 state.apply_marker(header, header.base_offset, coordinator_epoch, now_ms)
             else:
                 state.apply(header, header.base_offset, now_ms)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from semel.core.log.admission import AppendOrigin
 from semel.core.log.recovery import Cut, Damaged, Sound
 from semel.core.producer_state.verdict import Verdict
 from semel.errors import ErrorCode
@@ -21,6 +22,7 @@ class Incoming(NamedTuple):
 
     batches: memoryview
     headers: Sequence[BatchHeader]
+    origin: AppendOrigin = AppendOrigin.CLIENT
 
 
 class AppendOutcome(NamedTuple):

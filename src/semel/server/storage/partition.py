@@ -26,32 +26,28 @@ from typing import Final, NamedTuple
 
 from semel.core.lease import LiveLeases
 from semel.core.log import leader_epochs as epochs_of
-from semel.core.log.admission import inadmissible
+from semel.core.log.admission import AppendOrigin, inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
-from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.entry import ProducerEntry, coordinator_epoch_in
 from semel.core.producer_state.leased_ids import LeasedIds
 from semel.core.producer_state.slab import SlabBytes
 from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.core.producer_state.verdict import (
     APPEND,
-    Append,
     Duplicate,
-    LeaseExpired,
     UnknownProducer,
     Verdict,
     error_code,
     explain,
     judge_lease,
-    judge_marker,
 )
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, assign_offsets
-from semel.record.control import decode_marker
 from semel.server.storage.append_group import AppendGroup
 from semel.server.storage.aside import aside
 from semel.server.storage.epoch_file import EpochFile
@@ -75,7 +71,7 @@ from semel.server.storage.recovery_point import RecoveryPoint
 from semel.server.storage.segment import Segment, TornWrite
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.time_search import first_at_or_after, newest_in
-from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition, is_leased
+from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 
 # No partition of this server can be opened then, and none must be taken for damaged.
 _NOT_ITS_FAULT: Final = frozenset(
@@ -261,9 +257,15 @@ class Partition:
 
     # Appending
 
-    def append(self, batches: memoryview, headers: Sequence[BatchHeader], now_ms: int) -> AppendOutcome:
+    def append(
+        self,
+        batches: memoryview,
+        headers: Sequence[BatchHeader],
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendOutcome:
         """Append one request's batches, whose CRCs were checked: all of them or none."""
-        return self.append_all([Incoming(batches, headers)], now_ms)[0]
+        return self.append_all([Incoming(batches, headers, origin)], now_ms)[0]
 
     def append_all(self, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
         """Append several requests' batches in order, as far as possible with one write."""
@@ -302,29 +304,33 @@ class Partition:
         base_offset, batches_before = group.end_offset, len(group.buffers)
         rest = incoming.batches
         for header in incoming.headers:
-            refused = inadmissible(header, self.config, now_ms)
+            refused = inadmissible(header, self.config, now_ms, incoming.origin)
             if refused is not None:
                 group.take_back(batches_before, producers)
                 return self._outcome(refused.error_code, error_message=refused.reason)
             producer_id = header.producer_id
-            bad_lease = self._judge_lease(header) if producer_id >= LEASED_IDS_FROM else None
+            bad_lease = judge_lease(header, self._leases) if producer_id >= LEASED_IDS_FROM else None
             before = None
             if header.base_sequence > 0 and producer_id != NO_PRODUCER_ID and bad_lease is None:
                 before = producers.append_next(header, group.end_offset, now_ms)
+            batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
             if before is None:
                 verdict = bad_lease or producers.judge(header)
                 if verdict is not APPEND:
                     group.take_back(batches_before, producers)
                     if group.bears(verdict, producer_id):
                         group.slots.append(slot)
-                    return self._refuse(verdict, group.end_offset)
-                # Only an id that begins can be new here.
-                begins = header.base_sequence == 0 and producer_id != NO_PRODUCER_ID
+                    return self._refuse(header, verdict, group.end_offset)
+                # Only an id that begins, or is fenced, can be new here.
+                begins = header.base_sequence <= 0 and producer_id != NO_PRODUCER_ID
                 if begins and self._is_one_too_many(producer_id):
                     group.take_back(batches_before, producers)
                     return self._refuse_unknown(header)
-                before = producers.apply(header, group.end_offset, now_ms)
-            batch, rest = rest[: header.size_bytes], rest[header.size_bytes :]
+                if header.is_control:
+                    epoch = coordinator_epoch_in(batch)
+                    before = producers.apply_marker(header, group.end_offset, epoch, now_ms)
+                else:
+                    before = producers.apply(header, group.end_offset, now_ms)
             batch_offset = group.end_offset
             group.add(batch, header, before)
             assign_offsets(batch, batch_offset, self.leader_epoch, append_time_ms=append_time_ms)
@@ -339,17 +345,18 @@ class Partition:
             APPEND,
         )
 
-    def _judge_lease(self, header: BatchHeader) -> LeaseExpired | UnknownProducer | None:
-        return judge_lease(header.producer_id, header.base_sequence, self._leases)
+    def _refuse(self, header: BatchHeader, verdict: Verdict, end_offset: int) -> AppendOutcome:
+        """A duplicate's answer waits for everything before ``end_offset``: its original may not be synced.
 
-    def _refuse(self, verdict: Verdict, end_offset: int) -> AppendOutcome:
-        """A duplicate's answer waits for everything before ``end_offset``: its original may not be synced."""
+        One of a marker is a success: the fence stands.
+        """
         is_duplicate = isinstance(verdict, Duplicate)
         known = verdict.base_offset if isinstance(verdict, Duplicate) else None
+        stands = is_duplicate and header.is_control
         return self._outcome(
-            error_code(verdict),
+            ErrorCode.NONE if stands else error_code(verdict),
             base_offset=NO_OFFSET if known is None else known,
-            error_message=explain(verdict),
+            error_message=None if stands else explain(verdict),
             verdict=verdict,
             sync_offset=end_offset if is_duplicate else 0,
         )
@@ -370,52 +377,6 @@ class Partition:
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
         for header in group.headers:
             self._note(header, self.log_end_offset, append_time_ms)
-
-    def append_marker(self, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
-        """Fence a producer: append the control batch unless its epoch is current already, or refused."""
-        outcome = self._append_marker(marker, header, now_ms)
-        self._observer.judged(self.name, [Incoming(memoryview(marker), [header])], [outcome])
-        return outcome
-
-    def _append_marker(self, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
-        if self._offline_reason is not None:
-            return self._storage_error(self._offline_reason)
-        known = self._producers.get(header.producer_id)
-        verdict = self._judge_marker(known, header)
-        if not isinstance(verdict, Append):
-            code = ErrorCode.NONE if isinstance(verdict, Duplicate) else error_code(verdict)
-            message = None if isinstance(verdict, Duplicate) else explain(verdict)
-            sync_offset = self.log_end_offset if code is ErrorCode.NONE else 0
-            return self._outcome(code, error_message=message, verdict=verdict, sync_offset=sync_offset)
-        if self._is_one_too_many(header.producer_id):
-            return self._refuse_unknown(header)
-        decoded = decode_marker(marker)
-        assert decoded is not None, "a control batch that is no marker"
-        base_offset = self.log_end_offset
-        view = memoryview(marker)
-        assign_offsets(view, base_offset, self.leader_epoch)
-        try:
-            if not self._new_group(now_ms).fits(Incoming(view, [header])):
-                self.roll(now_ms)
-            self._write([view])
-        except OSError as error:
-            return self._not_written(error)
-        self._note(header, base_offset)
-        self._producers.apply_marker(header, base_offset, decoded.coordinator_epoch, now_ms)
-        if known is None and is_leased(header.producer_id):
-            self._note_leases([header.producer_id])
-        self._share.update(len(self._producers))
-        return self._outcome(
-            ErrorCode.NONE, base_offset=base_offset, verdict=verdict, sync_offset=self.log_end_offset
-        )
-
-    def _judge_marker(self, known: ProducerEntry | None, header: BatchHeader) -> Verdict:
-        """A lease that is over needs no fence: it is shut out as a whole."""
-        if is_leased(header.producer_id):
-            refused = self._judge_lease(header)
-            if refused is not None:
-                return Duplicate(None) if isinstance(refused, LeaseExpired) else refused
-        return judge_marker(known, header.producer_epoch)
 
     # Syncing
 
@@ -740,7 +701,7 @@ class Partition:
     def _refuse_unknown(self, header: BatchHeader) -> AppendOutcome:
         """Leased ids share their sequence with all others: between any two there are some that nobody was leased."""
         if self._share.is_forged(header.producer_id):
-            return self._refuse(UnknownProducer(header.producer_id, header.base_sequence), 0)
+            return self._refuse(header, UnknownProducer(header.producer_id, header.base_sequence), 0)
         return self._outcome(ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=self._share.refusal)
 
     def _not_written(self, error: OSError) -> AppendOutcome:

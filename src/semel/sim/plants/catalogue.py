@@ -7,13 +7,14 @@ venue; "here" was our own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from semel.core import identity
 from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
+from semel.core.log.admission import AppendOrigin
 from semel.core.log.index import floor_of_offset
 from semel.core.producer_state import row, snapshot, verdict
 from semel.core.producer_state import state as producer_state
@@ -27,7 +28,7 @@ from semel.server.storage import log_starts, opening, partition, snapshots
 from semel.server.storage.filesystem import write_file
 from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.opening import OpenedLog
-from semel.server.storage.outcome import AppendOutcome
+from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.segment import Segment
@@ -298,7 +299,7 @@ def wrap_by_magnitude(patch: Patches) -> None:
 def _let_in(patch: Patches, refusal: type) -> None:
     def lenient(state: ProducerState, header: BatchHeader) -> Any:
         found = original(state, header)
-        return verdict.APPEND if isinstance(found, refusal) else found
+        return verdict.APPEND if isinstance(found, refusal) and not header.is_control else found
 
     original = patch.set(ProducerState, "judge", lenient)
 
@@ -361,15 +362,18 @@ def failed_write_is_remembered(patch: Patches) -> None:
 
 @plant("a fence is kept in memory only", "rp6018", FENCED, DEFINITE, ORDER)
 def fence_in_memory(patch: Patches) -> None:
-    def forgets(log: Partition, marker: bytearray, header: BatchHeader, now_ms: int) -> AppendOutcome:
+    def forgets(log: Partition, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
+        if incoming[0].origin is AppendOrigin.CLIENT:
+            return original(log, incoming, now_ms)  # type: ignore[no-any-return]
+        (header,) = incoming[0].headers
         known = log._producers.get(header.producer_id) or ProducerEntry()
         if header.producer_epoch > known.producer_epoch:
             end_offset = log._producers.end_offset
             log._producers.apply_marker(header, end_offset, -1, now_ms)
             log._producers.end_offset = end_offset
-        return AppendOutcome(ErrorCode.NONE)
+        return [AppendOutcome(ErrorCode.NONE)]
 
-    patch.set(Partition, "append_marker", forgets)
+    original = patch.set(Partition, "append_all", forgets)
 
 
 @plant("a fence is acknowledged before the disk has it, or has refused it", "KAFKA-17507", FENCED, FINISHES)
@@ -387,8 +391,7 @@ def late_marker_is_taken(patch: Patches) -> None:
         found = original(entry, producer_epoch)
         return verdict.APPEND if isinstance(found, verdict.InvalidProducerEpoch) else found
 
-    original = verdict.judge_marker
-    patch.set(partition, "judge_marker", lenient)
+    original = patch.set(verdict, "judge_marker", lenient)
 
 
 @plant("a raised epoch goes on with the old sequences", "here", DEFINITE, REPLAYED)

@@ -18,6 +18,7 @@ from semel.core.lease import LeaseRequest, Leases, LiveLeases
 from semel.core.producer_state import verdict
 from semel.core.producer_state.state import ProducerState
 from semel.errors import ErrorCode
+from semel.record.batch import BatchHeader
 from semel.server.storage import partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
@@ -39,8 +40,8 @@ from semel.types import LEASED_IDS_FROM, Lease, ProducerGrant, is_leased
 
 @plant("an id without a lease ends when a lease of its age does", "the proposal, for stock clients", DEFINITE)
 def stock_id_is_a_lease(patch: Patches) -> None:
-    def judges(producer_id: int, base_sequence: int, leases: LiveLeases) -> Any:
-        found = original(producer_id | LEASED_IDS_FROM, base_sequence, leases)
+    def judges(header: BatchHeader, leases: LiveLeases) -> Any:
+        found = original(header._replace(producer_id=header.producer_id | LEASED_IDS_FROM), leases)
         return found if isinstance(found, verdict.LeaseExpired) else None
 
     original = patch.set(partition, "judge_lease", judges)
@@ -49,8 +50,8 @@ def stock_id_is_a_lease(patch: Patches) -> None:
 
 @plant("sequence 0 is new once its lease is over", "the proposal's readers", DEFINITE, ONCE, OVER)
 def late_copy_is_new(patch: Patches) -> None:
-    def judges(producer_id: int, base_sequence: int, leases: LiveLeases) -> Any:
-        return original(producer_id, base_sequence, leases) if base_sequence else None
+    def judges(header: BatchHeader, leases: LiveLeases) -> Any:
+        return original(header, leases) if header.base_sequence else None
 
     original = patch.set(partition, "judge_lease", judges)
 
@@ -126,13 +127,14 @@ def append_renews_the_lease(patch: Patches) -> None:
         running[:] = [ids]
         original_begin(ids, log)
 
-    def judges(producer_id: int, base_sequence: int, live: LiveLeases) -> Any:
+    def judges(header: BatchHeader, live: LiveLeases) -> Any:
         ids = running[0]
         now_ms = ids._monotonic_ms()
         ids.leases._marks = deque(
-            mark._replace(seen_ms=now_ms) if producer_id < mark.end_id else mark for mark in ids.leases._marks
+            mark._replace(seen_ms=now_ms) if header.producer_id < mark.end_id else mark
+            for mark in ids.leases._marks
         )
-        return original_judge(producer_id, base_sequence, live)
+        return original_judge(header, live)
 
     original_begin = patch.set(ProducerIds, "begin", begins)
     original_judge = patch.set(partition, "judge_lease", judges)
