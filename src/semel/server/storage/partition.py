@@ -1,9 +1,8 @@
 """One partition's log: append, sync, read, trim (Kafka's ``UnifiedLog``).
 
 Invariants:
-- Offsets are dense. ``log_start_offset`` <= ``high_watermark`` <= ``log_end_offset``, and none goes back.
-- In durable mode the high watermark is the end of what was synced: no reader ever sees what a power cut
-  can take.
+- Offsets are dense. ``log_start_offset`` <= ``high_watermark``, and never goes back; how far the log goes, and for
+  whom, :mod:`semel.core.log.watermarks` says.
 - The producer state speaks for exactly what is in the files; a write that failed leaves no trace in it.
 - A failed sync, or a write that could not be taken back, takes the partition offline until it is opened anew.
   It is never tried again: the pages of a failed sync look clean and are lost.
@@ -22,7 +21,7 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 
 from semel.core.lease import LiveLeases
 from semel.core.log import leader_epochs as epochs_of
@@ -32,6 +31,7 @@ from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
+from semel.core.log.watermarks import Synced, Watermarks
 from semel.core.producer_state.entry import ProducerEntry, coordinator_epoch_in
 from semel.core.producer_state.leased_ids import LeasedIds
 from semel.core.producer_state.slab import SlabBytes
@@ -81,13 +81,6 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _UNSYNCED_SEGMENTS_MAX: Final = 32  # full ones, whose files are held open until they are synced
 
 
-class _Synced(NamedTuple):
-    """The end of what is durable; ``position`` is where that is in its segment, when that is known."""
-
-    offset: int
-    position: int | None
-
-
 class Partition:
     """One partition's log, usable from any thread that is the only one."""
 
@@ -112,7 +105,6 @@ class Partition:
         self._files = files
         self._file_system = file_system = files.file_system
         self._folder = data_dir / folder_of(name)
-        self._durable = durable
         self._log_starts = log_starts
         self._leases = leases
         self._observer = observer
@@ -153,9 +145,9 @@ class Partition:
         self._share.use(self._leased)
         base_offset = opened.segments[0].base_offset if opened.segments else log_start_offset
         self.log_start_offset = max(log_start_offset, base_offset)
-        self.log_end_offset = opened.segments[-1].end_offset if opened.segments else log_start_offset
-        position = opened.segments[-1].size_bytes if opened.segments else 0
-        self._synced = _Synced(self.log_end_offset, position)  # one value, as another thread puts it there
+        last = opened.segments[-1] if opened.segments else None
+        end = Synced(log_start_offset, 0) if last is None else Synced(last.end_offset, last.size_bytes)
+        self._marks = Watermarks(end, durable=durable)
         self._epochs.cut_start(self.log_start_offset)
         self.leader_epoch = self._epochs.latest
         self.recovery = RecoveryReport(
@@ -181,7 +173,7 @@ class Partition:
             self.recovery = replace(self.recovery, verdict=Unopened(str(error)))
             self._go_offline(str(self.recovery))
             return
-        self._recovery_point.save(self._synced.offset)
+        self._recovery_point.save(self.synced_offset)
 
     # What is known
 
@@ -194,23 +186,26 @@ class Partition:
         return self._offline_reason
 
     @property
+    def log_end_offset(self) -> int:
+        return self._marks.log_end_offset
+
+    @property
     def high_watermark(self) -> int:
         """Exclusive end of what readers may see."""
-        return self._synced.offset if self._durable else self.log_end_offset
+        return self._marks.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """There are no transactions yet, so all that may be seen is stable."""
-        return self.high_watermark
+        return self._marks.last_stable_offset
 
     @property
     def synced_offset(self) -> int:
         """Exclusive end of what a power cut cannot take."""
-        return self._synced.offset
+        return self._marks.synced.offset
 
     @property
     def needs_sync(self) -> bool:
-        return self._synced.offset < self.log_end_offset and self.is_online
+        return self.synced_offset < self.log_end_offset and self.is_online
 
     @property
     def has_unseen(self) -> bool:
@@ -220,7 +215,7 @@ class Partition:
     @property
     def wants_sync(self) -> bool:
         """Whether a full segment waits for the disk. Without a sync soon no further one can be begun."""
-        return self.is_online and self._segments.all[-1].base_offset > self._synced.offset
+        return self.is_online and self._segments.all[-1].base_offset > self.synced_offset
 
     @property
     def size_bytes(self) -> int:
@@ -375,8 +370,12 @@ class Partition:
         if group.new_leases:
             self._note_leases(group.new_leases)
         append_time_ms = now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
+        active, interval_bytes, marks = self._segments.all[-1], self.config.index_interval_bytes, self._marks
         for header in group.headers:
-            self._note(header, self.log_end_offset, append_time_ms)
+            last_offset = marks.log_end_offset + header.last_offset_delta
+            timestamp_ms = header.max_timestamp if append_time_ms == NO_TIMESTAMP else append_time_ms
+            active.note(header.size_bytes, last_offset, timestamp_ms, index_interval_bytes=interval_bytes)
+            marks.appended(last_offset + 1)
 
     # Syncing
 
@@ -400,7 +399,7 @@ class Partition:
     def _owed_snapshot(self) -> FrozenProducers | None:
         """It must not know more than what is synced; a sync writes the small ones itself."""
         due = self._snapshot_due
-        if due is None or len(due) <= FEW_ROWS or due.end_offset > self._synced.offset:
+        if due is None or len(due) <= FEW_ROWS or due.end_offset > self.synced_offset:
             return None
         return due
 
@@ -431,13 +430,13 @@ class Partition:
             return
         if snapshot is not None and len(snapshot) <= FEW_ROWS:
             self._write_snapshot(snapshot)
-        self._synced = _Synced(target, position)
-        self._recovery_point.save(self._synced.offset)
+        self._marks.synced_to(target, position)
+        self._recovery_point.save(self.synced_offset)
 
     def _unsynced_of(self, segments: Sequence[Segment]) -> list[Segment]:
         """The last one, and those full ones that no sync has covered with their indexes; oldest first."""
         full = takewhile(
-            lambda segment: segment.end_offset > self._synced.offset or segment.owes_index_sync,
+            lambda segment: segment.end_offset > self.synced_offset or segment.owes_index_sync,
             islice(reversed(segments), 1, None),
         )
         return [*reversed(list(full)), segments[-1]]
@@ -460,7 +459,7 @@ class Partition:
                 self._go_offline(f"closing failed: {error}")
             self._snapshot_due = self._producers.freeze()
             self._sync_with_snapshot()
-            self._recovery_point.save(self._synced.offset, durable=True)
+            self._recovery_point.save(self.synced_offset, durable=True)
         clean = self._offline_reason is None
         self._go_offline("closed")
         self.let_go()
@@ -586,7 +585,7 @@ class Partition:
         active = self._segments.all[-1]
         if active.size_bytes == 0:
             return
-        self._segments.cool_down(self._synced.offset)
+        self._segments.cool_down(self.synced_offset)
         if self._segments.warm > _UNSYNCED_SEGMENTS_MAX:
             raise OSError(f"{_UNSYNCED_SEGMENTS_MAX} full segments wait for the disk to sync them")
         active.flush_indexes()
@@ -599,7 +598,7 @@ class Partition:
         active.freeze()
         self._snapshot_due = self._producers.freeze()
         self._segments.add(fresh)
-        self._segments.cool_down(self._synced.offset)
+        self._segments.cool_down(self.synced_offset)
 
     # Within
 
@@ -625,18 +624,10 @@ class Partition:
             raise
         self.no_room = None
 
-    def _note(self, header: BatchHeader, base_offset: int, append_time_ms: int = NO_TIMESTAMP) -> None:
-        last_offset = base_offset + header.last_offset_delta
-        timestamp_ms = header.max_timestamp if append_time_ms == NO_TIMESTAMP else append_time_ms
-        interval = self.config.index_interval_bytes
-        active = self._segments.all[-1]
-        active.note(header.size_bytes, last_offset, timestamp_ms, index_interval_bytes=interval)
-        self.log_end_offset = last_offset + 1
-
     def _limit_position(self, segment: Segment, limit_offset: int) -> int:
         if limit_offset >= segment.end_offset:
             return segment.size_bytes
-        synced = self._synced
+        synced = self._marks.synced
         if limit_offset == synced.offset and synced.position is not None:
             return synced.position
         return segment.position_of(limit_offset)
@@ -649,7 +640,7 @@ class Partition:
         """
         if target > self.log_start_offset:
             self._observer.trims(self, target)
-            if target > self._synced.offset:
+            if target > self.synced_offset:
                 await aside(self.sync)
             if self._offline_reason is not None:
                 raise OSError(self._offline_reason)

@@ -16,6 +16,7 @@ from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
 from semel.core.log.admission import AppendOrigin
 from semel.core.log.index import floor_of_offset
+from semel.core.log.watermarks import Watermarks
 from semel.core.producer_state import row, snapshot, verdict
 from semel.core.producer_state import state as producer_state
 from semel.core.producer_state.entry import ProducerEntry
@@ -70,7 +71,7 @@ __all__ = ["PLANTS"]
 
 @plant("acks=all is answered before the sync", "here", STORED, ONE_VALUE, MARKS, OVER)
 def ack_before_sync(patch: Patches) -> None:
-    patch.set(Partition, "high_watermark", property(lambda log: log.log_end_offset))
+    patch.set(Watermarks, "high_watermark", property(lambda marks: marks.log_end_offset))
 
 
 @plant("fdatasync is not called", "Alagappan FAST18", OPENS, STORED, MARKS, ONE_VALUE, OVER)
@@ -111,7 +112,7 @@ def sync_covers_later_writes(patch: Patches) -> None:
     def syncs(log: Partition) -> None:
         original(log)
         if log.is_online:
-            log._synced = partition._Synced(log.log_end_offset, None)
+            log._marks.synced_to(log.log_end_offset, None)
 
     original = patch.set(Partition, "_sync", syncs)
 
@@ -240,10 +241,10 @@ def readers_see_what_is_not_synced(patch: Patches) -> None:
 
         return reads
 
-    def as_shown(log: Partition) -> int:
-        return log.log_end_offset if is_read[0] else int(original.fget(log))
+    def as_shown(marks: Watermarks) -> int:
+        return marks.log_end_offset if is_read[0] else int(original.fget(marks))
 
-    original = patch.set(Partition, "high_watermark", property(as_shown))
+    original = patch.set(Watermarks, "high_watermark", property(as_shown))
     patch.set(fetch, "_look_at", reading(fetch._look_at))
     patch.set(broker, "handle_plain_fetch", reading(vars(broker)["handle_plain_fetch"]))
 

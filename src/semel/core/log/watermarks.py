@@ -1,0 +1,70 @@
+"""How far a log goes, for whom: its end, what is durable of it, and what readers may see.
+
+Invariants:
+- ``synced.offset`` <= ``log_end_offset`` and ``last_stable_offset`` <= ``high_watermark`` <= ``log_end_offset``,
+  and none goes back.
+- Where a log is durable the high watermark is the end of what was synced: no reader ever sees what a power cut can
+  take. Where the page cache is trusted with it, it is the end of the log.
+- There are no transactions yet, so all that may be seen is stable.
+
+One thread appends, and another may tell of a sync meanwhile: what it tells is one value.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+
+class FetchIsolation(Enum):
+    """Up to where a reader reads (Kafka's ``FetchIsolation``)."""
+
+    LOG_END = "log end"  # the server's own
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "last stable offset"
+
+
+class Synced(NamedTuple):
+    """The end of what is durable; ``position`` is where that is in its segment, when that is known."""
+
+    offset: int
+    position: int | None
+
+
+class Watermarks:
+    """Of one log; all are exclusive ends."""
+
+    __slots__ = ("_is_durable", "log_end_offset", "synced")
+
+    def __init__(self, synced: Synced, *, durable: bool) -> None:
+        """All there is, is synced."""
+        self._is_durable: Final = durable
+        self.log_end_offset = synced.offset
+        self.synced = synced
+
+    def appended(self, log_end_offset: int) -> None:
+        self.log_end_offset = log_end_offset
+
+    def synced_to(self, offset: int, position: int | None) -> None:
+        assert self.synced.offset <= offset <= self.log_end_offset, f"synced to {offset}"
+        self.synced = Synced(offset, position)
+
+    @property
+    def high_watermark(self) -> int:
+        """What readers may see."""
+        return self.synced.offset if self._is_durable else self.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What readers may see that want no open transaction's records."""
+        return self.high_watermark
+
+    def end_for(self, isolation: FetchIsolation) -> int:
+        """Up to where such a reader reads."""
+        match isolation:
+            case FetchIsolation.LOG_END:
+                return self.log_end_offset
+            case FetchIsolation.HIGH_WATERMARK:
+                return self.high_watermark
+            case FetchIsolation.TXN_COMMITTED:
+                return self.last_stable_offset
