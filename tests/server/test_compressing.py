@@ -17,6 +17,7 @@ from tests.server.conftest import ServerProcess
 from tests.server.test_plain_produce import DIALLED, NOW_MS, Server
 
 from semel.config import ServerSettings
+from semel.core.log.watermarks import FetchIsolation
 from semel.errors import ErrorCode
 from semel.record.batch import Record, assemble_batch, decode_records, encode_batch, scan_batches
 from semel.record.compression import Compression
@@ -124,7 +125,7 @@ def partition_of(server: Server, topic: str, number: int = 0) -> Partition:
 
 def stored(server: Server, topic: str, number: int = 0) -> list[tuple[Compression, bytes | None]]:
     partition = partition_of(server, topic, number)
-    piece = partition.read(partition.log_start_offset, 1 << 24, partition.log_end_offset)
+    piece = partition.read(partition.log_start_offset, 1 << 24, FetchIsolation.LOG_END)
     assert isinstance(piece, Slice)
     return [
         (header.compression, record.value)
@@ -253,7 +254,7 @@ def test_a_batch_is_stamped_when_it_is_appended(server: Server) -> None:
     assert isinstance(then, AfterSync)
     (partition,) = then.partitions
     partition.sync()
-    piece = partition_of(server, "z").read(0, 1 << 20, 1)
+    piece = partition_of(server, "z").read(0, 1 << 20, FetchIsolation.LOG_END)
     assert isinstance(piece, Slice)
     assert [header.max_timestamp for _, header in scan_batches(piece.read())] == [NOW_MS + 7]
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.config import Address, ServerSettings
-from semel.record.batch import Record, encode_batch, validate_batch
+from semel.core.log.watermarks import Watermarks
+from semel.record.batch import Record, encode_batch, scan_batches, validate_batch
 from semel.server.broker import Broker
 from semel.server.outcome import Answer, AnswerInFiles, Call, Delayed, Handled, framed
 from semel.server.router import handle, handle_next
@@ -145,3 +146,23 @@ def test_the_plain_path_is_taken(broker: Broker, version: int) -> None:
     frame = frame_of(broker, version, (0, 1, 10**6, 0), [(0, -1, 0, 1000)])
     handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     assert isinstance(handled.outcome, Answer) and handled.outcome.is_framed
+
+
+@pytest.mark.parametrize(
+    ("isolation_level", "batches"), [(fetch.READ_UNCOMMITTED, 4), (fetch.READ_COMMITTED, 2)]
+)
+def test_by_either_door_a_reader_of_committed_rows_stops_at_the_last_stable_offset(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, isolation_level: int, batches: int
+) -> None:
+    """Transactions will hold it back; until there are any, somebody must."""
+    monkeypatch.setattr(Watermarks, "last_stable_offset", 2)
+    monkeypatch.setattr(Watermarks, "high_watermark", 4)
+    frame = frame_of(broker, 12, (0, 1, 10**7, isolation_level), [(0, -1, 0, 10**7), (0, -1, 1, 10**7)])
+    handled = broker.handle_next((frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
+    for answer in (answer_of(handled), generally(broker, frame)):
+        assert isinstance(answer, bytes)
+        first, second = fetch.decode_response(12, memoryview(answer)[9:]).partitions
+        assert (first.high_watermark, first.last_stable_offset) == (4, 2)
+        for found, start in ((first, 0), (second, 1)):
+            offsets = [header.base_offset for _, header in scan_batches(found.records)]
+            assert offsets == list(range(start, batches))

@@ -81,13 +81,14 @@ class Found(NamedTuple, Generic[R]):
 class PlainForm:
     """What the requests of one client for one topic have in common, and the start of their answers."""
 
-    __slots__ = ("_start", "max_bytes", "max_wait_ms", "min_bytes", "topic", "version")
+    __slots__ = ("_start", "isolation_level", "max_bytes", "max_wait_ms", "min_bytes", "topic", "version")
 
     def __init__(self, version: int, request: FetchRequest) -> None:
         self.version: Final = version
         self.max_wait_ms: Final = request.max_wait_ms
         self.min_bytes: Final = request.min_bytes
         self.max_bytes: Final = request.max_bytes
+        self.isolation_level: Final = request.isolation_level
         self.topic: Final = request.partitions[0].topic
         response = FetchResponse([FetchedPartition(self.topic, _HOLE_NUMBER, 0, 0)])
         (body,) = fetch.encode_response(version, response)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from semel.core.log.config import LogConfig
+from semel.core.log.watermarks import FetchIsolation
 from semel.core.producer_state.verdict import Duplicate, OutOfOrderSequence
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, decode_records, encode_batch, scan_batches
@@ -139,7 +140,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert partition.log_end_offset == len(self.stored)
         offset, found = self.start_offset, []
         while offset < partition.log_end_offset:
-            piece = partition.read(offset, 300, partition.log_end_offset)
+            piece = partition.read(offset, 300, FetchIsolation.LOG_END)
             assert isinstance(piece, Slice)
             for batch, header in scan_batches(piece.read()):
                 found += [record.value for record in decode_records(batch) if record.offset >= offset]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from semel.core.log.watermarks import FetchIsolation
 from semel.core.topics import Topic
 from semel.errors import ErrorCode
 from semel.record.batch import decode_records, scan_batches
@@ -32,7 +33,7 @@ def offsets(partition: Partition) -> list[int]:
     found: list[int] = []
     offset = partition.log_start_offset
     while offset < partition.log_end_offset:
-        piece = partition.read(offset, 1000, partition.log_end_offset)
+        piece = partition.read(offset, 1000, FetchIsolation.LOG_END)
         assert isinstance(piece, Slice)
         for batch, header in scan_batches(piece.read()):
             found += [record.offset for record in decode_records(batch) if record.offset >= offset]

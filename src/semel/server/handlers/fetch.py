@@ -1,4 +1,4 @@
-"""Fetch: whole batches below the high watermark, at once or when there is enough of them.
+"""Fetch: whole batches up to where a reader may read, at once or when there is enough of them.
 
 There are no fetch sessions: session id 0 tells every client to name all its partitions each time (KIP-227).
 The first partition that has anything gives at least one batch, whatever the limits say, so that no reader
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from semel.core.log.watermarks import FetchIsolation
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.outcome import Answer, Call, Delayed, Outcome
@@ -61,6 +62,12 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     return Delayed(waited_for, min(request.max_wait_ms, _WAIT_MS_MAX), attempt)
 
 
+def isolation_of(isolation_level: int) -> FetchIsolation:
+    """Up to where a consumer of this level reads."""
+    committed = isolation_level == fetch.READ_COMMITTED
+    return FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
+
+
 def _name_of(broker: Broker, topic: str | UUID) -> str | None:
     if isinstance(topic, str):
         return topic
@@ -69,10 +76,10 @@ def _name_of(broker: Broker, topic: str | UUID) -> str | None:
 
 
 def _look(broker: Broker, request: FetchRequest, names: list[str | None], bytes_max: int) -> _Found:
-    found = _Found([])
+    found, isolation = _Found([]), isolation_of(request.isolation_level)
     for name, item in zip(names, request.partitions, strict=True):
         limit = min(item.partition_max_bytes, bytes_max - found.size_bytes)
-        answer, piece = _look_at(broker, name, item, limit, at_least_one=found.size_bytes == 0)
+        answer, piece = _look_at(broker, name, item, limit, isolation, at_least_one=found.size_bytes == 0)
         found.answers.append((answer, piece))
         found.has_error |= answer.error_code != ErrorCode.NONE
         found.size_bytes += 0 if piece is None else piece.length
@@ -80,7 +87,13 @@ def _look(broker: Broker, request: FetchRequest, names: list[str | None], bytes_
 
 
 def _look_at(
-    broker: Broker, name: str | None, item: FetchPartition, limit_bytes: int, *, at_least_one: bool
+    broker: Broker,
+    name: str | None,
+    item: FetchPartition,
+    limit_bytes: int,
+    isolation: FetchIsolation,
+    *,
+    at_least_one: bool,
 ) -> tuple[FetchedPartition, Slice | None]:
     def refused(code: ErrorCode) -> tuple[FetchedPartition, None]:
         return FetchedPartition(item.topic, item.partition, code, -1), None
@@ -97,7 +110,7 @@ def _look_at(
         older = asked_epoch < leader_epoch
         return refused(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
     try:
-        piece = partition.read(item.fetch_offset, max(limit_bytes, 0), at_least_one=at_least_one)
+        piece = partition.read(item.fetch_offset, max(limit_bytes, 0), isolation, at_least_one=at_least_one)
     except OSError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     answer = FetchedPartition(

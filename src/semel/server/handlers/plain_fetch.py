@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from semel.server.broker import Broker
+from semel.server.handlers.fetch import isolation_of
 from semel.server.outcome import Answer, AnswerInFiles
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
@@ -38,7 +39,7 @@ def handle(
         topic = known.name
     bytes_max = min(form.max_bytes, broker.settings.fetch_max_bytes, answer_bytes_max())
     pieces: list[tuple[int, Partition, Slice]] = []
-    size_bytes = 0
+    size_bytes, isolation = 0, isolation_of(form.isolation_level)
     try:
         for number, leader_epoch, offset, partition_max_bytes in asked:
             partition = storage.partition(topic, number)
@@ -47,7 +48,7 @@ def handle(
             if leader_epoch not in (NO_LEADER_EPOCH, partition.leader_epoch):
                 return None
             limit_bytes = max(min(partition_max_bytes, bytes_max - size_bytes), 0)
-            piece = partition.read(offset, limit_bytes, at_least_one=not size_bytes)
+            piece = partition.read(offset, limit_bytes, isolation, at_least_one=not size_bytes)
             if isinstance(piece, OffsetOutOfRange):
                 return None
             size_bytes += piece.length

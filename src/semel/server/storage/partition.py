@@ -31,7 +31,7 @@ from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import folder_of
 from semel.core.log.policy import count_below, count_expired, is_expired, room_in
 from semel.core.log.recovery import Cut, Damaged
-from semel.core.log.watermarks import Synced, Watermarks
+from semel.core.log.watermarks import FetchIsolation, Synced, Watermarks
 from semel.core.producer_state.entry import ProducerEntry, coordinator_epoch_in
 from semel.core.producer_state.leased_ids import LeasedIds
 from semel.core.producer_state.slab import SlabBytes
@@ -484,13 +484,18 @@ class Partition:
     # Reading
 
     def read(
-        self, from_offset: int, max_bytes: int, up_to_offset: int | None = None, *, at_least_one: bool = True
+        self,
+        from_offset: int,
+        max_bytes: int,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        *,
+        at_least_one: bool = True,
     ) -> Slice | OffsetOutOfRange:
-        """Whole batches from the one that holds ``from_offset``, below ``up_to_offset`` (the high watermark).
+        """Whole batches from the one that holds ``from_offset``, up to where such a reader may read.
 
         At most ``max_bytes``, unless ``at_least_one`` batch is wanted and the first is larger.
         """
-        limit_offset = self.high_watermark if up_to_offset is None else up_to_offset
+        limit_offset = self._marks.end_for(isolation)
         if not self.log_start_offset <= from_offset <= self.log_end_offset:
             return OffsetOutOfRange(from_offset, self.log_start_offset, self.log_end_offset)
         segment = self._segments.holding(from_offset)

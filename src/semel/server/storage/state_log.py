@@ -14,6 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from semel.core.decision import Decision, LogBacked, StateRecord
 from semel.core.log.names import LOG_SUFFIX, file_name
+from semel.core.log.watermarks import FetchIsolation
 from semel.errors import CorruptRecordBatch, ErrorCode, StorageError
 from semel.record.batch import Record, decode_header, decode_records, encode_batch, scan_batches
 from semel.server.storage.aside import aside
@@ -60,7 +61,7 @@ class StateLog:
         """Apply a piece of the log, the batch that holds ``offset`` first; the offset behind it."""
         partition = self.partition
         log_name = file_name(max(b for b in partition.segment_base_offsets if b <= offset), LOG_SUFFIX)
-        piece = partition.read(offset, _READ_BYTES, partition.log_end_offset)
+        piece = partition.read(offset, _READ_BYTES, FetchIsolation.LOG_END)
         assert isinstance(piece, Slice)
         position, end = piece.position, piece.position + piece.length
         try:

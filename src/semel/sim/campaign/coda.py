@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from semel.core.log.names import LOG_SUFFIX, file_name, folder_of
+from semel.core.log.watermarks import FetchIsolation
 from semel.record.batch import HEADER_BYTES
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
@@ -97,7 +98,7 @@ def _rot(world: Simulation) -> None:
 
 def _place_of(partition: Partition, offset: int) -> tuple[int, int, int]:
     """Position and size of the batch that holds ``offset``, and the base offset of its segment."""
-    piece = partition.read(offset, 1, partition.log_end_offset)
+    piece = partition.read(offset, 1, FetchIsolation.LOG_END)
     assert isinstance(piece, Slice)
     bases = [base for base in partition.segment_base_offsets if base <= offset]
     return piece.position, piece.length, bases[-1]

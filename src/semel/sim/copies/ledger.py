@@ -122,7 +122,7 @@ def _read(partition: Partition, seen: SeenLog) -> None:
     if high_watermark < seen.end:
         seen.forget_from(high_watermark)
     while seen.end < high_watermark:
-        piece = partition.read(seen.end, READ_BYTES, high_watermark)
+        piece = partition.read(seen.end, READ_BYTES)
         assert isinstance(piece, Slice), f"{partition.name} was not looked at before it was trimmed: {piece}"
         for batch, header in scan_batches(piece.read(), allow_partial_tail=True):
             if header.base_offset >= seen.end:

@@ -16,7 +16,7 @@ from semel.core.identity import BLOCK_IDS, IdBlock, Identity
 from semel.core.log import recovery
 from semel.core.log.admission import AppendOrigin
 from semel.core.log.index import floor_of_offset
-from semel.core.log.watermarks import Watermarks
+from semel.core.log.watermarks import FetchIsolation, Watermarks
 from semel.core.producer_state import row, snapshot, verdict
 from semel.core.producer_state import state as producer_state
 from semel.core.producer_state.entry import ProducerEntry
@@ -219,10 +219,8 @@ def unread_snapshot_is_passed_over(patch: Patches) -> None:
 
 @plant("records above the high watermark are served", "KAFKA-9835", DENSE, ONE_VALUE)
 def reads_above_the_watermark(patch: Patches) -> None:
-    def reads(
-        log: Partition, from_offset: int, max_bytes: int, up_to_offset: int | None = None, **options: bool
-    ) -> Any:
-        return original(log, from_offset, max_bytes, up_to_offset or log.log_end_offset, **options)
+    def reads(log: Partition, from_offset: int, max_bytes: int, *_: Any, **options: bool) -> Any:
+        return original(log, from_offset, max_bytes, FetchIsolation.LOG_END, **options)
 
     original = patch.set(Partition, "read", reads)
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from semel.core.identity import Refused
 from semel.core.log.names import folder_of
+from semel.core.log.watermarks import FetchIsolation
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import (
     HEADER_BYTES,
@@ -73,7 +74,7 @@ def whole_log(partition: Partition) -> list[LoggedBatch]:
     batches: list[LoggedBatch] = []
     from_offset = partition.log_start_offset
     while from_offset < partition.log_end_offset:
-        piece = partition.read(from_offset, 1 << 20, partition.log_end_offset)
+        piece = partition.read(from_offset, 1 << 20, FetchIsolation.LOG_END)
         assert isinstance(piece, Slice), f"{partition.name}: {piece}"
         found = logged_batches(piece.read())
         assert found, f"{partition.name}: nothing at {from_offset}, its end is {partition.log_end_offset}"
