@@ -14,7 +14,7 @@ from semel.core.log.config import LogConfig
 from semel.record.batch import BatchHeader, Record, decode_header, encode_batch
 from semel.record.control import encode_abort_marker
 from semel.server.storage.filesystem import FileSystem
-from semel.server.storage.outcome import AppendOutcome
+from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -74,7 +74,8 @@ def fence() -> Fence:
         partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int = 0
     ) -> AppendOutcome:
         marker = encode_abort_marker(producer_id, epoch, coordinator_epoch, NOW_MS)
-        return partition.append(memoryview(marker), [decode_header(marker)], NOW_MS, AppendOrigin.COORDINATOR)
+        incoming = Incoming(memoryview(marker), [decode_header(marker)], AppendOrigin.COORDINATOR)
+        return partition.append_all([incoming], NOW_MS)[0]
 
     return append_marker
 

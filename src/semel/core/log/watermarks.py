@@ -1,8 +1,7 @@
 """How far a log goes, for whom: its end, what is durable of it, and what readers may see.
 
 Invariants:
-- ``synced.offset`` <= ``log_end_offset`` and ``last_stable_offset`` <= ``high_watermark`` <= ``log_end_offset``,
-  and none goes back.
+- ``synced.offset`` and ``last_stable_offset`` <= ``high_watermark`` <= ``log_end_offset``, and none goes back.
 - Where a log is durable the high watermark is the end of what was synced: no reader ever sees what a power cut can
   take. Where the page cache is trusted with it, it is the end of the log.
 - There are no transactions yet, so all that may be seen is stable.
@@ -61,10 +60,7 @@ class Watermarks:
 
     def end_for(self, isolation: FetchIsolation) -> int:
         """Up to where such a reader reads."""
-        match isolation:
-            case FetchIsolation.LOG_END:
-                return self.log_end_offset
-            case FetchIsolation.HIGH_WATERMARK:
-                return self.high_watermark
-            case FetchIsolation.TXN_COMMITTED:
-                return self.last_stable_offset
+        if isolation is FetchIsolation.LOG_END:
+            return self.log_end_offset
+        committed = isolation is FetchIsolation.TXN_COMMITTED
+        return self.last_stable_offset if committed else self.high_watermark

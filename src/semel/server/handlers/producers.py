@@ -25,7 +25,7 @@ from semel.server.handlers.offsets import find_partition
 from semel.server.handlers.schema import FieldsAfterSync, partitions_once
 from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
 from semel.server.storage.aside import aside
-from semel.server.storage.outcome import NO_OFFSET
+from semel.server.storage.outcome import NO_OFFSET, Incoming
 from semel.server.storage.partition import Partition
 from semel.types import ProducerDescription, TopicPartition, is_leased
 from semel.wire import describe_producers, messages
@@ -167,6 +167,7 @@ def _fence(
     batch = encode_abort_marker(
         marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, call.now_ms
     )
-    outcome = found.append(memoryview(batch), [decode_header(batch)], call.now_ms, AppendOrigin.COORDINATOR)
+    fence = Incoming(memoryview(batch), [decode_header(batch)], AppendOrigin.COORDINATOR)
+    (outcome,) = found.append_all([fence], call.now_ms)
     broker.counters.count_marker(outcome)
     return found, outcome.error_code, outcome.sync_offset

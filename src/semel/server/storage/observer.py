@@ -1,7 +1,6 @@
 """Who looks on while a data folder is used: the simulator's checkers, and nobody in a server.
 
-Invariant: an observer is shown what has happened, or is about to, and changes nothing. It is told of a write as
-a whole, never of a record, so that a server, whose observer does nothing, pays one empty call for each.
+Invariant: an observer changes nothing, and is told of a write as a whole: a server pays one empty call for each.
 """
 
 from __future__ import annotations
@@ -40,11 +39,7 @@ class StorageObserver:
         """So many segments were too old or too many."""
 
     def lease_asked(
-        self,
-        producer_id: int,
-        partitions: Sequence[TopicPartition],
-        response: Lease | Refused,
-        issued_below: int,
+        self, producer_id: int, named: Sequence[TopicPartition], response: Lease | Refused, issued_below: int
     ) -> None:
         """Somebody asked for a lease, or for one once more; until then those below had been issued."""
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from semel.core.lease import LiveLeases
 from semel.core.log import leader_epochs as epochs_of
-from semel.core.log.admission import AppendOrigin, inadmissible
+from semel.core.log.admission import inadmissible
 from semel.core.log.config import LOG_APPEND_TIME, LogConfig
 from semel.core.log.leader_epochs import LeaderEpoch, LeaderEpochs
 from semel.core.log.names import folder_of
@@ -252,15 +252,9 @@ class Partition:
 
     # Appending
 
-    def append(
-        self,
-        batches: memoryview,
-        headers: Sequence[BatchHeader],
-        now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-    ) -> AppendOutcome:
+    def append(self, batches: memoryview, headers: Sequence[BatchHeader], now_ms: int) -> AppendOutcome:
         """Append one request's batches, whose CRCs were checked: all of them or none."""
-        return self.append_all([Incoming(batches, headers, origin)], now_ms)[0]
+        return self.append_all([Incoming(batches, headers)], now_ms)[0]
 
     def append_all(self, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
         """Append several requests' batches in order, as far as possible with one write."""
@@ -536,21 +530,18 @@ class Partition:
 
     async def delete_records(self, before_offset: int) -> ErrorCode:
         """Raise the log start to ``before_offset``, durably; -1 means the high watermark."""
-        code = await self._delete_records(before_offset)
+        target = self.high_watermark if before_offset == -1 else before_offset
+        is_there = 0 <= target <= self.high_watermark
+        code = ErrorCode.NONE if is_there else ErrorCode.OFFSET_OUT_OF_RANGE
+        if self._offline_reason is not None:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        elif is_there:
+            try:
+                await self._raise_log_start(target)
+            except OSError:
+                code = ErrorCode.KAFKA_STORAGE_ERROR
         self._observer.trimmed(self.name, code)
         return code
-
-    async def _delete_records(self, before_offset: int) -> ErrorCode:
-        if self._offline_reason is not None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        target = self.high_watermark if before_offset == -1 else before_offset
-        if not 0 <= target <= self.high_watermark:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        try:
-            await self._raise_log_start(target)
-        except OSError:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NONE
 
     async def apply_retention(self, now_ms: int) -> int:
         """Remove the segments that are too old or too many; how many went."""

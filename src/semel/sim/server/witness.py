@@ -300,16 +300,12 @@ class Witness(StorageObserver):
         self.leases_over(ids.live_leases.expired_below)
 
     def lease_asked(
-        self,
-        producer_id: int,
-        partitions: Sequence[TopicPartition],
-        response: Lease | Refused,
-        issued_below: int,
+        self, producer_id: int, named: Sequence[TopicPartition], response: Lease | Refused, issued_below: int
     ) -> None:
         if isinstance(response, Lease) and response.producer_id >= issued_below:
             for checker in self._checkers:
                 checker.lease_issued(response.producer_id, self._true_ms())
-        self._bound.asked(producer_id, partitions, response, issued_below)
+        self._bound.asked(producer_id, named, response, issued_below)
 
     def leases_looked_at(self, ids: ProducerIds) -> None:
         leases, true_ms = ids.leases, self._true_ms()
