@@ -7,7 +7,7 @@ venue; "here" was our own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
-from semel.server import broker
+from semel.server import router
+from semel.server.durability import GroupCommit, Syncable, _Waiter
 from semel.server.handlers import fetch, offsets, producers
 from semel.server.storage import log_starts, opening, partition, snapshots
 from semel.server.storage.filesystem import write_file
@@ -114,7 +115,18 @@ def sync_covers_later_writes(patch: Patches) -> None:
         if log.is_online:
             log._marks.synced_to(log.log_end_offset, None)
 
+    def request(commit: GroupCommit, partitions: Iterable[Syncable], done: Callable[[], None] | None) -> None:
+        asked = dict.fromkeys(partitions)
+        lines = [line for each in asked if (line := commit._lines.get(each)) is not None and line.is_running]
+        if len(lines) < len(asked) or not asked:
+            requests(commit, asked, done)
+        elif done is not None:
+            waiter = _Waiter(done, len(lines))
+            for line in lines:
+                line.now.append(waiter)
+
     original = patch.set(Partition, "_sync", syncs)
+    requests = patch.set(GroupCommit, "request", request)
 
 
 @plant("the folder of a new segment is not synced", "Mohan OSDI18", OPENS, STORED, MARKS, ONE_VALUE, OVER)
@@ -244,7 +256,7 @@ def readers_see_what_is_not_synced(patch: Patches) -> None:
 
     original = patch.set(Watermarks, "high_watermark", property(as_shown))
     patch.set(fetch, "_look_at", reading(fetch._look_at))
-    patch.set(broker, "handle_plain_fetch", reading(vars(broker)["handle_plain_fetch"]))
+    patch.set(router, "handle_plain_fetch", reading(vars(router)["handle_plain_fetch"]))
 
 
 # -- what the log knows of its producers ----------------------------------------------------------------
