@@ -158,7 +158,7 @@ def test_by_either_door_a_reader_of_committed_rows_stops_at_the_last_stable_offs
     monkeypatch.setattr(Watermarks, "last_stable_offset", 2)
     monkeypatch.setattr(Watermarks, "high_watermark", 4)
     frame = frame_of(broker, 12, (0, 1, 10**7, isolation_level), [(0, -1, 0, 10**7), (0, -1, 1, 10**7)])
-    handled = broker.handle_next((frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
+    handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     for answer in (answer_of(handled), generally(broker, frame)):
         assert isinstance(answer, bytes)
         first, second = fetch.decode_response(12, memoryview(answer)[9:]).partitions
