@@ -458,6 +458,34 @@ def test_an_output_that_lost_its_end_under_a_copy_is_told_before_a_row_goes_ther
 # -- the journal --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("trims", [False, True])
+def test_a_journal_that_alone_was_put_back_from_an_older_copy_is_told(two_logs, tmp_path, trims):
+    """Every time: nothing that a copy of it does makes the journal look right. ``trims``: the rows went since."""
+    source, destination = two_logs
+    put(source.bootstrap, "t", [b"a"] * 10)
+    plan = plan_of(source.bootstrap, destination.bootstrap, "t")
+    go(plan)
+    destination.stop()
+    (journal,) = destination.data_dir.rglob("__semel_copy.job-0")
+    shutil.copytree(journal, tmp_path / "saved")
+    destination.restart()
+    put(source.bootstrap, "t", [b"b"] * 10)
+    go(plan)
+    if trims:
+        with semel.Admin(destination.bootstrap) as admin:
+            admin.delete_records({TopicPartition("t", 0): 20})
+    kept = values(destination.bootstrap, "t")
+    destination.stop()
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "saved", journal)
+    destination.restart()
+    put(source.bootstrap, "t", [b"c"] * 10)
+    for _ in range(2):
+        with pytest.raises(ReplayUnprovable, match="has lost its end"):
+            go(plan)
+    assert values(destination.bootstrap, "t") == kept
+
+
 def test_a_journal_that_would_lose_what_is_old(log, topic):
     put(log, topic, [b"a"])
     go(job_of(log, topic))

@@ -153,7 +153,7 @@ class CopyLife:
                 "copy",
                 *ends,
                 "--name",
-                f"loop{self._job}",
+                self._name,
                 "--prefix",
                 self._prefix,
                 *TOPICS,
@@ -165,16 +165,21 @@ class CopyLife:
         )
 
     @property
+    def _name(self) -> str:
+        return f"loop{self._job}"
+
+    @property
     def _prefix(self) -> str:
         return f"{self._job}."
 
     def _put_back(self, end: str, dice: random.Random) -> tuple[str, list[str]]:
         """The end's folder is put back from a copy that lacks rows which were copied since.
 
-        Of the destination all of it, which goes on from there, or the outputs without the journal, which is told. Under
-        a copy that goes on, or while there is none; then more rows come to the source, maybe as many as it has lost.
+        Of the destination all of it, which goes on from there, or the outputs without the journal, or that without
+        them, which is told. Under a copy that goes on, or while there is none; then more rows come to the source, maybe
+        as many as it has lost.
         """
-        what = end if end == "source" else dice.choice(["destination", "outputs"])
+        what = end if end == "source" else dice.choice(["destination", "outputs", "journal"])
         server = self._servers[end]
         assert isinstance(server, semel.LocalLog)
         older = self._folder / "older"
@@ -184,16 +189,16 @@ class CopyLife:
         self._feed(dice)
         found = self._copy_rest()
         gave = self._stored("source")
-        goes_on = dice.random() < 0.5
+        goes_on = dice.random() < 0.5 and what != "journal"
         copy = self._start() if goes_on else None
         try:
             if goes_on:
                 time.sleep(dice.uniform(0.5, 3.0))
             server.crash()
-            for folder in list(server.data_dir.iterdir()) if what == "outputs" else [server.data_dir]:
-                if what != "outputs" or folder.name.startswith(self._prefix):
-                    shutil.rmtree(folder)
-                    shutil.copytree(older / folder.relative_to(server.data_dir), folder)
+            named = {"outputs": self._prefix, "journal": f"__semel_copy.{self._name}-"}.get(what)
+            for folder in [server.data_dir] if named is None else list(server.data_dir.glob(f"{named}*")):
+                shutil.rmtree(folder)
+                shutil.copytree(older / folder.relative_to(server.data_dir), folder)
             shutil.rmtree(older)
             server.restart()
             told = f"{what} put back" + (" under a copy" if goes_on else "")
@@ -216,7 +221,7 @@ class CopyLife:
         found += [
             f"{told}: {tp} has {len(stored[tp])} rows, which are not those that were copied, once"
             for tp, rows in gave.items()
-            if stored[tp] != rows[: len(stored[tp])] or (what == "source" and stored[tp] != rows)
+            if stored[tp] != rows[: len(stored[tp])] or (what != "outputs" and stored[tp] != rows)
         ]
         self._job += 1
         return told, found + self._copy_rest() + self._differences()

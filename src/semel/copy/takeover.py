@@ -11,8 +11,17 @@ from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS, prove
 from semel.copy.topics import CopyTopics
+from semel.core.copy.history import CopyHistory
 from semel.core.copy.journal import Begun, Place
-from semel.core.copy.resume import Ending, Lost, StoredRows, acknowledged, ending_of, place_behind
+from semel.core.copy.resume import (
+    Ending,
+    Lost,
+    StoredRows,
+    acknowledged,
+    ending_of,
+    place_behind,
+    unsaid,
+)
 from semel.errors import DataLoss, ProducerFenced, ReplayUnprovable, SinkFenced
 from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
@@ -42,16 +51,23 @@ def take_over(
         for source, place in places.items()
         if (ending := ending_of(place, sure[source], history.writer)) is not None
     }
-    if history.writer is not None and history.under_way:
-        under_way = {source: places[source].output_partition for source in history.under_way}
-        described = _described(destination, history.writer, list(under_way.values()))
-        fence = history.writer.producer_id, history.epoch_to_shut_out(log.grant)
-        _shut_out(destination, plan, fence, list(under_way.values()))
-        ends = listed(destination, list(under_way.values()), LATEST_TIMESTAMP)
-        begins = listed(destination, list(under_way.values()), EARLIEST_TIMESTAMP)
-        compacted = _compacted(destination, (output.topic for output in under_way.values()))
-        for source, chunks in history.under_way.items():
-            output = under_way[source]
+    if history.writer is not None and places:
+        described = _described(
+            destination, plan, history, [place.output_partition for place in places.values()]
+        )
+        if history.under_way:
+            fence = history.writer.producer_id, history.epoch_to_shut_out(log.grant)
+            _shut_out(
+                destination, plan, fence, [places[source].output_partition for source in history.under_way]
+            )
+        outputs = [place.output_partition for place in places.values()]
+        ends = listed(destination, outputs, LATEST_TIMESTAMP)
+        begins = listed(destination, outputs, EARLIEST_TIMESTAMP)
+        compacted = _compacted(destination, (places[source].output for source in history.under_way))
+        for source, place in history.places.items():
+            output, chunks = place.output_partition, history.under_way.get(source, ())
+            if not chunks and ends[output] <= place.output_end:
+                continue
             last = described.get(output)
             known = (
                 None if last is None else sure[source] + distance(advance(last, 1), advance(0, sure[source]))
@@ -59,18 +75,17 @@ def take_over(
             stored, seen_at = _stored(
                 destination,
                 plan,
-                output,
-                history.writer,
-                places[source],
+                history,
+                place,
                 sure[source],
                 known,
                 begins[output],
                 ends[output],
-                output.topic in compacted,
+                place.output in compacted,
             )
             if seen_at is not None:
                 endings[output] = Ending(seen_at, history.writer)
-            behind = place_behind(places[source], chunks, stored)
+            behind = place_behind(place, chunks, stored)
             if isinstance(behind, Lost):
                 raise _lost(plan, output, behind)
             places[source] = behind
@@ -101,16 +116,23 @@ def _check_ends(destination: Cluster, plan: CopyPlan, places: Mapping[TopicParti
 
 
 def _described(
-    destination: Cluster, writer: ProducerGrant, outputs: list[TopicPartition]
+    destination: Cluster, plan: CopyPlan, history: CopyHistory, outputs: list[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
-    """The writer's last sequences, where the leaders know it; asked for before the fence, which wipes them."""
-    return {
-        tp: each.last_sequence
-        for tp, known in destination.describe_producers(outputs).items()
-        for each in known
-        if ProducerGrant(each.producer_id, each.producer_epoch) == writer
-        and each.last_sequence != NO_SEQUENCE
-    }
+    """The writer's last sequences, where the leaders know it; asked for before the fence, which wipes them.
+
+    They know a holder that the journal has lost also where its rows are gone.
+    """
+    last = {}
+    for tp, known in destination.describe_producers(outputs).items():
+        for each in known:
+            grant = ProducerGrant(each.producer_id, each.producer_epoch)
+            has_rows = each.last_sequence != NO_SEQUENCE
+            lost = unsaid(history, grant, has_rows=has_rows)
+            if lost is not None:
+                raise _lost(plan, tp, lost)
+            if grant == history.writer and has_rows:
+                last[tp] = each.last_sequence
+    return last
 
 
 def _shut_out(
@@ -128,8 +150,7 @@ def _shut_out(
 def _stored(
     destination: Cluster,
     plan: CopyPlan,
-    output: TopicPartition,
-    writer: ProducerGrant,
+    history: CopyHistory,
     place: Place,
     sure: int,
     known: int | None,
@@ -143,12 +164,17 @@ def _stored(
     ``begins``, ``end``: what the partition has now. ``known``: as many at least by its leader's word, which alone tells
     of rows that were trimmed since.
     """
+    output, is_under_way = place.output_partition, place.source in history.under_way
     is_trimmed = begins > place.output_end
     rows = StoredRows(sure if known is None else max(sure, known), has_holes=is_trimmed or is_compacted)
     seen_at = None
     try:
         for header in _headers(destination, output, place.output_id, max(begins, place.output_end), end):
-            if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != writer:
+            grant = ProducerGrant(header.producer_id, header.producer_epoch)
+            lost = unsaid(history, grant, has_rows=not header.is_control)
+            if lost is not None:
+                raise _lost(plan, output, lost)
+            if header.is_control or grant != history.writer:
                 continue
             seen_at = header.last_offset
             more = rows.over(header.base_sequence, header.last_offset_delta + 1)
@@ -157,7 +183,7 @@ def _stored(
             rows = more
     except DataLoss as error:
         raise _lost(plan, output, Lost(f"rows of it went while they were read ({error})")) from error
-    if is_trimmed and known is None and seen_at is None:
+    if is_under_way and is_trimmed and known is None and seen_at is None:
         gone = f"offsets {place.output_end} to {begins - 1} are gone, and rows of its last holder may have stood there"
         raise _lost(plan, output, Lost(gone))
     return rows.sequence, seen_at

@@ -77,6 +77,14 @@ def test_a_forgotten_writer_is_shut_out_behind_all_who_held_the_job_under_its_id
     assert history.epoch_to_shut_out(other) == OLD.producer_epoch + 1
 
 
+def test_who_took_the_job_over_since_a_begun_is_known():
+    third = ProducerGrant(90, 0)
+    history, _ = history_of(*BEGUN, Held(NEW, "new", 1), Held(third, "third", 2))
+    assert history.held_since == {NEW, third}
+    history.apply(Begun(third, "third", (PLACE,)))
+    assert history.held_since == set()
+
+
 def test_partitions_join():
     later = replace(PLACE, source=OTHER)
     history, _ = history_of(*BEGUN, Joined(OLD, (later,)))

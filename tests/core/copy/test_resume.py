@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from semel.core.copy.journal import Chunk, Mark, Place
-from semel.core.copy.resume import Ending, Lost, StoredRows, acknowledged, ending_of, place_behind
+from semel.core.copy.history import CopyHistory
+from semel.core.copy.journal import Begun, Chunk, Held, Mark, Place
+from semel.core.copy.resume import Ending, Lost, StoredRows, acknowledged, ending_of, place_behind, unsaid
 from semel.core.copy.spans import spans_of
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.sequence import SEQUENCE_MAX
@@ -126,3 +127,59 @@ def test_what_a_holder_had_acknowledged_is_its_own():
 def test_where_nothing_was_acknowledged_nothing_is_known(place):
     assert ending_of(place, 0, WRITER) is None
     assert ending_of(replace(PLACE, output_start=100), 4, WRITER) is None
+
+
+NEXT, OTHER = ProducerGrant(7, 5), ProducerGrant(90, 0)
+
+
+def journal_of(*held):
+    """Begun by ``WRITER``, and taken over by these."""
+    history = CopyHistory()
+    for entry in (Held(WRITER, "", 0), Begun(WRITER, "", (PLACE,)), *(Held(grant, "", 1) for grant in held)):
+        history.apply(entry)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("held", "found", "has_rows"),
+    [
+        ((NEXT,), WRITER, True),
+        ((NEXT,), NEXT, False),  # it took the job over, and died in front of its BEGUN
+        ((NEXT,), ProducerGrant(7, 2), True),  # late
+        ((NEXT,), ProducerGrant(8, 9), True),  # of somebody else
+        ((NEXT,), ProducerGrant(90, 0), False),
+        (
+            (NEXT, OTHER),
+            ProducerGrant(7, 6),
+            False,
+        ),  # the name was forgotten: behind all at which it was held
+        ((OTHER,), OTHER, False),
+    ],
+)
+def test_what_may_stand_behind_a_begun(held, found, has_rows):
+    assert unsaid(journal_of(*held), found, has_rows=has_rows) is None
+
+
+@pytest.mark.parametrize(
+    ("held", "found", "has_rows"),
+    [
+        (
+            (NEXT,),
+            ProducerGrant(7, 4),
+            True,
+        ),  # its HELD and its BEGUN are gone, and the one after it is there
+        ((NEXT,), ProducerGrant(7, 4), False),
+        ((NEXT,), ProducerGrant(7, 6), True),  # it goes on elsewhere
+        ((NEXT,), NEXT, True),
+        ((NEXT,), ProducerGrant(7, 6), False),  # nobody had forgotten the name
+        ((ProducerGrant(90, 1),), OTHER, True),  # likewise, where the name was forgotten
+        ((ProducerGrant(90, 1),), OTHER, False),
+    ],
+)
+def test_a_journal_that_lost_a_holder_is_not_believed(held, found, has_rows):
+    lost = unsaid(journal_of(*held), found, has_rows=has_rows)
+    assert isinstance(lost, Lost) and str(found.producer_id) in lost.evidence
+
+
+def test_a_journal_without_a_begun_knows_nothing():
+    assert unsaid(CopyHistory(), NEXT, has_rows=True) is None

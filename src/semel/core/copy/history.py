@@ -25,6 +25,9 @@ class CopyHistory:
     places: dict[TopicPartition, Place] = field(default_factory=dict)
     under_way: dict[TopicPartition, list[Chunk]] = field(default_factory=dict)  # behind the places, in order
     held_epochs: dict[int, int] = field(default_factory=dict)  # by producer id, the highest that held the job
+    held_since: set[ProducerGrant] = field(
+        default_factory=set
+    )  # who took the job over since the newest BEGUN
 
     def apply(self, entry: Entry) -> bool:
         """Whether it counts."""
@@ -36,7 +39,7 @@ class CopyHistory:
         if self.holder is None or entry.grant != self.holder.grant:
             return False
         if isinstance(entry, Begun):
-            self.writer, self.under_way = entry.grant, {}
+            self.writer, self.under_way, self.held_since = entry.grant, {}, set()
             self.places = {place.source: place for place in entry.places}
         elif isinstance(entry, Joined):
             self.places |= {place.source: place for place in entry.places}
@@ -61,6 +64,7 @@ class CopyHistory:
 
     def _hold(self, entry: Held) -> None:
         self.holder = entry
+        self.held_since.add(entry.grant)
         known = self.held_epochs.get(entry.grant.producer_id, -1)
         self.held_epochs[entry.grant.producer_id] = max(known, entry.grant.producer_epoch)
 

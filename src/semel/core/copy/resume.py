@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from semel.core.copy.clean import clean_behind
+from semel.core.copy.history import CopyHistory
 from semel.core.copy.journal import Chunk, Place
 from semel.core.copy.spans import offset_of, row_count
 from semel.core.same_batch import is_another
@@ -57,6 +58,39 @@ def ending_of(place: Place, sure: int, writer: ProducerGrant | None) -> Ending |
     if sure and writer is not None and place.output_end > place.output_start:
         return Ending(last_offset, writer)
     return None
+
+
+def unsaid(history: CopyHistory, found: ProducerGrant, *, has_rows: bool) -> Lost | None:
+    """What is wrong with a batch of ``found`` behind the end that the newest BEGUN gives an output; a fence, or rows.
+
+    HELD is durable before its fences, and BEGUN before its rows: where they are missing it is the journal that was put
+    back, and whoever goes on by it doubles what was copied since. Neither the epoch that is granted nor a later HELD
+    tells: a holder may take the name and die in front of its HELD, and the next one's stands in the journal. Producers
+    that are not the job's write as they like, and an epoch below the writer's is late.
+    """
+    writer = history.writer
+    if writer is None or found == writer:
+        return None
+    is_the_writers = found.producer_id == writer.producer_id
+    if is_the_writers and found.producer_epoch < writer.producer_epoch:
+        return None
+    held_ids = {grant.producer_id for grant in history.held_since}
+    if not is_the_writers and found.producer_id not in held_ids:
+        return None
+    name = f"producer {found.producer_id} at epoch {found.producer_epoch}"
+    if has_rows:
+        return Lost(
+            f"rows of {name} stand there, which is the job's own, and the journal does not say where it began"
+        )
+    is_forgotten = bool(held_ids - {writer.producer_id})  # see epoch_to_shut_out
+    shut_out_at = history.held_epochs[writer.producer_id] + 1
+    if found in history.held_since or (
+        is_the_writers and is_forgotten and found.producer_epoch == shut_out_at
+    ):
+        return None
+    return Lost(
+        f"{name} has fenced it, which is the job's own, and the journal does not say that it held the job"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,9 +167,9 @@ def copy_sequences_go_on(patch: Patches) -> None:
 )
 def copy_scan_begins_at_the_end(patch: Patches) -> None:
     def stored(*asked: Any) -> Any:
-        destination, plan, output, writer, place, sure, _, begins, end, is_compacted = asked
+        destination, plan, history, place, sure, _, begins, end, is_compacted = asked
         nowhere = replace(place, output_end=end)
-        return original(destination, plan, output, writer, nowhere, sure, None, begins, end, is_compacted)
+        return original(destination, plan, history, nowhere, sure, None, begins, end, is_compacted)
 
     original = patch.set(takeover, "_stored", stored)
 
