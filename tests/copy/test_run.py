@@ -261,6 +261,42 @@ def test_of_two_copies_the_older_one_stops_and_says_who(log, topic):
     assert len(values(log, f"eu.{topic}") + values(log, f"eu.{topic}", 1)) == 10
 
 
+@pytest.mark.parametrize("at", [5, 6, 7])  # in front of JOINED, NEXT and the rows
+@pytest.mark.parametrize("dies", [False, True])
+def test_two_jobs_on_one_output_do_not_both_go_on(log, topic, at, dies):
+    """Both have found it empty. The other one's rows are in front, whether an answer says so or the next start."""
+    put(log, topic, [b"a"] * 40)
+    late, other = job_of(log, topic), job_of(log, topic, name=f"{topic}-other")
+
+    def meanwhile():
+        go(other)
+        if dies:
+            die()
+
+    with pytest.raises(Died if dies else ConfigError) as told:
+        go(late, at=at, before=meanwhile, after=nothing)
+    assert dies or "in front of the job's own first row" in str(told.value)
+    for _ in range(2):
+        if dies and at == 5:  # it has no place yet
+            with pytest.raises(ConfigError, match="has records already"):
+                go(late)
+        else:
+            with pytest.raises(ConfigError, match="by now, in front of the job's own first row"):
+                go(late)
+    go(other)
+    go(job_of(log, topic, appends=True))
+    assert sum(len(values(log, f"eu.{topic}", number)) for number in range(2)) == 80
+
+
+def test_a_job_that_was_alone_at_first_may_have_company_later(log, topic):
+    put(log, topic, [b"a"] * 40)
+    go(job_of(log, topic))
+    put(log, f"eu.{topic}", [b"there"] * 40)
+    put(log, topic, [b"b"] * 40)
+    go(job_of(log, topic))
+    assert sum(len(values(log, f"eu.{topic}", number)) for number in range(2)) == 120
+
+
 # -- losses -------------------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,9 @@ from semel.client.blocking import Cluster
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS, prove
-from semel.copy.topics import CopyTopics
+from semel.copy.topics import CopyTopics, not_alone
 from semel.core.copy.history import CopyHistory
-from semel.core.copy.journal import Begun, Place
+from semel.core.copy.journal import Begun, Mark, Place
 from semel.core.copy.resume import (
     Ending,
     Lost,
@@ -51,6 +51,7 @@ def take_over(
         for source, place in places.items()
         if (ending := ending_of(place, sure[source], history.writer)) is not None
     }
+    blank_to: dict[TopicPartition, int] = {}
     if history.writer is not None and places:
         described = _described(
             destination, plan, history, [place.output_partition for place in places.values()]
@@ -88,21 +89,29 @@ def take_over(
             behind = place_behind(place, chunks, stored)
             if isinstance(behind, Lost):
                 raise _lost(plan, output, behind)
-            places[source] = behind
+            is_blank = place.is_blank and not stored and seen_at is None
+            if is_blank:  # what comes from now on has not been looked at
+                blank_to[source] = ends[output]
+            places[source] = replace(behind, is_blank=is_blank)
     ends, marks, lost = prove(destination, endings, [place.output_partition for place in places.values()])
     for output, each in lost.items():
         raise _lost(plan, output, each)
     places = {
-        source: replace(
-            place,
-            sequence=0,
-            output_end=ends[place.output_partition],
-            output_mark=marks.get(place.output_partition),
+        source: _at_end(
+            place, ends[place.output_partition], marks.get(place.output_partition), blank_to.get(source)
         )
         for source, place in places.items()
     }
     log.append(Begun(log.grant, this_process().owner, tuple(places.values())))
     return places
+
+
+def _at_end(place: Place, end: int, mark: Mark | None, blank_to: int | None) -> Place:
+    """As BEGUN says it, at the end of the output; or where that was still ``blank_to``: others may have come since."""
+    if place.is_blank:
+        blank_end = place.output_end if blank_to is None else blank_to
+        end, mark = blank_end, mark if blank_end == end else None
+    return replace(place, sequence=0, output_end=end, output_mark=mark)
 
 
 def _check_ends(destination: Cluster, plan: CopyPlan, places: Mapping[TopicPartition, Place]) -> None:
@@ -165,6 +174,7 @@ def _stored(
     of rows that were trimmed since.
     """
     output, is_under_way = place.output_partition, place.source in history.under_way
+    is_blank = place.is_blank and not plan.appends
     is_trimmed = begins > place.output_end
     rows = StoredRows(sure if known is None else max(sure, known), has_holes=is_trimmed or is_compacted)
     seen_at = None
@@ -174,6 +184,8 @@ def _stored(
             lost = unsaid(history, grant, has_rows=not header.is_control)
             if lost is not None:
                 raise _lost(plan, output, lost)
+            if is_blank and seen_at is None and header.producer_id not in history.held_epochs:
+                raise not_alone(plan, output, header)
             if header.is_control or grant != history.writer:
                 continue
             seen_at = header.last_offset

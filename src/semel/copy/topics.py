@@ -13,6 +13,7 @@ from semel.client.model import TopicMetadata
 from semel.copy.plan import CopyPlan
 from semel.core.copy.journal import PARTITIONS_MAX, Clean, Place
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, ReplayUnprovable
+from semel.record.batch import BatchHeader
 from semel.spark.sink_log import create_topic
 from semel.spark.takeover import listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -120,6 +121,7 @@ class CopyTopics:
                 start=starts[source],
                 output_start=ends[output],
                 clean=Clean() if self._plan.cleans else None,
+                is_blank=not self._plan.appends,
             )
         return places
 
@@ -250,6 +252,17 @@ class CopyTopics:
             and not (entry.is_default or entry.is_read_only or entry.is_sensitive)
             and setting not in NOT_CARRIED
         }
+
+
+def not_alone(plan: CopyPlan, output: TopicPartition, header: BatchHeader) -> ConfigError:
+    """Of an output that was empty when the job came to it; two jobs that come at once both find it so."""
+    whose = "a producer without an id" if header.producer_id < 0 else f"producer {header.producer_id}"
+    return ConfigError(
+        f"{output} at {plan.destination.bootstrap} was empty when job {plan.name!r} came to it, and has records of "
+        f"{whose} at offset {header.base_offset} by now, in front of the job's own first row: another job or program "
+        f"writes there as well, and rows of both may be there. Nothing more was copied. Take another --name and "
+        f"another --prefix, and delete outputs that rows of both are in; or --append, if they are to be there"
+    )
 
 
 def _begun_anew(place: Place, topic_id: str | None, start: int) -> Place:

@@ -16,6 +16,7 @@ from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS
 from semel.copy.reading import Part
+from semel.copy.topics import not_alone
 from semel.core.copy.history import written_up_to
 from semel.core.copy.journal import Chunk, Next, Place
 from semel.core.sink.landing import Landing, landed
@@ -47,6 +48,7 @@ class _Output:
     acknowledged: int
     end: int  # behind the last row that is acknowledged
     ended: int  # the sequence behind that row
+    is_blank: bool  # nothing stood there, and no row of the job's is known there yet
 
 
 class Writer:
@@ -74,7 +76,13 @@ class Writer:
         for place in places.values():
             self._outputs.setdefault(
                 place.output_partition,
-                _Output(place.sequence, place.sequence, place.output_end, place.sequence),
+                _Output(
+                    place.sequence,
+                    place.sequence,
+                    place.output_end,
+                    place.sequence,
+                    place.is_blank and not self._plan.appends,
+                ),
             )
 
     def write(self, parts: Mapping[TopicPartition, Part], places: Mapping[TopicPartition, Place]) -> None:
@@ -116,7 +124,9 @@ class Writer:
         for source, place in places.items():
             output = self._outputs[place.output_partition]
             assert output.sequence == output.acknowledged, "it has landed"
-            made[source] = replace(written_up_to(place, output.end), sequence=output.sequence)
+            made[source] = replace(
+                written_up_to(place, output.end), sequence=output.sequence, is_blank=output.is_blank
+            )
         return made
 
     @property
@@ -223,10 +233,33 @@ class Writer:
         end = output.end if ahead >= 0 else self._sure_ends[tp]
         if landed(code, answer.base_offset, end, end) is Landing.ELSEWHERE:
             raise self._lost(tp, f"says that rows are stored at offset {answer.base_offset}", end)
+        if output.is_blank:  # a partition's first batch is awaited before another one is sent there
+            self._check_alone(tp, output.end, answer.base_offset)
+            output.is_blank = False
         output.acknowledged += batch.last_offset_delta + 1
         if answer.base_offset >= 0 and ahead >= 0:
             output.end = answer.base_offset + batch.last_offset_delta + 1
             output.ended += ahead + batch.last_offset_delta + 1
+
+    def _check_alone(self, tp: TopicPartition, start: int, base_offset: int) -> None:
+        """``ConfigError`` where somebody was faster: two jobs that begin at once both find an output empty."""
+        if base_offset == start:
+            return
+        end = base_offset if base_offset >= 0 else listed(self._cluster, [tp], LATEST_TIMESTAMP)[tp]
+        found = read_range(
+            self._cluster,
+            tp,
+            start,
+            end,
+            isolation="read_uncommitted",
+            fail_on_data_loss=False,
+            poll_timeout_ms=LOOK_TIMEOUT_MS,
+        )
+        for header in (header for batches in found for _, header in batches):
+            if header.producer_id not in self._log.history.held_epochs:
+                raise not_alone(self._plan, tp, header)
+            if not header.is_control:
+                return
 
     def _doubt(self, partitions: Iterable[TopicPartition]) -> None:
         self._sure_ends = {tp: self._outputs[tp].end for tp in partitions}

@@ -77,6 +77,14 @@ def test_a_forgotten_writer_is_shut_out_behind_all_who_held_the_job_under_its_id
     assert history.epoch_to_shut_out(other) == OLD.producer_epoch + 1
 
 
+def test_an_output_is_blank_until_a_row_of_the_job_is_known_there():
+    history, _ = history_of(BEGUN[0], Begun(OLD, "old", (replace(PLACE, is_blank=True),)))
+    history.apply(Next(OLD, (chunk(10, 15, 0),)))
+    assert history.places[TP].is_blank
+    history.apply(Next(OLD, (chunk(15, 20, 5, 5, 105),)))
+    assert not history.places[TP].is_blank
+
+
 def test_who_took_the_job_over_since_a_begun_is_known():
     third = ProducerGrant(90, 0)
     history, _ = history_of(*BEGUN, Held(NEW, "new", 1), Held(third, "third", 2))

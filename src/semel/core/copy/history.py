@@ -90,4 +90,4 @@ def written_up_to(place: Place, output_end: int) -> Place:
     """The place once its holder knows that rows of its own stand in front of ``output_end``, or nothing new."""
     if output_end == place.output_end:
         return place
-    return replace(place, output_end=output_end, output_mark=None)
+    return replace(place, output_end=output_end, output_mark=None, is_blank=False)

@@ -56,7 +56,8 @@ class Place(Struct, frozen=True, array_like=True):
     ``sequence`` rows of it were written under the grant that says so. Rows that come stand at or behind ``output_end``;
     the job's first one stood at or behind ``output_start``, and came from ``start`` or behind it. ``mark`` is the
     source's batch that was copied last; ``output_mark`` the output's in front of ``output_end``, where that grant has
-    written nothing in front of it.
+    written nothing in front of it. ``is_blank``: the job came to an empty output, and has no row there yet. Its first
+    one then has nobody's in front of it but fences of the job's own, or another job has come at the same time.
     """
 
     source: TopicPartition
@@ -71,6 +72,7 @@ class Place(Struct, frozen=True, array_like=True):
     mark: Mark | None = None
     output_mark: Mark | None = None
     clean: Clean | None = None  # of a job that cleans
+    is_blank: bool = False
 
     @property
     def output_partition(self) -> TopicPartition:
