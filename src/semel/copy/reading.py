@@ -199,12 +199,13 @@ class SourceReader:
             for source, place in self._places.items()
             if place.topic_id is not None
         }
+        rate = self._plan.bytes_per_s or FETCH_BYTES_MAX
         return self._cluster.begin_fetch(
             self._asked_of,
             max_wait_ms=min(_TURN_MAX_MS, self._plan.linger_ms),
             min_bytes=PARTITION_BYTES_MAX // 16,
-            max_bytes=FETCH_BYTES_MAX,
-            partition_max_bytes=PARTITION_BYTES_MAX,
+            max_bytes=min(FETCH_BYTES_MAX, rate),  # else it would come in bursts, with long pauses in between
+            partition_max_bytes=min(PARTITION_BYTES_MAX, rate),
             isolation="read_committed",
             topic_ids=ids,
         )

@@ -18,6 +18,7 @@ from semel.copy.takeover import take_over
 from semel.copy.topics import CopyTopics
 from semel.copy.writing import Writer
 from semel.core.copy.journal import Begun, Joined, Place
+from semel.core.copy.pace import Pace
 from semel.core.copy.tenure import Tenure
 from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ReplayUnprovable
 from semel.spark.process import connect, this_process
@@ -28,6 +29,7 @@ GROUPS_EVERY_MS: Final = 5_000
 AWAY_MS_MAX: Final = 60_000  # so long a server is waited for
 AWAY_PAUSE_MS: Final = 500
 _TOLD_EVERY_MS: Final = 500
+RATE_PAUSE_MS_MAX: Final = 100  # at once, or who stops it would wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,10 @@ def run_copy(
     """
     stop, clock = stop or threading.Event(), this_process().clock
     whole, targets, tenure = Copied((), 0), None, Tenure()
+    pace = None if plan.bytes_per_s is None else Pace(plan.bytes_per_s, clock.elapsed_ms())
     is_done, away_since_ms = False, clock.elapsed_ms()
     while not is_done:  # a run does not grow old: a log forgets the producers that write nothing
-        copy = _Run(plan, told, whole, tenure)
+        copy = _Run(plan, told, whole, tenure, pace)
         try:
             with copy.fence_goes_first():
                 copy.begin()
@@ -107,9 +110,14 @@ class _Run:
     """One holder of the job, from HELD on."""
 
     def __init__(
-        self, plan: CopyPlan, told: Callable[[Copied], None], before: Copied, tenure: Tenure
+        self,
+        plan: CopyPlan,
+        told: Callable[[Copied], None],
+        before: Copied,
+        tenure: Tenure,
+        pace: Pace | None,
     ) -> None:
-        self._plan, self._told, self._before = plan, told, before
+        self._plan, self._told, self._before, self._pace = plan, told, before, pace
         source, destination = connect(plan.source), connect(plan.destination)
         self._destination = destination
         self._topics = CopyTopics(plan, source, destination)
@@ -155,14 +163,8 @@ class _Run:
                 return False
             if self._reader.has_changed or now_ms - self._looked_ms > TOPICS_MAX_AGE_MS:
                 self._look()
-            parts = self._reader.next()
-            if any(part.batches for part in parts.values()):
-                self._writer.write(parts, self._reader.places)
-                self._appended += 1
-                self._keep_to_rate()
-            else:
-                self._writer.land()
-                self._appended += self._writer.pass_by(parts, self._reader.places)
+            if not self._is_held_back():
+                self._read_and_write()
             if not self._reader.is_away:
                 self.well_ms = now_ms
             if self._appended >= self._plan.upkeep.begun_every:
@@ -241,10 +243,23 @@ class _Run:
         self._reader.begin_at(new)
         self._reader.leave([tp for tp in reading if tp not in there])
 
-    def _keep_to_rate(self) -> None:
-        if self._plan.bytes_per_s is None:
+    def _read_and_write(self) -> None:
+        """What comes next."""
+        parts = self._reader.next()
+        if not any(part.batches for part in parts.values()):
+            self._writer.land()
+            self._appended += self._writer.pass_by(parts, self._reader.places)
             return
-        due_ms = self._writer.bytes * 1000 // self._plan.bytes_per_s
-        ahead_ms = due_ms - (self._clock.elapsed_ms() - self._began_ms)
-        if ahead_ms > 0:
-            self._clock.pause(min(ahead_ms, 1_000))
+        before = self._writer.bytes
+        self._writer.write(parts, self._reader.places)
+        self._appended += 1
+        if self._pace is not None:
+            self._pace.send(self._writer.bytes - before, self._clock.elapsed_ms())
+
+    def _is_held_back(self) -> bool:
+        """By the rate; a while has passed then."""
+        owed_ms = 0 if self._pace is None else self._pace.owed_ms(self._clock.elapsed_ms())
+        if owed_ms:
+            self._writer.land()  # nothing follows for a while
+            self._clock.pause(min(owed_ms, RATE_PAUSE_MS_MAX))
+        return owed_ms > 0

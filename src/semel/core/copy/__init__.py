@@ -35,5 +35,6 @@ What can go wrong, and what it comes to:
 :mod:`~semel.core.copy.spans` counts rows in offsets with gaps, :mod:`~semel.core.copy.journal` is what stands there,
 :mod:`~semel.core.copy.history` what it adds up to, :mod:`~semel.core.copy.tenure` whether a job is still its own,
 :mod:`~semel.core.copy.resume` where the next one goes on, :mod:`~semel.core.copy.translate` what an offset of the
-source is at the destination, :mod:`~semel.core.copy.clean` which rows of a doubling writer come.
+source is at the destination, :mod:`~semel.core.copy.clean` which rows of a doubling writer come,
+:mod:`~semel.core.copy.pace` how fast they may.
 """
