@@ -184,6 +184,35 @@ def test_an_output_that_would_set_other_times_is_refused(log, topic):
     assert values(log, f"eu.{topic}") == []
 
 
+def put_tomorrow(log, name):
+    """A row of a day from now, which a topic takes that is told to."""
+    make(log, name, message_timestamp_after_max_ms="172800000")
+    with semel.Producer(log) as producer:
+        producer.send(name, b"tomorrow", timestamp_ms=time.time_ns() // 10**6 + 86_400_000)
+
+
+def test_rows_of_tomorrow_come(log):
+    name = f"ahead-{uuid.uuid4().hex[:8]}"
+    put_tomorrow(log, name)
+    go(job_of(log, name))
+    assert rows(log, f"eu.{name}") == rows(log, name) != []
+
+
+def test_an_output_that_does_not_take_rows_of_tomorrow_is_told_what_to_change(log):
+    name = f"ahead-{uuid.uuid4().hex[:8]}"
+    put_tomorrow(log, name)
+    make(log, f"eu.{name}")
+    with pytest.raises(
+        ConfigError, match=r"alter-config eu\..* -c message.timestamp.after.max.ms=92233720"
+    ) as told:
+        go(job_of(log, name))
+    assert "in the future" in str(told.value)
+    with semel.Admin(log) as admin:
+        admin.alter_configs(f"eu.{name}", {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    go(job_of(log, name))
+    assert rows(log, f"eu.{name}") == rows(log, name)
+
+
 def test_a_job_keeps_its_outputs(log, topic):
     put(log, topic, [b"a"])
     go(job_of(log, topic))

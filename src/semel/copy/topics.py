@@ -20,7 +20,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from semel.wording import counted
 
 _LOG: Final = logging.getLogger("semel.copy")
-# A matter of the cluster that a topic is in, or of whose clock a record's time is from: the source's stay as they are.
+# A matter of the cluster that a topic is in, or of a record's time: the source's stay as they are.
 NOT_CARRIED: Final = frozenset(
     {
         "follower.replication.throttled.replicas",
@@ -35,6 +35,9 @@ NOT_CARRIED: Final = frozenset(
     }
 )
 OWN_TIME: Final = {"message.timestamp.type": "CreateTime"}
+# The source has taken its rows' times, whatever bound it had then; an output that judged them anew would end the copy.
+TIME_BOUNDS: Final = ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")
+UNBOUNDED: Final = str(2**63 - 1)
 
 
 class CopyTopics:
@@ -234,6 +237,7 @@ class CopyTopics:
                 "%s is made without %s: the destination knows no such setting", output, ", ".join(unknown)
             )
         kept = {name: value for name, value in settings.items() if name in known}
+        kept |= {name: UNBOUNDED for name in TIME_BOUNDS if name in known and known[name].value != UNBOUNDED}
         try:
             create_topic(self._destination, output, count, kept)
         except BrokerError as error:
@@ -252,6 +256,21 @@ class CopyTopics:
             and not (entry.is_default or entry.is_read_only or entry.is_sensitive)
             and setting not in NOT_CARRIED
         }
+
+
+def time_refused(
+    plan: CopyPlan, destination: Cluster, output: TopicPartition, newest_ms: int, now_ms: int, why: str
+) -> ConfigError:
+    """By a bound that the output has, which somebody else made, or an older semel."""
+    after, before = TIME_BOUNDS
+    setting = after if newest_ms > now_ms else before
+    if setting not in destination.describe_configs([output.topic])[output.topic]:
+        setting = "message.timestamp.difference.max.ms"  # Apache Kafka before 3.6
+    return ConfigError(
+        f"{output} at {plan.destination.bootstrap} does not take a batch of the source's for its rows' times{why}. It "
+        f"is not stored there, and nothing behind it. Let it have them with "
+        f"`semel topic alter-config {output.topic} -c {setting}={UNBOUNDED}`, and start the job again"
+    )
 
 
 def not_alone(plan: CopyPlan, output: TopicPartition, header: BatchHeader) -> ConfigError:

@@ -16,7 +16,7 @@ from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS
 from semel.copy.reading import Part
-from semel.copy.topics import not_alone
+from semel.copy.topics import not_alone, time_refused
 from semel.core.copy.history import written_up_to
 from semel.core.copy.journal import Chunk, Next, Place
 from semel.core.sink.landing import Landing, landed
@@ -219,6 +219,10 @@ class Writer:
                 f"{tp} does not take a batch of {batch.size_bytes} bytes that the source has. It is not stored there, "
                 f"and nothing behind it. Raise max.message.bytes of {tp.topic!r}, and start the job again"
             )
+        if code is ErrorCode.INVALID_TIMESTAMP:
+            why = f" ({answer.error_message})" if answer.error_message else ""
+            now_ms = this_process().clock.now_ms()
+            raise time_refused(self._plan, self._cluster, tp, batch.max_timestamp, now_ms, why)
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_knows(self._cluster, tp, batch):
             code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         if code not in _STORED:

@@ -54,7 +54,6 @@ def test_a_named_error_needs_its_reason(breaks: Breaks, error: SemelError, reaso
     [
         ConnectionLost("no answer"),
         BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "a full disk"),
-        BrokerError(ErrorCode.INVALID_TIMESTAMP, "its clock is behind"),
     ],
     ids=str,
 )
@@ -68,6 +67,13 @@ def test_what_passes_needs_none(error: SemelError) -> None:
 def test_nothing_else_is_right(breaks: Breaks, error: SemelError) -> None:
     with breaks():
         stop(error, had_rival=True, source=True, output=True)
+
+
+def test_times_are_refused_by_an_output_that_is_not_the_copys_own(breaks: Breaks) -> None:
+    error = ConfigError("it does not take a batch of the source's for its rows' times")
+    stop(error, output=True)
+    with breaks():
+        stop(error, had_rival=True, source=True)
 
 
 def test_what_one_job_has_copied_may_be_trimmed_before_another_has(breaks: Breaks) -> None:
