@@ -72,3 +72,30 @@ def test_a_signal_ends_it_well(semel, semel_server) -> None:
     finally:
         child.kill()
     assert child.returncode == 0 and "copied 1 row " in said
+
+
+def test_a_server_that_is_away_at_the_start_is_waited_for(semel, semel_server) -> None:
+    semel("produce", "rows", stdin=b"a\n")
+    command = [sys.executable, "-m", "semel.cli", "copy", "rows", *ends(semel_server), "--until-end"]
+    semel_server.stop()
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert child.stderr is not None
+        assert "waiting for it, for 60 s at most" in child.stderr.readline()
+        semel_server.restart()
+        _, said = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 0 and "copied 1 row " in said
+
+
+def test_one_that_stays_away_ends_it(semel, semel_server, monkeypatch) -> None:
+    monkeypatch.setattr("semel.copy.run.AWAY_MS_MAX", 0)
+    semel_server.stop()
+    failed = semel("copy", "rows", *ends(semel_server))
+    assert failed.code == 1 and "is it running?" in failed.err
+
+
+def test_an_address_of_no_host_is_not_waited_for(semel, semel_server) -> None:
+    failed = semel("copy", "rows", "--from", "no.such.host.invalid:9092", "--to", semel_server.bootstrap)
+    assert failed.code == 1 and "waiting" not in failed.err

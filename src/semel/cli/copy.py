@@ -106,8 +106,9 @@ def copy(
 
     Example: semel copy --from localhost:9092 --to localhost:9093 clicks orders
     """
-    from semel.cli.connect import greet
+    from semel.cli.connect import await_greeting
     from semel.copy import CopyPlan, run_copy
+    from semel.copy.run import AWAY_MS_MAX
     from semel.signals import stopped_by_signals
     from semel.spark.options import Connection
 
@@ -131,7 +132,7 @@ def copy(
         bytes_per_s=None if rate is None else _bytes_per_s(rate),
     )
     for bootstrap in (source, destination):
-        greet(bootstrap)
+        await_greeting(bootstrap, AWAY_MS_MAX)
     stop = threading.Event()
     shown = _Shown(quiet)
     try:
