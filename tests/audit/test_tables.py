@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.conftest import Command, semel
 
+from semel.land import files_of
+
 __all__ = ["semel"]  # the fixture
 
 deltalake = pytest.importorskip("deltalake")
@@ -169,3 +171,95 @@ def test_a_folder_that_is_no_table_is_told(topic: Command, tmp_path: Path) -> No
     done = topic("audit", "--output", f"delta:{tmp_path}")
     assert (done.code, done.out) == (1, "")
     assert "is not read" in done.err
+
+
+def test_a_landed_folder_is_what_its_manifest_lists(topic: Command, tmp_path: Path) -> None:
+    """Beside it lie files of commits in the making, of killed jobs, and those that compaction replaced."""
+    folder = tmp_path / "landed"
+    land = ("land", "t", "--to", str(folder), "--format", "parquet", "--partition-by", "day")
+    done = topic(*land, "--commit-rows", "1", "--compact", "2", "--until-end", "-q")
+    assert done.code == 0, done.err
+    name = f"parquet:{folder}"
+    listed = next(folder.glob("_day=*/*.parquet"))
+    (listed.parent / "semel-land-9-9.parquet").write_bytes(listed.read_bytes())
+    (listed.parent / "semel-land-9-8.parquet").touch()
+    assert len(files_of(folder)) < len(list(folder.glob("_day=*/*.parquet")))
+    done = topic("audit", "--input", "t", "--output", name)
+    assert done.code == 0, done.out + done.err
+    assert f"{name}: 5 rows" in done.out
+
+    files_of(folder)[0].unlink()
+    folder.joinpath("lost").mkdir()
+    done = topic("audit", "--input", "t", "--output", name)
+    assert done.code != 0
+    assert "Traceback" not in done.err
+
+
+def test_a_manifest_without_files_is_an_empty_table(topic: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "landed"
+    assert topic("topic", "create", "u").code == 0
+    done = topic("land", "u", "--to", str(folder), "--format", "parquet", "--until-end", "-q")
+    assert done.code == 0, done.err
+    (folder / "semel-land-9-9.parquet").touch()
+    done = topic("audit", "--input", "t", "--output", f"parquet:{folder}")
+    assert done.code == 1
+    assert "VIOLATED missing: 5 " in done.out, done.err
+
+
+def test_columns_of_later_files_and_of_folders_are_there(topic: Command, tmp_path: Path) -> None:
+    """Without a manifest all files are the table: where the first of them lacks a column, and in hive's folders."""
+    rows = [json.loads(value) for value in VALUES]
+    folder = tmp_path / "hive"
+    for number, row in enumerate(rows):
+        part = folder / f"_part={row['name']}"
+        part.mkdir(parents=True)
+        columns = {"place": pa.array([number], pa.int32() if number else pa.int64())}
+        later = {"id": [row["id"]]} if number else {}
+        pq.write_table(pa.table({**columns, **later}), part / "a.parquet")
+    (folder / "_SUCCESS").touch()
+    name = f"parquet:{folder}"
+    done = topic("audit", "--input", "t", "--output", name, "--input-key", "name", "--key", "_part")
+    assert done.code == 0, done.out + done.err
+    done = topic("audit", "--input", "t", "--output", name, "--input-key", "id", "--key", "place")
+    assert done.code == 0, done.out + done.err
+    done = topic("audit", "--input", "t", "--output", name, "--key", "id")
+    assert "VIOLATED missing: 1 " in done.out  # the first file has no column for it: null
+
+
+def test_a_column_of_the_files_is_read_there(topic: Command, tmp_path: Path) -> None:
+    part = tmp_path / "table" / "id=9"
+    part.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [0, 1, 2, 3, 4]}), part / "a.parquet")
+    name = f"parquet:{part.parent}"
+    assert topic("audit", "--input", "t", "--output", name, "--key", "id").code == 0
+
+
+def test_the_files_of_a_delta_table_are_no_table(topic: Command, tmp_path: Path) -> None:
+    folder = write_delta(tmp_path, landed(list(range(5)), VALUES)).partition(":")[2]
+    done = topic("audit", "--input", "t", "--output", f"parquet:{folder}")
+    assert (done.code, done.out) == (2, "")
+    assert f"say delta:{folder}" in done.err
+
+
+def test_a_folder_without_files_is_told(topic: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "table"
+    folder.mkdir()
+    done = topic("audit", "--output", f"parquet:{folder}")
+    assert (done.code, done.out) == (1, "")
+    assert "there are no files in it" in done.err
+    (folder / "_semel").mkdir()
+    done = topic("audit", "--output", f"parquet:{folder}")
+    assert (done.code, done.out) == (1, "")
+    assert "has no manifest" in done.err
+
+
+def test_a_field_that_is_named_value_is_not_the_records_value(topic: Command, tmp_path: Path) -> None:
+    """Read values have ``_error`` beside them, whatever their columns are called."""
+    done = topic("produce", "v", stdin=b'{"value": "a"}\n{"value": "b"}\n')
+    assert done.code == 0, done.err
+    folder = tmp_path / "read"
+    read = ("--value", "json", "--schema", "value string", "--format", "parquet", "--until-end", "-q")
+    done = topic("land", "v", "--to", str(folder), *read)
+    assert done.code == 0, done.err
+    done = topic("audit", "--input", "v", "--output", f"parquet:{folder}")
+    assert done.code == 0, done.out + done.err

@@ -6,6 +6,7 @@ A row of a table is known by the place of the record that it came of, where the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel import landed
 from semel.audit.adding import TopicReading, places
 from semel.audit.columns import texts_of
 from semel.audit.identity import (
@@ -30,6 +32,7 @@ from semel.audit.identity import (
 from semel.audit.report import TopicAudit
 from semel.audit.sequences import SequenceCheck
 from semel.audit.store import Rows, RowStore
+from semel.core.land.manifest import FOLDER as MANIFESTS
 from semel.errors import ConfigError, SemelError
 from semel.record.columnar import HEADERS_TYPE
 
@@ -42,6 +45,7 @@ _RAW: Final = "_value"  # as semel land calls it; beside _error it has the bad r
 _ERROR: Final = "_error"
 _HEADERS: Final = "headers"
 _KINDS: Final = ("delta", "parquet")
+_DELTA_LOG: Final = "_delta_log"
 _BATCH_ROWS: Final = 65_536
 
 
@@ -62,6 +66,8 @@ class TableFiles:
             raise ConfigError(f"{text!r} is neither a topic nor delta:PATH or parquet:PATH")
         if not Path(path).exists():
             raise ConfigError(f"{text}: there is nothing: a table is a folder or a file on this machine")
+        if kind == "parquet" and (Path(path) / _DELTA_LOG).is_dir():
+            raise ConfigError(f"{text} is a Delta table, of which not every file is a part: say delta:{path}")
         return cls(kind, Path(path))
 
     @property
@@ -83,11 +89,11 @@ class TableFiles:
                 return DeltaTable(str(self.path)).to_pyarrow_dataset()
             except DeltaError as error:
                 raise SemelError(f"{self.name} is not read: {error}") from None
-        from pyarrow import dataset
-
         try:
-            return dataset.dataset(str(self.path), format="parquet")
-        except (pa.ArrowInvalid, OSError) as error:
+            if (self.path / MANIFESTS).is_dir():
+                return landed.dataset(self.path)
+            return _unlisted(self.path)
+        except (pa.ArrowException, OSError) as error:
             raise SemelError(f"{self.name} is not read: {error}") from None
 
     @property
@@ -104,7 +110,9 @@ class TableFiles:
         """The column with the bytes of each record's value, where they were landed as they are."""
         names = self.schema.names
         own = [name for name in names if not name.startswith("_") and not self._is_headers(name)]
-        found = _RAW if not own and _ERROR not in names else own[0] if own == [_VALUE] else None
+        if _ERROR in names:  # values were read: a column ``value`` is a field of theirs
+            return None
+        found = _RAW if not own else own[0] if own == [_VALUE] else None
         is_bytes = found in names and _is_bytes(self.schema.field(found).type)
         return found if is_bytes else None
 
@@ -243,6 +251,51 @@ def _columns_of(files: TableFiles, rule: IdentityRule) -> list[str]:
 def _record_texts(rule: IdentityRule, columns: list[str], batch: pa.RecordBatch) -> pa.Array:
     found = [batch.column(name).cast(pa.binary()) for name in columns]
     return texts_of(rule)(found[0], found[-1])  # of one alone the other is not looked at
+
+
+def _unlisted(path: Path) -> Any:
+    """Files of which no manifest says which are the table: all of them, with the columns of each and of hive's folders.
+
+    A column that stands in the files as well is read there.
+    """
+    from pyarrow import dataset, fs
+
+    base = path if path.is_dir() else path.parent
+    files = [str(path)] if path.is_file() else _visible_files(path)
+    if not files:
+        raise FileNotFoundError("there are no files in it")
+
+    def found(**folders: Any) -> pa.Schema:
+        options = dataset.FileSystemFactoryOptions(partition_base_dir=str(base), **folders)
+        factory = dataset.FileSystemDatasetFactory(
+            fs.LocalFileSystem(), files, dataset.ParquetFileFormat(), options
+        )
+        return factory.inspect(promote_options="permissive")
+
+    own = found()
+    of_folders = [
+        field
+        for field in found(partitioning=dataset.HivePartitioning.discover())
+        if field.name not in own.names
+    ]
+    return dataset.dataset(
+        files,
+        schema=pa.schema([*own, *of_folders]),
+        format="parquet",
+        partitioning=dataset.partitioning(pa.schema(of_folders), flavor="hive") if of_folders else None,
+        partition_base_dir=str(base),
+    )
+
+
+def _visible_files(folder: Path) -> list[str]:
+    """All but the hidden ones, as Spark and hive see them: a folder ``_day=…`` is one of a partition."""
+    found: list[str] = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and ("=" in name or name[0] != "_")
+        ]
+        found += [str(Path(root) / name) for name in names if not name.startswith((".", "_"))]
+    return sorted(found)
 
 
 def _part(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from semel.land.reading import dataset as dataset
-    from semel.land.reading import files_of as files_of
-    from semel.land.reading import read_manifest as read_manifest
+    from semel.landed import dataset as dataset
+    from semel.landed import files_of as files_of
+    from semel.landed import read_manifest as read_manifest
 
 __all__ = ["dataset", "files_of", "read_manifest"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from semel.land import reading
+        from semel import landed
 
-        return getattr(reading, name)
+        return getattr(landed, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

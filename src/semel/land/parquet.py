@@ -33,7 +33,6 @@ from semel.core.land.marks import epoch_mark, epoch_of, merged_name
 from semel.core.land.merging import merges
 from semel.errors import ConfigError, StorageError
 from semel.land.files import parquet_writer
-from semel.land.reading import read_manifest
 from semel.land.target import (
     TAKE_OVER_TRIES,
     NewFile,
@@ -43,6 +42,7 @@ from semel.land.target import (
     sync_folder,
     taken_over,
 )
+from semel.landed import read_manifest
 
 _COMMIT_TRIES: Final = 1_000  # each is lost to a commit of another job
 _ASIDE_MS_MAX: Final = 3_600_000  # a manifest in the making that is older was left by a kill

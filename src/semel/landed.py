@@ -1,4 +1,7 @@
-"""How a table of Parquet files is read: what the newest manifest lists, and nothing else that lies in its folder."""
+"""How a table of Parquet files is read: what the newest manifest lists, and nothing else that lies in its folder.
+
+It is beside who lands such tables (:mod:`semel.land`), for who audits them reads them as well.
+"""
 
 from __future__ import annotations
 
