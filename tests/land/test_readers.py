@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from tests.land.landed import DELTA, land, produce
+from tests.land.landed import DELTA, land, produce, read
 
 from semel.audit.identity import IdentityRule
 from semel.audit.run import AuditPlan, audit
@@ -84,6 +87,78 @@ def by_polars(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("reader", [by_pyarrow, by_duckdb, by_pandas, by_polars])
 def test_others_read_the_same_rows(landed: Path, table_format: TableFormat, reader: Reader) -> None:
     assert sorted(reader(landed, table_format), key=lambda row: row[2]) == WANTED
+
+
+YEAR_1_MS = -62_135_596_800_000
+NO_DATE_MS = 1_700_000_000_000_000  # microseconds, sent as milliseconds: the year 55840
+NO_TIME_MS = 1_700_000_000_000_000_000  # nanoseconds: more than a column of microseconds holds
+TIMES_MS = [1_000, YEAR_1_MS, NO_DATE_MS, NO_TIME_MS, -NO_TIME_MS, 2_000]
+WANTED_US = [None if abs(time) == NO_TIME_MS else time * 1_000 for time in TIMES_MS]
+
+
+def times_by_pyarrow(table: Path, table_format: TableFormat) -> list[int | None]:
+    its = DeltaTable(table).to_pyarrow_dataset() if table_format is DELTA else dataset(table)
+    return list(its.to_table().sort_by("_offset").column("_timestamp").cast(pa.int64()).to_pylist())
+
+
+def times_by_duckdb(table: Path, table_format: TableFormat) -> list[int | None]:
+    with duckdb.connect() as database:
+        if table_format is DELTA:
+            database.register("landed", DeltaTable(table).to_pyarrow_dataset())
+        else:
+            paths = ", ".join(f"'{path}'" for path in files(table, table_format))
+            database.execute(f"create view landed as from read_parquet([{paths}])")
+        return [
+            us
+            for (us,) in database.sql("select epoch_us(_timestamp) from landed order by _offset").fetchall()
+        ]
+
+
+def times_by_polars(table: Path, table_format: TableFormat) -> list[int | None]:
+    scan = pl.scan_delta(str(table)) if table_format is DELTA else pl.scan_parquet(files(table, table_format))
+    return scan.sort("_offset").collect()["_timestamp"].cast(pl.Int64).to_list()
+
+
+@pytest.mark.parametrize("compact_every", [None, 1])
+@pytest.mark.parametrize("by", [None, "day"])
+@pytest.mark.parametrize("value", ["raw", "json"])
+def test_a_record_with_an_odd_time_is_a_row_that_others_read(
+    log: LocalLog,
+    cluster: Cluster,
+    topic: str,
+    table: Path,
+    table_format: TableFormat,
+    value: str,
+    by: str | None,
+    compact_every: int | None,
+) -> None:
+    settings = {"value_format": ValueFormat.JSON, "schema": "n long"} if value == "json" else {}
+    settings |= {"partition_by": by, "compact_every": compact_every}
+    cluster.alter_configs({topic: {"message.timestamp.after.max.ms": str(2**63 - 1)}})
+    for times in (TIMES_MS, [0]):
+        batch = encode_batch([Record(0, time, None, b'{"n":%d}' % time) for time in times])
+        cluster.produce({TopicPartition(topic, 0): batch})
+        done = land(log.bootstrap, table, table_format, topic, **settings)
+        assert (done.rows, done.bad_rows) == (len(times), 0)
+    for reader in (times_by_pyarrow, times_by_duckdb, times_by_polars):
+        assert reader(table, table_format) == [*WANTED_US, 0], reader
+    rows = read(table, table_format).sort_by("_offset")
+    if value == "json":
+        assert rows.column("n").to_pylist() == [*TIMES_MS, 0]
+    if by == "day":
+        days = rows.column("_day").to_pylist()
+        assert days == [date(1970, 1, 1), date(1, 1, 1), None, None, None, date(1970, 1, 1), date(1970, 1, 1)]
+    if (
+        table_format is DELTA and compact_every is None
+    ):  # it skips files by bounds; delta-rs's own OPTIMIZE has none
+        late = pl.scan_delta(str(table)).filter(pl.col("_timestamp").cast(pl.Int64) > NO_DATE_MS)
+        assert late.collect().height == 1
+        early = (
+            DeltaTable(table)
+            .to_pyarrow_dataset()
+            .to_table(filter=pc.field("_timestamp") < pa.scalar(0, pa.timestamp("us", "UTC")))
+        )
+        assert early.column("_offset").to_pylist() == [1]
 
 
 HEADERS = [("trace", b"1"), ("trace", b"2"), ("none", None)]  # a key may come twice, and a value be null

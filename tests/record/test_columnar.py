@@ -173,8 +173,17 @@ def test_damage_is_refused_alike(record_lists: Strategy) -> None:
 
 def test_a_timestamp_beyond_microseconds_is_refused() -> None:
     batch = encode_batch([Record(0, 2**62, None, b"")])
-    with pytest.raises(CorruptRecordBatch, match="microseconds"):
+    with pytest.raises(CorruptRecordBatch, match=r"t-3, offset 7: .* microseconds"):
         table_of(batch)
+
+
+def test_a_timestamp_beyond_microseconds_is_null_for_who_has_to_go_on() -> None:
+    times = [1, 2**62, -(2**62), 2]
+    batch = encode_batch([Record(0, time, None, b"v") for time in times])
+    table = decode_table([batch], topic="t", partition=3, null_timestamps=True)
+    assert table["timestamp"].cast(pa.int64()).to_pylist() == [1_000, None, None, 2_000]
+    kept = decode_table([batch], topic="t", partition=3, from_offset=2, null_timestamps=True)
+    assert kept["timestamp"].cast(pa.int64()).to_pylist() == [None, 2_000]
 
 
 @given(

@@ -47,6 +47,7 @@ from semel.types import NO_SEQUENCE
 
 _ARENA_BYTES: Final = 8 * 1024 * 1024
 _LANES_WALKED_TOGETHER_MIN: Final = 24  # below this a numpy step costs more than the records that it takes
+_TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 BATCH_ROWS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 1_000_000  # below Kafka's max.message.bytes
 
@@ -83,18 +84,22 @@ def decode_table(
     end_offset: int | None = None,
     include_headers: bool = False,
     allow_partial_tail: bool = False,
+    null_timestamps: bool = False,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> pa.Table:
     """The records at ``from_offset`` … ``end_offset`` - 1 of these batches, fully validated.
 
     Each buffer holds one batch or a run of them. Control batches are left out. ``headers`` is null where a
-    record has none, as in Spark's source.
+    record has none, as in Spark's source. A time that a column of microseconds cannot hold is an error, or a null
+    with ``null_timestamps``: of a reader that has to go on behind the record.
     """
     end_offset = 2**63 - 1 if end_offset is None else end_offset
     blocks = [
         block
         for arena in _arenas(batches, from_offset, end_offset, allow_partial_tail, decompressed_bytes_max)
-        for block in _decode_arena(arena, topic, partition, from_offset, end_offset, include_headers)
+        for block in _decode_arena(
+            arena, (topic, partition), (from_offset, end_offset), include_headers, null_timestamps
+        )
     ]
     return pa.Table.from_batches(blocks, table_schema(include_headers=include_headers))
 
@@ -127,7 +132,11 @@ def _arenas(
 
 
 def _decode_arena(
-    arena: _Arena, topic: str, partition: int, from_offset: int, end_offset: int, include_headers: bool
+    arena: _Arena,
+    source: tuple[str, int],
+    offsets: tuple[int, int],
+    include_headers: bool,
+    null_timestamps: bool,
 ) -> Iterator[pa.RecordBatch]:
     payload = b"".join(payload for _, payload in arena)
     headers = [header for header, _ in arena]
@@ -147,9 +156,10 @@ def _decode_arena(
             of_batch,
             is_first,
             previous_delta,
-            (topic, partition),
-            (from_offset, end_offset),
+            source,
+            offsets,
             include_headers,
+            null_timestamps,
         )
         yield block
 
@@ -177,6 +187,7 @@ def _decode_block(
     source: tuple[str, int],
     offsets: tuple[int, int],
     include_headers: bool,
+    null_timestamps: bool,
 ) -> tuple[pa.RecordBatch, int]:
     fields = fields_of(np.frombuffer(payload, np.uint8), bounds[:-1], bounds[1:])
 
@@ -195,7 +206,7 @@ def _decode_block(
     offset = per_record([header.base_offset for header in headers]) + delta
     is_append_time = [header.timestamp_type is TimestampType.LOG_APPEND_TIME for header in headers]
     timestamp_type = per_record([int(is_append) for is_append in is_append_time])
-    timestamp_us = _timestamps_us(
+    timestamp_us, has_no_time = _timestamps_us(
         per_record(
             [
                 header.max_timestamp if is_append else header.base_timestamp
@@ -205,6 +216,14 @@ def _decode_block(
         np.where(timestamp_type == TimestampType.LOG_APPEND_TIME, 0, fields.timestamp_delta),
     )
 
+    if has_no_time is not None and not null_timestamps:
+        topic, partition = source
+        where = f"{topic}-{partition}, offset {offset[has_no_time][0]}"
+        raise CorruptRecordBatch(
+            f"{where}: the record has a timestamp beyond {_TIMESTAMP_MS_MAX} ms, which a column of microseconds "
+            f"cannot hold"
+        )
+
     from_offset, end_offset = offsets
     all_kept = offset[0] >= from_offset and offset[-1] < end_offset and bool((np.diff(offset) > 0).all())
     kept = (
@@ -213,13 +232,14 @@ def _decode_block(
         else np.flatnonzero((offset >= from_offset) & (offset < end_offset))
     )
     topic, partition = source
+    without_time = None if has_no_time is None else has_no_time[kept]
     columns = [
         _gather(payload, fields.key_start, fields.key_length, kept, pa.binary()),
         _gather(payload, fields.value_start, fields.value_length, kept, pa.binary()),
         pa.repeat(pa.scalar(topic, pa.string()), len(kept)),
         pa.repeat(pa.scalar(partition, pa.int32()), len(kept)),
         pa.array(offset[kept]),
-        pa.array(timestamp_us[kept]).view(pa.timestamp("us", "UTC")),
+        pa.array(timestamp_us[kept], mask=without_time).view(pa.timestamp("us", "UTC")),
         pa.array(timestamp_type[kept].astype(np.int32)),
     ]
     header_keys = _header_keys(payload, fields.headers)  # checked to be UTF-8 even if nobody asked for them
@@ -231,16 +251,12 @@ def _decode_block(
     return block, int(delta[-1])
 
 
-def _timestamps_us(base_ms: Int64s, delta_ms: Int64s) -> Int64s:
+def _timestamps_us(base_ms: Int64s, delta_ms: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_] | None]:
+    """In microseconds, and which of them are none, for they do not fit; ``None``: all do."""
     total = base_ms + delta_ms  # wraps
-    if (((base_ms ^ total) & (delta_ms ^ total)) < 0).any():
-        raise CorruptRecordBatch("record has a timestamp outside of 64 bits")
-    limit_ms = (2**63 - 1) // 1000
-    if (total > limit_ms).any() or (total < -limit_ms).any():
-        raise CorruptRecordBatch(
-            f"record has a timestamp beyond {limit_ms} ms, which a column of microseconds cannot hold"
-        )
-    return total * 1000
+    does_not_fit = ((base_ms ^ total) & (delta_ms ^ total)) < 0
+    does_not_fit |= (total > _TIMESTAMP_MS_MAX) | (total < -_TIMESTAMP_MS_MAX)
+    return total * 1000, does_not_fit if does_not_fit.any() else None
 
 
 def _gather(

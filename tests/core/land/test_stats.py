@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,3 +36,33 @@ def test_times_are_told_to_the_microsecond_and_texts_are_not() -> None:
     told = stats(pa.table({"t": times, "s": ["a", "b"], "f": [1.5, float("nan")], "b": [True, False]}))
     assert told["minValues"] == told["maxValues"] == {"t": "2024-01-01T00:00:00.000001Z"}
     assert told["nullCount"] == {"t": 1, "s": 0, "f": 0, "b": 0}
+
+
+def test_a_year_has_four_digits() -> None:
+    times = pa.array([datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)])
+    told = stats(pa.table({"t": times, "d": times.cast(pa.date32())}))
+    assert told["minValues"] == {"t": "0001-01-01T00:00:00.000000Z", "d": "0001-01-01"}
+    assert told["maxValues"] == {"t": "9999-12-31T00:00:00.000000Z", "d": "9999-12-31"}
+
+
+@pytest.mark.parametrize(
+    ("odd_us", "smallest", "largest"),
+    [
+        (253_402_300_800_000_000, "1970-01-01", "9999-12-31"),
+        (2**63 - 1, "1970-01-01", "9999-12-31"),
+        (-62_135_596_800_000_001, "0001-01-01", "1970-01-01"),
+        (-(2**63), "0001-01-01", "1970-01-01"),
+    ],
+)
+@pytest.mark.parametrize("row_group_size", [1, 2])
+def test_the_first_and_last_year_stand_for_those_that_no_date_has(
+    odd_us: int, smallest: str, largest: str, row_group_size: int
+) -> None:
+    times = pa.array([0, odd_us], pa.timestamp("us", "UTC"))
+    days = pa.array([0, odd_us // 86_400_000_000], pa.int64()).cast(pa.int32()).cast(pa.date32())
+    told = stats(pa.table({"t": times, "d": days, "n": [1, 2]}), row_group_size)
+    if row_group_size == 1:  # on which side of the years a group lies that has none of them, nobody knows
+        smallest, largest = "0001-01-01", "9999-12-31"
+    assert (told["minValues"]["d"], told["maxValues"]["d"]) == (smallest, largest)
+    assert told["minValues"]["t"].startswith(smallest) and told["maxValues"]["t"].startswith(largest)
+    assert told["nullCount"] == {"t": 0, "d": 0, "n": 0}
