@@ -176,6 +176,26 @@ def test_what_was_never_committed_is_cleared_by_the_next_start(
     assert offsets(read(table, table_format)) == {(topic, 0): list(range(200))}
 
 
+def test_who_is_refused_shuts_nobody_out(
+    log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
+) -> None:
+    """Other columns than the table's are told before the job is taken over."""
+    produce(cluster, topic, 0, [b'{"n": 1}'])
+    refused: list[str] = []
+
+    def meanwhile(step: str) -> None:
+        if step == "cleared" and not refused:
+            with pytest.raises(ConfigError) as told:
+                land(log.bootstrap, table, table_format, topic, value_format=JSON, schema="n string")
+            refused.append(str(told.value))
+
+    done = land(
+        log.bootstrap, table, table_format, topic, value_format=JSON, schema="n long", on_step=meanwhile
+    )
+    assert done.rows == 1 and "n" in refused[0]
+    assert read(table, table_format).column("n").to_pylist() == [1]
+
+
 def test_two_jobs_fill_one_table(
     log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
 ) -> None:

@@ -52,6 +52,10 @@ class DeltaTarget:
     def mark(self, name: str) -> int | None:
         return self._table.transaction_version(name)
 
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(self._table.schema())
+
     def take_over(self) -> int:
         for _ in range(TAKE_OVER_TRIES):
             self._look()
@@ -70,7 +74,7 @@ class DeltaTarget:
         raise taken_over(self.folder, self.job, self._holder())
 
     def evolve(self, wanted: pa.Schema) -> bool:
-        new = additions(pa.schema(self._table.schema()), wanted)
+        new = additions(self.schema, wanted)
         if new:
             fields = [Field.from_arrow(field) for field in new]
             try:

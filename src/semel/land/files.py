@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,6 +87,9 @@ class _OpenFile:
         return NewFile(name, self.rows, size_bytes, self.part, delta_stats(self._footers[0]))
 
     def discard(self) -> None:
+        self._buffered = []
+        with suppress(OSError, pa.ArrowException):
+            self._writer.close()  # before its file: it would write to that when it goes
         self._out.close()
         self.path.unlink(missing_ok=True)
 

@@ -67,6 +67,10 @@ class ParquetTarget:
     def mark(self, name: str) -> int | None:
         return self._table.marks.get(name)
 
+    @property
+    def schema(self) -> pa.Schema:
+        return self._table.schema
+
     def take_over(self) -> int:
         self._clear_asides()
         name = epoch_mark(self.job)

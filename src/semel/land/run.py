@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from semel.core.land.bounds import CommitBounds
-from semel.core.land.columns import landed_rows
+from semel.core.land.columns import additions, landed_rows
 from semel.core.land.marks import batch_marks, file_name, files_mark, held_batch, offset_mark
 from semel.core.land.starting import LogTopic, another_batch, starting
 from semel.errors import DataLoss, JobTakenOver, SemelError
@@ -102,6 +102,7 @@ class Landing:
 
     def _begin(self, schema: pa.Schema) -> None:
         job = self._target.job
+        additions(self._target.schema, schema)  # who is refused shuts nobody out
         self._epoch = self._target.take_over()
         self._on_step("fenced")
         if self._target.evolve(schema):

@@ -39,6 +39,10 @@ class Target(Protocol):
     def partition_by(self) -> str | None:
         """The column that files are told apart by."""
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, as of the last look at the table."""
+
     def mark(self, name: str) -> int | None:
         """A mark, as of the last look at the table."""
 
