@@ -195,6 +195,18 @@ def test_a_landed_folder_is_what_its_manifest_lists(topic: Command, tmp_path: Pa
     assert "Traceback" not in done.err
 
 
+def test_a_table_may_be_the_input_of_its_own_topic(topic: Command, tmp_path: Path) -> None:
+    """Of a table of several topics the rows of the other side's topic count."""
+    assert topic("produce", "other", stdin=b"a\nb\n").code == 0
+    folder = tmp_path / "landed"
+    assert (
+        topic("land", "t", "other", "--to", str(folder), "--format", "parquet", "--until-end", "-q").code == 0
+    )
+    done = topic("audit", "--input", f"parquet:{folder}", "--output", "t")
+    assert done.code == 0, done.out + done.err
+    assert "PROVEN" in done.out
+
+
 def test_a_manifest_without_files_is_an_empty_table(topic: Command, tmp_path: Path) -> None:
     folder = tmp_path / "landed"
     assert topic("topic", "create", "u").code == 0

@@ -163,7 +163,9 @@ def audit(
     with RowStore(plan.room) as store:
         source = None
         if plan.source is not None:
-            source = _read(store, cluster, plan.source, plan.input_reading(), None, progress, watch)
+            source = _read(
+                store, cluster, plan.source, plan.input_reading(), plan.output_topic or None, progress, watch
+            )
         reading = plan.output_reading()
         if plan.known_by is By.LINEAGE and cluster is not None and plan.input_topic is not None:
             topic_id = cluster.topic(plan.input_topic).topic_id
