@@ -23,6 +23,7 @@ def first_failure() -> SeedResult:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # some thirty whole seeds
 def test_a_shrunk_failure_has_fewer_faults_and_the_same_end(tmp_path: Path) -> None:
     with PLANT.planted():
         failure = first_failure()
