@@ -60,6 +60,7 @@ def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # two dozen whole seeds
 def test_traces_and_report_do_not_depend_on_the_number_of_processes() -> None:
     traces: dict[int, list[str]] = {1: [], 2: []}
     reports = [
