@@ -172,9 +172,10 @@ def test_damage_is_refused_alike(record_lists: Strategy) -> None:
 
 
 def test_a_timestamp_beyond_microseconds_is_refused() -> None:
-    batch = encode_batch([Record(0, 2**62, None, b"")])
+    batch = encode_batch([Record(0, 1, None, b""), Record(0, 2**62, None, b"")], base_offset=6)
     with pytest.raises(CorruptRecordBatch, match=r"t-3, offset 7: .* microseconds"):
         table_of(batch)
+    assert table_of(batch, end_offset=7)["offset"].to_pylist() == [6]
 
 
 def test_a_timestamp_beyond_microseconds_is_null_for_who_has_to_go_on() -> None:

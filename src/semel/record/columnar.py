@@ -216,14 +216,6 @@ def _decode_block(
         np.where(timestamp_type == TimestampType.LOG_APPEND_TIME, 0, fields.timestamp_delta),
     )
 
-    if has_no_time is not None and not null_timestamps:
-        topic, partition = source
-        where = f"{topic}-{partition}, offset {offset[has_no_time][0]}"
-        raise CorruptRecordBatch(
-            f"{where}: the record has a timestamp beyond {_TIMESTAMP_MS_MAX} ms, which a column of microseconds "
-            f"cannot hold"
-        )
-
     from_offset, end_offset = offsets
     all_kept = offset[0] >= from_offset and offset[-1] < end_offset and bool((np.diff(offset) > 0).all())
     kept = (
@@ -233,6 +225,11 @@ def _decode_block(
     )
     topic, partition = source
     without_time = None if has_no_time is None else has_no_time[kept]
+    if without_time is not None and without_time.any() and not null_timestamps:
+        raise CorruptRecordBatch(
+            f"{topic}-{partition}, offset {offset[kept][without_time][0]}: the record has a timestamp beyond "
+            f"{_TIMESTAMP_MS_MAX} ms, which a column of microseconds cannot hold"
+        )
     columns = [
         _gather(payload, fields.key_start, fields.key_length, kept, pa.binary()),
         _gather(payload, fields.value_start, fields.value_length, kept, pa.binary()),
