@@ -7,7 +7,6 @@ Rows are never sent again here: ``produce`` is one attempt, and the caller judge
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Literal
 from uuid import UUID
@@ -35,7 +34,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class Cluster(TopicRequests, IdentityRequests):
-    """Requests to a cluster over asyncio. Belongs to the loop that first uses it."""
+    """Requests to a cluster. Belongs to the loop that first uses it."""
 
     async def describe_cluster(self) -> ClusterDescription:
         fields = {"include_cluster_authorized_operations": False}
@@ -177,7 +176,7 @@ class Cluster(TopicRequests, IdentityRequests):
             except ConnectionLost as error:
                 return dict.fromkeys(tps, Produced(ErrorCode.NETWORK_EXCEPTION, -1, -1, -1, str(error)))
 
-        answers = await asyncio.gather(*(ask(node_id, tps) for node_id, tps in by_node.items()))
+        answers = await self.runtime.gather(ask(node_id, tps) for node_id, tps in by_node.items())
         merged = {tp: produced for answer in answers for tp, produced in answer.items()}
         for tp, produced in merged.items():
             if produced.error_code.retriable:

@@ -1,7 +1,7 @@
-"""The shell around the producer's pipeline: a lock, a timer, and one request task per effect.
+"""The shell around the producer's pipeline: a lock, a timer, and what a settled batch means for its rows.
 
-Rows are appended from any thread under the lock; everything else happens on the loop. The pipeline decides;
-this file only carries its effects out, in their order.
+Rows are appended from any thread under the lock; everything else happens on the loop. The pipeline decides; what it
+asks and sends is carried out by :mod:`semel.client.effects`.
 """
 
 from __future__ import annotations
@@ -9,52 +9,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from semel.client.cluster import Cluster
 from semel.client.delivery import Promise, Promises
-from semel.client.reading_back import read_back
+from semel.client.effects import EffectRunner
+from semel.client.runtime import monotonic_ms
 from semel.core.client.batch import ProducerBatch
-from semel.core.client.events import (
-    Answer,
-    Answered,
-    Effects,
-    Event,
-    Granted,
-    LeadersKnown,
-    Leased,
-    LeaseRefused,
-    LogAnswered,
-    LogSilent,
-    Lost,
-    NoLeases,
-    ReadBack,
-    SendProduce,
-    Tick,
-    Trouble,
-)
+from semel.core.client.events import Effects, Event, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Parts, Refused, Stored
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
-from semel.errors import BrokerError, ErrorCode, SemelError
-from semel.types import Lease, ProducerGrant, TopicPartition
+from semel.errors import SemelError
+from semel.types import TopicPartition
 
-_ASK_AGAIN_S: Final = 0.1
 _NAME_FENCER_S: Final = 5.0
 _NAME_FENCER_AT_CLOSE_S: Final = 1.0
 _UNTOLD_MAX: Final = 1_000
 _Failed = Refused | InDoubt | Fenced
-_NO_LEASES: Final = (
-    "lease=True asks for a producer id that is leased, and these brokers know of no leases (Apache Kafka has none); "
-    "leave lease=True out, or write to semel"
-)
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 class ProducerEngine:
@@ -71,6 +45,7 @@ class ProducerEngine:
     ) -> None:
         self.cluster = cluster
         self.pipeline = Pipeline(settings)
+        self._runner = EffectRunner(cluster, start=self.start, handle=self.handle)
         self.loop = loop
         self.lock = threading.Lock()
         self.settled = threading.Condition(self.lock)  # notified whenever room was made
@@ -85,7 +60,6 @@ class ProducerEngine:
         self._tick_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sending: dict[int, asyncio.Lock] = {}
         self._parts: dict[ProducerBatch, dict[int, tuple[int, PartFate]]] = {}
 
     # -- from any thread --------------------------------------------------------------------------------
@@ -168,19 +142,7 @@ class ProducerEngine:
     def _carry_out(self, effects: Effects) -> None:
         if effects.settled:
             self._settle(effects.settled)
-        # Who has an identity waits to be given its grant: rows under another id would be in none of its counts.
-        if effects.ask_grant and not self.pipeline.settings.strict:
-            self.start(self._ask_grant())
-        if effects.ask_lease is not None:
-            self.start(self._ask_lease(effects.ask_lease))
-        if effects.ask_leaders_of:
-            self.start(self._ask_leaders(frozenset(effects.ask_leaders_of)))
-        for tp, grant in effects.ask_log:
-            self.start(self._ask_log(tp, grant))
-        for ask in effects.read_back:
-            self.start(self._read_back(ask))
-        for send in effects.sends:
-            self.start(self._send(send))
+        self._runner.carry_out(effects)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something for as long as the engine runs; a fault in it ends the producer."""
@@ -261,88 +223,3 @@ class ProducerEngine:
                 named = Fenced(fate.code, fate.grant, newer, fate.maybe_stored)
                 self._finish(batch, named)
             self.fencer_epoch = newer if self.fencer_epoch is None else self.fencer_epoch
-
-    async def _ask_grant(self) -> None:
-        while True:
-            try:
-                grant = await self.cluster.init_producer_id()
-            except SemelError as error:
-                self.handle(Trouble(str(error)))
-                await asyncio.sleep(_ASK_AGAIN_S)
-                continue
-            self.handle(Granted(grant))
-            return
-
-    async def _ask_lease(self, tps: tuple[TopicPartition, ...]) -> None:
-        asked_ms = monotonic_ms()
-        try:
-            answer = await self.cluster.lease_producer_id(tps, is_retried=False)
-        except SemelError as error:
-            if isinstance(error, BrokerError) and error.code is ErrorCode.INVALID_REQUEST:
-                self.handle(NoLeases(str(error), error.code))
-            else:
-                self.handle(LeaseRefused(str(error)))
-            return
-        self.handle(Leased(answer, asked_ms) if isinstance(answer, Lease) else NoLeases(_NO_LEASES))
-
-    async def _ask_leaders(self, topics: frozenset[str]) -> None:
-        leaders: dict[TopicPartition, int] = {}
-        try:
-            # Never made here: a topic that is gone is an error, not a reason for an empty one.
-            leaders = await self.cluster.leaders(topics)
-        except SemelError as error:
-            self.handle(Trouble(str(error)))
-        self.handle(LeadersKnown(topics, leaders))
-
-    async def _ask_log(self, tp: TopicPartition, grant: ProducerGrant) -> None:
-        asked_ms = monotonic_ms()
-        try:
-            described = (await self.cluster.describe_producers([tp]))[tp]
-        except SemelError as error:
-            self.handle(LogSilent(tp, str(error)))
-            return
-        ours = next((item for item in described if item.producer_id == grant.producer_id), None)
-        self.handle(
-            LogAnswered(
-                tp,
-                None if ours is None else ours.producer_epoch,
-                None if ours is None else ours.last_sequence,
-                grant,
-                None if ours is None else ours.lease_remaining_ms,
-                asked_ms,
-            )
-        )
-
-    async def _read_back(self, ask: ReadBack) -> None:
-        try:
-            answer: Event = await read_back(self.cluster, ask)
-        except SemelError as error:
-            answer = LogSilent(ask.tp, str(error))
-        self.handle(answer)
-
-    async def _send(self, send: SendProduce) -> None:
-        batches = {batch.tp: memoryview(batch.encoded or b"") for batch in send.batches}
-        sent = False
-        try:
-            # One at a time up to the write: requests leave in the order in which they were decided.
-            async with self._sending.setdefault(send.node_id, asyncio.Lock()):
-                answer = await self.cluster.begin_produce(send.node_id, batches)
-            sent = True
-            produced = await answer
-        except SemelError as error:
-            self.handle(Lost(send.request_id, sent, str(error)))
-            return
-        self.handle(
-            Answered(
-                send.request_id,
-                {
-                    tp: Answer(
-                        item.error_code,
-                        item.base_offset,
-                        item.log_append_time_ms,
-                        item.error_message,
-                    )
-                    for tp, item in produced.items()
-                },
-            )
-        )

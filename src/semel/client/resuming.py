@@ -8,7 +8,6 @@ Apache Kafka keeps for cluster administrators.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -286,8 +285,7 @@ async def _fence_by_transaction(
         if _is_fenced(error.code):
             raise _fenced(name, str(error)) from None
         raise
-    loop = asyncio.get_running_loop()
-    give_up_s = loop.time() + cluster.request_timeout_ms / 1000
+    give_up_ms = cluster.runtime.now_ms() + cluster.request_timeout_ms
     waiting = set(tps)
     while True:
         described = await cluster.describe_producers(waiting)
@@ -299,9 +297,9 @@ async def _fence_by_transaction(
                 waiting.discard(tp)
         if not waiting:
             return
-        if loop.time() >= give_up_s:
+        if cluster.runtime.now_ms() >= give_up_ms:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"fence older copies of identity {name!r}")
-        await cluster.pause(_MARKER_PAUSE_MS)
+        await cluster.runtime.pause(_MARKER_PAUSE_MS)
 
 
 async def scan(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Self, TypeVar
 
 from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, Brokers, check_security
@@ -13,6 +12,7 @@ from semel.client.model import (
     PartitionMetadata,
     TopicMetadata,
 )
+from semel.client.runtime import ASYNCIO, Runtime
 from semel.core.log.names import topic_name_error
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
 from semel.types import SINKS_TOPIC, TopicPartition
@@ -42,8 +42,10 @@ class Routing:
         connect_timeout_ms: int = 10_000,
         first_contact_timeout_ms: int | None = None,
         security_protocol: str = "PLAINTEXT",
+        runtime: Runtime = ASYNCIO,
     ) -> None:
         check_security(security_protocol)
+        self.runtime = runtime
         self.request_timeout_ms = request_timeout_ms
         # An address that never answered is more likely wrong than about to come back.
         self._first_contact_timeout_ms = min(
@@ -68,10 +70,6 @@ class Routing:
 
     async def close(self) -> None:
         await self.brokers.close()
-
-    async def pause(self, pause_ms: int) -> None:
-        """Wait before an answer is asked for again."""
-        await asyncio.sleep(pause_ms / 1000)
 
     async def metadata(
         self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
@@ -172,14 +170,14 @@ class Routing:
     async def _by_leader(
         self,
         tps: Iterable[TopicPartition],
-        ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, _V]]],
+        ask: Callable[[int, list[TopicPartition]], Coroutine[Any, Any, dict[TopicPartition, _V]]],
     ) -> dict[TopicPartition, _V]:
         wanted = list(tps)
 
         async def once() -> dict[TopicPartition, _V]:
             by_node = await self._leaders_of(wanted)
             try:
-                answers = await asyncio.gather(*(ask(node_id, mine) for node_id, mine in by_node.items()))
+                answers = await self.runtime.gather(ask(node_id, mine) for node_id, mine in by_node.items())
             except (Again, ConnectionLost):
                 for tp in wanted:
                     self._leaders.pop(tp, None)
@@ -194,26 +192,25 @@ class Routing:
         Before the first contact with any broker, ``first_contact_timeout_ms``; for a topic that nobody knows,
         ``missing_max_ms`` from when that was first said.
         """
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        missing_s: float | None = None
+        began_ms = self.runtime.now_ms()
+        missing_ms: int | None = None
         while True:
             try:
                 answer = await ask()
                 self.trouble = None
                 return answer
             except NotThereYet as error:
-                missing_s = loop.time() if missing_s is None else missing_s
+                missing_ms = self.runtime.now_ms() if missing_ms is None else missing_ms
                 patience_ms = min(missing_max_ms, self.request_timeout_ms)
-                if loop.time() >= missing_s + patience_ms / 1000 or self.brokers.is_closed:
+                if self.runtime.now_ms() >= missing_ms + patience_ms or self.brokers.is_closed:
                     raise UnknownTopic(error.topic, error.detail) from None
             except (Again, ConnectionLost) as error:
                 self.trouble = str(error)
                 was_reached = self.brokers.were_reached
                 patience_ms = self.request_timeout_ms if was_reached else self._first_contact_timeout_ms
-                if loop.time() >= began_s + patience_ms / 1000 or self.brokers.is_closed:
+                if self.runtime.now_ms() >= began_ms + patience_ms or self.brokers.is_closed:
                     raise
-            await self.pause(_RETRY_PAUSE_MS)
+            await self.runtime.pause(_RETRY_PAUSE_MS)
 
 
 class Again(BrokerError):

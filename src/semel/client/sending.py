@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from semel.client.cluster import Cluster
 from semel.client.delivery import Delivery, error_of
-from semel.client.engine import ProducerEngine, monotonic_ms
+from semel.client.engine import ProducerEngine
 from semel.client.identity import IdentityKeeper
 from semel.client.rereading import StoredRows, closed, reread
 from semel.client.resuming import begin_topic, count_topic, resume_identity
 from semel.client.rows import Headers, row_of
+from semel.client.runtime import monotonic_ms
 from semel.client.settings import ProducerSettings
 from semel.client.tables import (
     TABLE_BATCH_BYTES,

@@ -22,11 +22,13 @@ from semel.types import PRODUCER_EPOCH_MAX, Lease, ProducerGrant, TopicPartition
 class Grants:
     """The newest grant, and the question for the next one."""
 
-    __slots__ = ("_is_asking", "_leasing", "_raises_epoch", "newest", "unleasable")
+    __slots__ = ("_asks", "_is_asking", "_leasing", "_raises_epoch", "newest", "unleasable")
 
     def __init__(self, settings: PipelineSettings) -> None:
         self.newest: ProducerGrant | None = None
         self.unleasable: tuple[ErrorCode, str] | None = None  # why there will never be a lease
+        # Who has an identity waits to be given its grant: rows under another id would be in none of its counts.
+        self._asks = not settings.strict and not settings.lease
         self._is_asking = False
         self._raises_epoch = settings.raises_epoch and not settings.lease
         self._leasing = (
@@ -71,7 +73,7 @@ class Grants:
         ends_ms = None if self._leasing is None else self._leasing.ends_ms
         if self.newest is not None and queue.adopt(self.newest, ends_ms):
             return True
-        if self.newest is None and not self._is_asking and self._leasing is None:
+        if self.newest is None and self._asks and not self._is_asking:
             self._is_asking = effects.ask_grant = True
         return queue.may_finish
 

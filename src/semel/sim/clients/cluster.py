@@ -1,29 +1,25 @@
 """The real low-level client (``client/cluster``) over a simulated session, and coroutines in simulated time.
 
-Only what touches asyncio is replaced: where a request goes out, and the pause between two attempts. What is
-asked, what an answer means and what is tried again is the client's own code.
+Only what touches asyncio is replaced: where a request goes out, and the runtime. What is asked and of whom, what an
+answer means and what is tried again is the client's own code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 from semel.client.brokers import CLIENT_VERSION
 from semel.client.cluster import Cluster
-from semel.client.model import BrokerAddress, Produced
-from semel.client.routing import Again
-from semel.errors import ConnectionLost, ErrorCode
-from semel.sim.clients.session import RECONNECT_MS, Session
+from semel.client.model import BrokerAddress
+from semel.errors import ConnectionLost
+from semel.sim.clients.session import Session
 from semel.sim.world.process import Process
-from semel.types import TopicPartition
 from semel.wire.api import SERVED, ApiKey
 from semel.wire.api_versions import FEATURES
 from semel.wire.frames import Buffer
 
-_V = TypeVar("_V")
 _T = TypeVar("_T")
-_THE_NODE: Final = 0
 
 
 class Later:
@@ -64,6 +60,39 @@ def drive(work: Coroutine[Later, None, _T], done: Callable[[_T | None, Exception
         awaited.when_known(lambda: drive(work, done))
 
 
+class SimulatedRuntime:
+    """Of one process: its clock, and its coroutines side by side."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now_ms(self) -> int:
+        return self._process.now_ms
+
+    async def pause(self, pause_ms: int) -> None:
+        over = Later()
+        self._process.after(pause_ms, lambda: over.know(None))
+        await over
+
+    async def gather(self, works: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+        running = [_Running(work) for work in works]
+        return [await one.result() for one in running]
+
+
+class _Running(Generic[_T]):
+    """A coroutine that was begun."""
+
+    def __init__(self, work: Coroutine[Any, Any, _T]) -> None:
+        self._over = Later()
+        drive(work, lambda result, error: self._over.know((result, error)))
+
+    async def result(self) -> _T:
+        result, error = await self._over
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+
 class SimulatedBrokers:
     """``client/brokers``, as far as :class:`Cluster` asks it."""
 
@@ -92,13 +121,18 @@ class SimulatedBrokers:
         wait_ms: int = 0,
         version: int | None = None,
     ) -> memoryview:
-        return await self.wait(self.send(api_key, version or CLIENT_VERSION[api_key], body), 0)
+        connection = await self.connection(node_id)
+        return await self.wait(connection.send(api_key, version or CLIENT_VERSION[api_key], body), 0)
 
     # -- what ``begin_produce`` asks of a connection: there is one, and it is the session's ----------------
 
     name: Final = "simulated:9092"
 
     async def connection(self, node_id: int) -> SimulatedBrokers:
+        is_there = Later()
+        self._session.when_connected(is_there.know)
+        if not await is_there:
+            raise ConnectionLost("no connection")
         return self
 
     def check(self, api_key: ApiKey, name: str) -> None:
@@ -106,7 +140,7 @@ class SimulatedBrokers:
 
     def send(self, api_key: ApiKey, version: int, body: list[Buffer], *, answered: bool = True) -> Later:
         answer = Later()
-        self._session.request(api_key, version, body, lambda got, sent: answer.know(got))
+        self._session.request(api_key, version, body, answer.know)
         return answer
 
     async def wait(self, answer: Later, timeout_ms: int) -> memoryview:
@@ -122,41 +156,7 @@ class SimulatedCluster(Cluster):
     """A cluster of one server."""
 
     def __init__(self, process: Process, session: Session, request_timeout_ms: int) -> None:
-        super().__init__("simulated:9092", request_timeout_ms=request_timeout_ms)
-        self._process = process
+        super().__init__(
+            "simulated:9092", request_timeout_ms=request_timeout_ms, runtime=SimulatedRuntime(process)
+        )
         self.brokers = SimulatedBrokers(session)  # type: ignore[assignment]
-
-    async def produce(
-        self, batches: Mapping[TopicPartition, Buffer], **options: Any
-    ) -> dict[TopicPartition, Produced]:
-        try:
-            return await self.produce_to(_THE_NODE, batches, **options)
-        except ConnectionLost as error:
-            return dict.fromkeys(batches, Produced(ErrorCode.NETWORK_EXCEPTION, -1, -1, -1, str(error)))
-
-    async def _coordinator(self, key_type: int, key: str) -> int:
-        return _THE_NODE
-
-    async def _by_leader(
-        self,
-        tps: Iterable[TopicPartition],
-        ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, _V]]],
-    ) -> dict[TopicPartition, _V]:
-        wanted = sorted(tps)
-        return await self.retried(lambda: ask(_THE_NODE, wanted))
-
-    async def retried(self, ask: Callable[[], Awaitable[_T]], *, missing_max_ms: int = 0) -> _T:
-        """Its topics are made before anybody asks: none is missing for good."""
-        give_up_ms = self._process.now_ms + self.request_timeout_ms
-        while True:
-            try:
-                return await ask()
-            except (Again, ConnectionLost):
-                if self._process.now_ms >= give_up_ms:
-                    raise
-            await self.pause(RECONNECT_MS)
-
-    async def pause(self, pause_ms: int) -> None:
-        over = Later()
-        self._process.after(pause_ms, lambda: over.know(None))
-        await over

@@ -50,7 +50,7 @@ class SimulatedConsumer:
         partition = fetch.FetchPartition(self.tp.topic, self.tp.partition, self.next_offset, FETCH_BYTES_MAX)
         request = fetch.FetchRequest(FETCH_WAIT_MS, 1, FETCH_BYTES_MAX, fetch.READ_COMMITTED, [partition])
 
-        def done(body: memoryview | None, sent: bool) -> None:
+        def done(body: memoryview | None) -> None:
             pause_ms = RECONNECT_MS if body is None else FETCH_PAUSE_MS
             if body is not None:
                 self._take(fetch.decode_response(FETCH_VERSION, body))

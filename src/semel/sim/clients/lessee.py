@@ -13,18 +13,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from semel.client.brokers import CLIENT_VERSION
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SemelError
 from semel.record.batch import Record, encode_batch
 from semel.sim.checkers.history import Promise, SentRecord
 from semel.sim.clients.cluster import SimulatedCluster, drive
-from semel.sim.clients.sending import ACKS_ALL, THE_NODE
 from semel.sim.clients.session import Session
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
 from semel.types import Lease, ProducerGrant, TopicPartition
-from semel.wire import produce
-from semel.wire.api import ApiKey
 
 REQUEST_TIMEOUT_MS: Final = 5_000
 GAP_MS_MAX: Final = 300
@@ -123,9 +119,9 @@ class SimulatedLessee:
 
     async def _pause(self, chance_of_a_life: float) -> None:
         if self._random.random() < chance_of_a_life:
-            await self._cluster.pause(int(self._lease_ms * self._random.uniform(0.5, 2.5)))
+            await self._cluster.runtime.pause(int(self._lease_ms * self._random.uniform(0.5, 2.5)))
         else:
-            await self._cluster.pause(self._random.randint(1, GAP_MS_MAX))
+            await self._cluster.runtime.pause(self._random.randint(1, GAP_MS_MAX))
 
     # -- leases -----------------------------------------------------------------------------------------
 
@@ -181,7 +177,7 @@ class SimulatedLessee:
                 batch.maybe_stored = True
             if self._random.random() < 0.3:
                 await self._pause(LONG_PAUSE_CHANCE)
-            await self._cluster.pause(self._random.randint(*RESEND_MS))
+            await self._cluster.runtime.pause(self._random.randint(*RESEND_MS))
         batch.settle(Promise.UNKNOWN)
 
     async def _send_late_copies(self, held: _Held) -> None:
@@ -191,20 +187,16 @@ class SimulatedLessee:
                 code = await self._send(batch)
                 if code is ErrorCode.UNKNOWN_PRODUCER_ID:
                     self._around.counts.verdict("lease: late copy at sequence 0 refused")
-                await self._cluster.pause(self._random.randint(*RESEND_MS))
+                await self._cluster.runtime.pause(self._random.randint(*RESEND_MS))
 
     async def _send(self, batch: _Batch) -> ErrorCode | None:
         """One attempt; ``None``: no answer."""
-        version = CLIENT_VERSION[ApiKey.PRODUCE]
-        tp = batch.tp
-        partition = produce.ProducePartition(tp.topic, tp.partition, memoryview(bytearray(batch.encoded)))
-        body = produce.encode_request(version, produce.ProduceRequest(None, ACKS_ALL, 30_000, [partition]))
         try:
-            answer = await self._cluster.brokers.ask(THE_NODE, ApiKey.PRODUCE, body)
-        except ConnectionLost:
+            produced = await self._cluster.produce({batch.tp: memoryview(bytearray(batch.encoded))})
+        except ConnectionLost:  # before it was sent
             return None
-        (result,), _ = produce.decode_response(version, answer)
-        return ErrorCode.of(result.error_code)
+        code = produced[batch.tp].error_code
+        return None if code is ErrorCode.NETWORK_EXCEPTION else code
 
     def _new_batch(self, tp: TopicPartition, grant: ProducerGrant, base_sequence: int) -> _Batch:
         records = []

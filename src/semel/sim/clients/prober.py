@@ -12,7 +12,6 @@ from typing import Final
 
 from semel.record.batch import Record, encode_batch
 from semel.sim.checkers.history import Promise
-from semel.sim.clients.sending import ACKS_ALL, PRODUCE_VERSION
 from semel.sim.clients.session import Session
 from semel.sim.server.reference import NEVER_LEASED_FROM
 from semel.sim.world.process import Process
@@ -23,6 +22,8 @@ from semel.wire.api import ApiKey
 
 PROBE_ID_MIN: Final = 1 << 42
 GAP_MS_MAX: Final = 1_500
+PRODUCE_VERSION: Final = 9
+ACKS_ALL: Final = -1
 
 
 class SimulatedProber:
@@ -90,4 +91,4 @@ class SimulatedProber:
         partition = produce.ProducePartition(tp.topic, tp.partition, memoryview(batch))
         request = produce.ProduceRequest(None, ACKS_ALL, 30_000, [partition])
         body = produce.encode_request(PRODUCE_VERSION, request)
-        self._session.request(ApiKey.PRODUCE, PRODUCE_VERSION, body, lambda body, sent: None)
+        self._session.request(ApiKey.PRODUCE, PRODUCE_VERSION, body, lambda body: None)

@@ -17,18 +17,17 @@ from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.settings import PipelineSettings
-from semel.errors import ErrorCode
+from semel.errors import BrokerError, ErrorCode
 from semel.sim.checkers.history import Promise, SentRecord
+from semel.sim.clients.cluster import SimulatedCluster
 from semel.sim.clients.sending import PipelineShell
-from semel.sim.clients.session import RECONNECT_MS, Session
+from semel.sim.clients.session import Session
 from semel.sim.world.faults import Fault
 from semel.sim.world.process import EVEN_PACE, Process
 from semel.sim.world.surroundings import Surroundings
 from semel.types import Lease, ProducerGrant, TopicPartition
-from semel.wire import init_producer_id
-from semel.wire.api import ApiKey
 
-INIT_PRODUCER_ID_VERSION: Final = 4
+REQUEST_TIMEOUT_MS: Final = 2_000
 ROWS_WITHOUT_END: Final = 1 << 40
 DAY_MS: Final = 86_400_000
 VETERAN: Final = ProducerGrant(1 << 40, 0)  # has written nearly 2^31 rows before this history begins
@@ -89,9 +88,10 @@ class SimulatedProducer:
         self._random = random
         self._around = around
         self._session = Session(self.name, self.process, around.network)
+        self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
         self._shell = PipelineShell(
             self.process,
-            self._session,
+            self._cluster,
             PipelineSettings(
                 batch_bytes=random.choice((100, 200, 400)),
                 linger_ms=random.choice((0, 5, 50)),
@@ -100,14 +100,13 @@ class SimulatedProducer:
                 lease=kind is Kind.LEASED,
                 raises_epoch=kind is not Kind.NAMED,
             ),
-            tps,
             transactional_id=transactional_id,
-            ask_grant=self._ask_grant,
+            new_grant=self._new_grant,
             on_settled=self._settle,
             record_age_ms=self._record_age_ms,
             on_leased=self._leased,
             on_read_back=lambda: around.counts.verdict("lease: outlived, the log was read"),
-            on_handled=self._show_leased if kind is Kind.LEASED else lambda event, effects: None,
+            on_handled=self._show,
         )
         self._last_grant: ProducerGrant | None = None
         self._invented_id = INVENTED_ID_MIN + random.getrandbits(40)
@@ -182,7 +181,11 @@ class SimulatedProducer:
             record.promise = promise
             record.record_offset = None if base_offset is None else base_offset + place
 
-    def _show_leased(self, event: Event, effects: Effects) -> None:
+    def _show(self, event: Event, effects: Effects) -> None:
+        if isinstance(event, Granted):
+            self._granted(event.grant)
+        if self._kind is not Kind.LEASED:
+            return
         delivery_timeout_ms = self._shell.pipeline.settings.delivery_timeout_ms
         for checker in self._around.checkers:
             checker.lease_holder_handled(event, effects, self.process.now_ms, delivery_timeout_ms)
@@ -199,29 +202,19 @@ class SimulatedProducer:
         self._on_granted(grant)
         if self._kind is Kind.NAMED:
             self._last_grant = grant  # told when it asks again: whoever was granted meanwhile stays (KIP-360)
-        self._shell.handle(Granted(grant))
 
-    def _ask_grant(self) -> None:
+    async def _new_grant(self) -> ProducerGrant:
         if self._kind is Kind.INVENTED:
+            await self._cluster.runtime.pause(1)
             self._invented_id += 1
-            self.process.after(1, lambda: self._granted(ProducerGrant(self._invented_id, 0)))
-            return
+            return ProducerGrant(self._invented_id, 0)
         before = (self._last_grant.producer_id, self._last_grant.producer_epoch) if self._last_grant else ()
-        request = init_producer_id.InitProducerIdRequest(self._transactional_id, 60_000, *before)
-
-        def done(body: memoryview | None, sent: bool) -> None:
-            if body is not None:
-                response = init_producer_id.decode_response(INIT_PRODUCER_ID_VERSION, body)
-                if response.error_code == ErrorCode.NONE:
-                    grant = ProducerGrant(response.producer_id, response.producer_epoch)
-                    self._around.show_granted(grant, is_fresh=self._kind is Kind.GIVEN)
-                    self._granted(grant)
-                    return
-                if response.error_code == ErrorCode.PRODUCER_FENCED:
-                    self._on_fenced()
-                    self.die()
-                    return
-            self.process.after(RECONNECT_MS, self._ask_grant)
-
-        body = init_producer_id.encode_request(INIT_PRODUCER_ID_VERSION, request)
-        self._session.request(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, [body], done)
+        try:
+            grant = await self._cluster.init_producer_id(self._transactional_id, *before)
+        except BrokerError as error:
+            if error.code is ErrorCode.PRODUCER_FENCED:
+                self._on_fenced()
+                self.die()
+            raise
+        self._around.show_granted(grant, is_fresh=self._kind is Kind.GIVEN)
+        return grant

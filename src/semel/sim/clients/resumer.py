@@ -143,7 +143,7 @@ class SimulatedResumer:
         self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
         self._shell = PipelineShell(
             self.process,
-            self._session,
+            self._cluster,
             PipelineSettings(
                 batch_bytes=random.choice((100, 200, 400)),
                 linger_ms=random.choice((0, 5, 50)),
@@ -151,9 +151,6 @@ class SimulatedResumer:
                 delivery_timeout_ms=random.choice((3_000, 10_000, 60_000)),
                 strict=True,
             ),
-            source.tps,
-            transactional_id=None,
-            ask_grant=self._never_asks,
             on_settled=self._settle,
         )
         self._saved_before = source.file.read()
@@ -327,6 +324,3 @@ class SimulatedResumer:
             self.source.file.write(due)
         if isinstance(fate, (Refused, InDoubt, Fenced)):
             self.process.after(0, lambda: self.die(f"a row is {type(fate).__name__}"))
-
-    def _never_asks(self) -> None:
-        raise AssertionError("a strict producer asked for another identity by itself")

@@ -18,7 +18,7 @@ from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, decode_response_heade
 REQUEST_TIMEOUT_MS: Final = 1_000
 RECONNECT_MS: Final = 40
 
-Done = Callable[[memoryview | None, bool], None]  # (body, sent): ``sent`` says whether bytes may have arrived
+Done = Callable[[memoryview | None], None]
 
 
 class _Waiting:
@@ -40,6 +40,7 @@ class Session:
         self._network = network
         self._link: Link | None = None
         self._connecting = False
+        self._wanting: list[Callable[[bool], None]] = []  # a connection
         self._unsent: list[tuple[bytes, int, _Waiting]] = []
         self._waiting: dict[int, _Waiting] = {}
         self._received = bytearray()
@@ -57,8 +58,18 @@ class Session:
         elif not self._connecting:
             self._connect()
 
+    def when_connected(self, done: Callable[[bool], None]) -> None:
+        """Have a connection; or, where none is to be had, do without."""
+        if self._link is not None:
+            done(True)
+            return
+        self._wanting.append(done)
+        if not self._connecting:
+            self._connect()
+
     def die(self) -> None:
         """The process has ended without a word: nothing is ever called again."""
+        self._wanting.clear()
         self._waiting.clear()
         self._unsent.clear()
         if self._link is not None:
@@ -86,7 +97,7 @@ class Session:
             if waiting.api_key is not ApiKey.PRODUCE:  # its rows count already
                 self._network.counts.operations += 1
             _, start = decode_response_header(frame, waiting.api_key, waiting.version)
-            waiting.done(frame[start:], True)
+            waiting.done(frame[start:])
             if link is not self._link:
                 return
 
@@ -105,6 +116,7 @@ class Session:
         self._link = link
         self._received.clear()
         self._send_unsent()
+        self._tell_who_wanted(True)
 
     def _refused(self) -> None:
         self._connecting = False
@@ -112,7 +124,13 @@ class Session:
             return
         unsent, self._unsent = self._unsent, []
         for _, _, waiting in unsent:
-            waiting.done(None, False)
+            waiting.done(None)
+        self._tell_who_wanted(False)
+
+    def _tell_who_wanted(self, is_connected: bool) -> None:
+        wanting, self._wanting = self._wanting, []
+        for done in wanting:
+            done(is_connected)
 
     def _send_unsent(self) -> None:
         assert self._link is not None
@@ -135,4 +153,4 @@ class Session:
             if one.timer is not None:
                 one.timer.cancel()
         for one in waiting.values():
-            one.done(None, True)
+            one.done(None)

@@ -58,7 +58,7 @@ class CopyFeeder:
             await self._make(topic, count)
         story.is_made = True
         while self._wanted:
-            await self._cluster.pause(random.randint(1, 2 * story.row_gap_ms))
+            await self._cluster.runtime.pause(random.randint(1, 2 * story.row_gap_ms))
             if self._rows >= story.rows_max:
                 continue
             try:
@@ -74,7 +74,7 @@ class CopyFeeder:
             except SemelError as error:
                 if getattr(error, "code", None) is ErrorCode.TOPIC_ALREADY_EXISTS:
                     return
-                await self._cluster.pause(AGAIN_MS)
+                await self._cluster.runtime.pause(AGAIN_MS)
 
     async def _send(self) -> None:
         random = self._random
@@ -95,15 +95,14 @@ class CopyFeeder:
             compression=random.choice(CODECS),
         )
         self._around.counts.operations += len(records)
+        grant, self._grant = self._grant, None  # whatever becomes of it, under another id nothing comes twice
         while True:
             answer = (await self._cluster.produce({tp: batch}))[tp]
             if not answer.error_code.retriable:
                 break
-            await self._cluster.pause(AGAIN_MS)
+            await self._cluster.runtime.pause(AGAIN_MS)
         if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._sequences[tp] = sequence + len(records)
-        else:
-            self._grant = None  # whatever became of it, under another id nothing comes twice
+            self._grant, self._sequences[tp] = grant, sequence + len(records)
 
     def _record(self) -> Record:
         """No two are alike."""
