@@ -1,10 +1,10 @@
-# make setup | demo | check | test | bench. Everything lives in .venv/ and .cache/; nothing needs root.
+# make setup | demo | check | test | thorough | bench. Everything lives in .venv/ and .cache/; nothing needs root.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup check test demo bench lint format types contracts unit lock clean
+.PHONY: setup check test thorough demo bench lint format types contracts unit lock clean
 
 # Where it is set, each of a test run's hundreds of processes would compile every source it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -39,11 +39,14 @@ contracts:
 	$(BIN)/lint-imports
 
 unit: # on three processes: some wait for servers and for what gives up; each one more imports everything once more
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal --hypothesis-profile loop -m "not slow and not jvm and not alone and not kcat"
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --hypothesis-profile loop -m "not slow and not thorough and not jvm and not alone and not kcat"
 
 test: setup
 	@$(MAKE) $(ALL_AT_ONCE) lint types contracts
 	$(BIN)/python tools/run_tests.py
+
+thorough: setup ## every test, those too that `make test` leaves out of long rows of like ones
+	$(BIN)/python tools/run_tests.py --thorough
 
 demo: setup
 	$(BIN)/semel demo

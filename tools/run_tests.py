@@ -1,6 +1,8 @@
 """Every test: the small ones side by side, then those with a JVM two by two, then the rest one at a time.
 
-    python tools/run_tests.py [pytest's options]
+    python tools/run_tests.py [--thorough] [pytest's options]
+
+``--thorough``: every case, too, of rows of like ones of which it leaves most out (marked ``thorough``).
 
 Each part runs whatever the ones before it found. What failed in any, and what this machine could not run and
 why, stands once more at the end, above the one line that counts all.
@@ -21,10 +23,11 @@ from xml.etree import ElementTree
 SMALL_PROCESSES: Final = 4
 JVM_PROCESSES: Final = 2
 PARTS: Final = (
-    ("-m", "not jvm and not alone", "-n", str(SMALL_PROCESSES), "--dist", "worksteal"),
-    ("-m", "jvm and not alone", "-n", str(JVM_PROCESSES), "--dist", "worksteal"),
-    ("-m", "alone"),
+    ("not jvm and not alone", "-n", str(SMALL_PROCESSES), "--dist", "worksteal"),
+    ("jvm and not alone", "-n", str(JVM_PROCESSES), "--dist", "worksteal"),
+    ("alone",),
 )
+THOROUGH: Final = "--thorough"
 KINDS: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
 
@@ -32,11 +35,14 @@ def main() -> int:
     counts: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     exit_code = 0
-    for part in PARTS:
+    options = [option for option in sys.argv[1:] if option != THOROUGH]
+    left_out = "" if THOROUGH in sys.argv else " and not thorough"
+    for marks, *how in PARTS:
+        part = ["-m", f"{marks}{left_out}", *how]
         failed_before = counts["failed"]
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
-            command = [sys.executable, "-m", "pytest", *part, f"--junit-xml={report}", *sys.argv[1:]]
+            command = [sys.executable, "-m", "pytest", *part, f"--junit-xml={report}", *options]
             ended = subprocess.run(command, check=False).returncode
             if report.is_file():
                 add(report, counts, notes)

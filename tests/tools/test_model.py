@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.thinning import every
 from tools.model import flows, invariants, run
 from tools.model.config import RULES, Config
 from tools.model.explore import Step, explore
@@ -17,10 +18,6 @@ LEFT_OUT = [
     for table, lines in run.TABLES.items()
     for line in lines
     if line.wanted
-]
-WHOLE = [
-    pytest.param(line, id=line.name, marks=() if line.name == "one input" else pytest.mark.slow)
-    for line in run.WHOLE
 ]
 
 
@@ -34,7 +31,8 @@ def test_a_rule_left_out_is_missed(line: run.Search) -> None:
     assert is_right, seen
 
 
-@pytest.mark.parametrize("line", WHOLE)
+@pytest.mark.slow
+@pytest.mark.parametrize("line", every(4, run.WHOLE), ids=lambda line: line.name)
 def test_the_whole_protocol_has_no_counter_example(line: run.Search) -> None:
     seen, is_right = run.search(line, seconds_max=100)
     assert is_right, seen

@@ -24,6 +24,10 @@ import pytest
 
 @pytest.mark.jvm
 def test_starts_a_jvm(): pass
+
+@pytest.mark.jvm
+@pytest.mark.thorough
+def test_starts_another(): pass
 """
 ALONE = """
 import pytest
@@ -35,7 +39,7 @@ FAILS = "def test_fails(): assert False\n"
 
 
 def run(folder: Path, *options: str, **files: str) -> tuple[int, list[str]]:
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    jvm\n    alone\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    jvm\n    alone\n    thorough\n")
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     command = [sys.executable, str(SCRIPT), "-p", "no:cacheprovider", *options]
@@ -57,7 +61,17 @@ def test_a_failure_of_the_first_part_is_told_after_the_last(tmp_path: Path) -> N
     assert lines[-2:] == ["FAILED test_small::test_fails", "2 passed, 1 failed, 0 skipped"]
 
 
+@pytest.mark.slow
+def test_what_is_left_out_of_long_rows_is_run_when_asked_for(tmp_path: Path) -> None:
+    exit_code, lines = run(tmp_path, "--thorough", small=SMALL, jvm=JVM, alone=ALONE)
+    assert exit_code == 0
+    assert lines[-1] == "6 passed, 0 failed, 2 skipped"
+
+
 def test_a_part_that_never_began_is_a_failure(tmp_path: Path) -> None:
     exit_code, lines = run(tmp_path, "--no-such-option")
     assert exit_code != 0
-    assert lines[-2:] == ["FAILED -m alone: pytest ended with exit code 4", "0 passed, 3 failed, 0 skipped"]
+    assert lines[-2:] == [
+        "FAILED -m alone and not thorough: pytest ended with exit code 4",
+        "0 passed, 3 failed, 0 skipped",
+    ]

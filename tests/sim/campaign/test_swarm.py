@@ -16,9 +16,9 @@ from semel.sim.campaign.swarm import SwarmReport, run_seeds
 from semel.sim.server import verdicts
 from semel.sim.world.faults import Fault
 
-SEEDS = 400
+SEEDS = 200
 SEEDS_UNTIL_ALL_IS_MET_MAX = (
-    1_200  # the rarest kind comes in one seed of forty: 400 lack it once in 20,000 times
+    1_200  # the rarest kind comes in one seed of forty: 200 lack it once in 150 times
 )
 
 
