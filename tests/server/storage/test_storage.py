@@ -11,6 +11,7 @@ from semel.core.identity import Refused as IdentityRefused
 from semel.core.topics import DeleteTopic, Refused, Topic
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import at_once
+from semel.server.storage.segment import Segment
 from semel.types import ProducerGrant, TopicPartition
 
 NOW_MS = 1_000_000
@@ -208,8 +209,6 @@ def test_a_folder_that_only_looks_like_a_partition_is_left_alone(open_storage) -
 
 def test_a_topic_whose_partitions_cannot_be_opened_is_not_made(open_storage, monkeypatch) -> None:
     """Too many open files, say: promised partitions that cannot be opened would keep the next start away."""
-    from semel.server.storage.partition import Segment
-
     storage = open_storage()
     created = Segment.create.__func__
     calls = []

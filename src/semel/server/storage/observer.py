@@ -14,8 +14,8 @@ from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.types import Lease, TopicPartition
 
 if TYPE_CHECKING:
-    from semel.server.storage.partition import Partition
-    from semel.server.storage.producer_ids import ProducerIds
+    from semel.core.lease import Leases, LiveLeases
+    from semel.server.storage.reading import Reading
 
 
 class StorageObserver:
@@ -26,8 +26,8 @@ class StorageObserver:
     ) -> None:
         """These were appended or refused, with one write as far as possible."""
 
-    def trims(self, partition: Partition, before_offset: int) -> None:
-        """What lies below ``before_offset`` can be read now, and soon no more."""
+    def trims(self, reading: Reading, before_offset: int) -> None:
+        """What lies below ``before_offset`` of a partition can be read now, and soon no more."""
 
     def log_start_raised(self, name: TopicPartition, log_start_offset: int) -> None:
         """From now on readers see that the log starts here, whatever is still to be removed."""
@@ -43,7 +43,7 @@ class StorageObserver:
     ) -> None:
         """Somebody asked for a lease, or for one once more; until then those below had been issued."""
 
-    def leases_looked_at(self, ids: ProducerIds) -> None:
+    def leases_looked_at(self, leases: Leases, live: LiveLeases) -> None:
         """Those that are over by now were looked for, and logged where they could be."""
 
     def leases_over(self, expired_below: int) -> None:

@@ -121,7 +121,7 @@ class ProducerIds:
                 return None  # not logged, so not over: the next round tries again
             self._durable_from = submitted.sync_offset
             self.judge_by_log()
-        self._observer.leases_looked_at(self)
+        self._observer.leases_looked_at(self.leases, self.live_leases)
         return self._log if self._is_pending else None
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from semel.server.storage.known_producers import KnownProducers
 from semel.server.storage.over_leases import OverLeases
-from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
@@ -41,7 +41,7 @@ def restart_keeps_no_room(patch: Patches) -> None:
     FENCED,
 )
 def oldest_lease_makes_room(patch: Patches) -> None:
-    _make_room(patch, lambda partition: min(partition._producers.leased_ids(), default=None))
+    _make_room(patch, lambda known: min(known.state.leased_ids(), default=None))
 
 
 @plant(
@@ -53,24 +53,22 @@ def oldest_lease_makes_room(patch: Patches) -> None:
     FENCED,
 )
 def writer_makes_room(patch: Patches) -> None:
-    _make_room(
-        patch, lambda partition: next((one for one, _ in partition.producers() if not is_leased(one)), None)
-    )
+    _make_room(patch, lambda known: next((one for one, _ in sorted(known.state) if not is_leased(one)), None))
 
 
-def _make_room(patch: Patches, first_to_go: Callable[[Partition], int | None]) -> None:
+def _make_room(patch: Patches, first_to_go: Callable[[KnownProducers], int | None]) -> None:
     """Forget one after the other, until there is room or nobody left to forget."""
 
-    def is_one_too_many(partition: Partition, producer_id: int) -> bool:
-        while original(partition, producer_id):
-            forgotten = first_to_go(partition)
+    def is_one_too_many(known: KnownProducers, producer_id: int) -> bool:
+        while original(known, producer_id):
+            forgotten = first_to_go(known)
             if forgotten is None:
                 return True
-            partition._producers.restore(forgotten, None)
-            partition._share.update(len(partition._producers))
+            known.state.restore(forgotten, None)
+            known.count()
         return False
 
-    original = patch.set(Partition, "_is_one_too_many", is_one_too_many)
+    original = patch.set(KnownProducers, "is_one_too_many", is_one_too_many)
 
 
 @plant("a lease writes wherever it likes, with room or without", "here", BOUND)

@@ -27,15 +27,19 @@ from semel.server import router
 from semel.server.durability import GroupCommit, Syncable, _Waiter
 from semel.server.handlers import fetch, offsets, producers
 from semel.server.storage import log_starts, opening, partition, snapshots
+from semel.server.storage.appending import Appending
 from semel.server.storage.filesystem import write_file
 from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.log_state import LogState
 from semel.server.storage.opening import OpenedLog
 from semel.server.storage.outcome import AppendOutcome, Incoming
-from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds
+from semel.server.storage.reading import Reading
 from semel.server.storage.segment import Segment
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.state_log import StateLog
+from semel.server.storage.syncing import Syncing
+from semel.server.storage.trimming import Trimming
 from semel.sim.copies import plants as copy_plants  # noqa: F401 - likewise
 from semel.sim.flows import plants as flow_plants  # noqa: F401 - likewise
 from semel.sim.plants import bound, client, lease  # noqa: F401 - those are among PLANTS too
@@ -92,11 +96,11 @@ def sync_that_does_not(patch: Patches) -> None:
     REPLAYED,
 )
 def failed_sync_is_tried_again(patch: Patches) -> None:
-    def stays_online(log: Partition, reason: str) -> None:
+    def stays_online(log: LogState, reason: str) -> None:
         if not reason.startswith("sync failed"):
             original(log, reason)
 
-    original = patch.set(Partition, "_go_offline", stays_online)
+    original = patch.set(LogState, "go_offline", stays_online)
 
 
 @plant(
@@ -110,10 +114,11 @@ def failed_sync_is_tried_again(patch: Patches) -> None:
     REPLAYED,
 )
 def sync_covers_later_writes(patch: Patches) -> None:
-    def syncs(log: Partition) -> None:
-        original(log)
+    def syncs(syncing: Syncing) -> None:
+        original(syncing)
+        log = syncing._log
         if log.is_online:
-            log._marks.synced_to(log.log_end_offset, None)
+            log.marks.synced_to(log.marks.log_end_offset, None)
 
     def request(commit: GroupCommit, partitions: Iterable[Syncable], done: Callable[[], None] | None) -> None:
         asked = dict.fromkeys(partitions)
@@ -125,17 +130,17 @@ def sync_covers_later_writes(patch: Patches) -> None:
             for line in lines:
                 line.now.append(waiter)
 
-    original = patch.set(Partition, "_sync", syncs)
+    original = patch.set(Syncing, "_sync", syncs)
     requests = patch.set(GroupCommit, "request", request)
 
 
 @plant("the folder of a new segment is not synced", "Mohan OSDI18", OPENS, STORED, MARKS, ONE_VALUE, OVER)
 def folder_of_a_new_segment_not_synced(patch: Patches) -> None:
-    def rolls(log: Partition, now_ms: int) -> None:
-        original(log, now_ms)
-        log._folder_dirty = False
+    def rolls(appending: Appending, now_ms: int) -> None:
+        original(appending, now_ms)
+        appending._log.is_folder_dirty = False
 
-    original = patch.set(Partition, "roll", rolls)
+    original = patch.set(Appending, "roll", rolls)
 
     def replaces(file_system: Any, path: Any, content: bytes) -> None:
         draft = path.with_name(path.name + ".tmp")
@@ -231,10 +236,10 @@ def unread_snapshot_is_passed_over(patch: Patches) -> None:
 
 @plant("records above the high watermark are served", "KAFKA-9835", DENSE, ONE_VALUE)
 def reads_above_the_watermark(patch: Patches) -> None:
-    def reads(log: Partition, from_offset: int, max_bytes: int, *_: Any, **options: bool) -> Any:
+    def reads(log: Reading, from_offset: int, max_bytes: int, *_: Any, **options: bool) -> Any:
         return original(log, from_offset, max_bytes, FetchIsolation.LOG_END, **options)
 
-    original = patch.set(Partition, "read", reads)
+    original = patch.set(Reading, "read", reads)
 
 
 @plant("a reader is shown the log's end for its high watermark", "here", ONE_VALUE)
@@ -373,18 +378,19 @@ def failed_write_is_remembered(patch: Patches) -> None:
 
 @plant("a fence is kept in memory only", "rp6018", FENCED, DEFINITE, ORDER)
 def fence_in_memory(patch: Patches) -> None:
-    def forgets(log: Partition, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
+    def forgets(appending: Appending, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
         if incoming[0].origin is AppendOrigin.CLIENT:
-            return original(log, incoming, now_ms)  # type: ignore[no-any-return]
+            return original(appending, incoming, now_ms)  # type: ignore[no-any-return]
         (header,) = incoming[0].headers
-        known = log._producers.get(header.producer_id) or ProducerEntry()
+        producers = appending._log.producers.state
+        known = producers.get(header.producer_id) or ProducerEntry()
         if header.producer_epoch > known.producer_epoch:
-            end_offset = log._producers.end_offset
-            log._producers.apply_marker(header, end_offset, -1, now_ms)
-            log._producers.end_offset = end_offset
+            end_offset = producers.end_offset
+            producers.apply_marker(header, end_offset, -1, now_ms)
+            producers.end_offset = end_offset
         return [AppendOutcome(ErrorCode.NONE)]
 
-    original = patch.set(Partition, "append_all", forgets)
+    original = patch.set(Appending, "append_all", forgets)
 
 
 @plant("a fence is acknowledged before the disk has it, or has refused it", "KAFKA-17507", FENCED, FINISHES)
@@ -465,7 +471,7 @@ def trim_forgets_producers(patch: Patches) -> None:
     async def lets_go(*_: Any) -> None:
         return None
 
-    patch.set(Partition, "_outlive", lets_go)
+    patch.set(Trimming, "_outlive", lets_go)
     patch.set(SnapshotFiles, "write", lambda *_: None)
 
 

@@ -19,7 +19,7 @@ from semel.core.producer_state import verdict
 from semel.core.producer_state.state import ProducerState
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
-from semel.server.storage import partition
+from semel.server.storage import appending
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
 from semel.sim.plants.planting import (
@@ -44,8 +44,8 @@ def stock_id_is_a_lease(patch: Patches) -> None:
         found = original(header._replace(producer_id=header.producer_id | LEASED_IDS_FROM), leases)
         return found if isinstance(found, verdict.LeaseExpired) else None
 
-    original = patch.set(partition, "judge_lease", judges)
-    patch.set(partition, "LEASED_IDS_FROM", 0)
+    original = patch.set(appending, "judge_lease", judges)
+    patch.set(appending, "LEASED_IDS_FROM", 0)
 
 
 @plant("sequence 0 is new once its lease is over", "the proposal's readers", DEFINITE, ONCE, OVER)
@@ -53,7 +53,7 @@ def late_copy_is_new(patch: Patches) -> None:
     def judges(header: BatchHeader, leases: LiveLeases) -> Any:
         return original(header, leases) if header.base_sequence else None
 
-    original = patch.set(partition, "judge_lease", judges)
+    original = patch.set(appending, "judge_lease", judges)
 
 
 @plant("which leases are over is not in the log", "the proposal: a follower's clock", OVER, DEFINITE)
@@ -137,7 +137,7 @@ def append_renews_the_lease(patch: Patches) -> None:
         return original_judge(header, live)
 
     original_begin = patch.set(ProducerIds, "begin", begins)
-    original_judge = patch.set(partition, "judge_lease", judges)
+    original_judge = patch.set(appending, "judge_lease", judges)
 
 
 @plant("a live lease's entry is dropped with the others", "KAFKA-9144", DEFINITE, REPLAYED, ONCE, FENCED)

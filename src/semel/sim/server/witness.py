@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from semel.core.identity import Refused
+from semel.core.lease import Leases, LiveLeases
 from semel.core.log.names import folder_of
 from semel.core.log.watermarks import FetchIsolation
 from semel.errors import CorruptRecordBatch, ErrorCode
@@ -27,6 +28,7 @@ from semel.server.storage.observer import StorageObserver
 from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds
+from semel.server.storage.reading import Reading
 from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker, who_watch
 from semel.sim.checkers.history import History, LoggedBatch, Logs
@@ -69,7 +71,7 @@ def logged_batches(records: Buffer) -> list[LoggedBatch]:
     return batches
 
 
-def whole_log(partition: Partition) -> list[LoggedBatch]:
+def whole_log(partition: Partition | Reading) -> list[LoggedBatch]:
     """Every batch from the log's start to its end, read as a consumer's answer would be."""
     batches: list[LoggedBatch] = []
     from_offset = partition.log_start_offset
@@ -236,11 +238,11 @@ class Witness(StorageObserver):
 
     # -- trims ------------------------------------------------------------------------------------------
 
-    def trims(self, partition: Partition, before_offset: int) -> None:
+    def trims(self, reading: Reading, before_offset: int) -> None:
         """What a trim of a sink's output may take; whether it does is seen by where the log begins then."""
-        trimmed = self._trimmed.get(partition.name)
+        trimmed = self._trimmed.get(reading.name)
         if trimmed is not None:
-            for batch in whole_log(partition):
+            for batch in whole_log(reading):
                 if batch.header.base_offset < before_offset:
                     trimmed[batch.header.base_offset] = batch
 
@@ -307,9 +309,9 @@ class Witness(StorageObserver):
                 checker.lease_issued(response.producer_id, self._true_ms())
         self._bound.asked(producer_id, named, response, issued_below)
 
-    def leases_looked_at(self, ids: ProducerIds) -> None:
-        leases, true_ms = ids.leases, self._true_ms()
-        if ids.live_leases.expired_below < leases.expired_below:
+    def leases_looked_at(self, leases: Leases, live: LiveLeases) -> None:
+        true_ms = self._true_ms()
+        if live.expired_below < leases.expired_below:
             self._trace.note("server", f"leases below {leases.expired_below} are over")
         could_log = not leases.decide_expiry(true_ms).records
         if leases.length_ms is not None and could_log:
