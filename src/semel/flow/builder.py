@@ -322,7 +322,7 @@ class Stream:
 
     def tumbling(
         self, length: Duration, *, on: str, lateness: Duration = "0 s", idle: Duration | None = None
-    ) -> Windowed:
+    ) -> Windowed[Keyed]:
         """Windows of ``length`` (``"10 minutes"``), one behind another, over the timestamp ``on``: ``.count()``, …
 
         A window is told once, when the rows' own time has come to its end and ``lateness`` behind that. A row that
@@ -337,11 +337,13 @@ class Stream:
         )
         length_ms = checks.duration_ms(call, length, "the length")
         lateness_ms, idle_ms = checks.lateness_ms(call, lateness), checks.idle_ms(call, idle)
-        return windowed(self.node, call, WindowShape(on, lateness_ms, length_ms=length_ms, idle_ms=idle_ms))
+        return windowed(
+            self.node, call, WindowShape(on, lateness_ms, length_ms=length_ms, idle_ms=idle_ms), Keyed
+        )
 
     def sessions(
         self, *, gap: Duration, on: str, lateness: Duration = "0 s", idle: Duration | None = None
-    ) -> Windowed:
+    ) -> Windowed[Keyed]:
         """Windows that last as long as rows of their key come, by the timestamp ``on``, and end ``gap`` after the last.
 
         Otherwise as :meth:`tumbling`.
@@ -351,7 +353,7 @@ class Stream:
         )
         gap_ms = checks.duration_ms(call, gap, "the gap")
         lateness_ms, idle_ms = checks.lateness_ms(call, lateness), checks.idle_ms(call, idle)
-        return windowed(self.node, call, WindowShape(on, lateness_ms, gap_ms=gap_ms, idle_ms=idle_ms))
+        return windowed(self.node, call, WindowShape(on, lateness_ms, gap_ms=gap_ms, idle_ms=idle_ms), Keyed)
 
     def _total(self, call: Call, spec: Any, label: str) -> Keyed:
         try:

@@ -25,7 +25,8 @@ from py4j.protocol import Py4JError
 from semel.flow.by_value import Shipped, shipped
 from semel.flow.changing import check_changed
 from semel.flow.frames import columns_read, frame_of, refuse_read_twice, steps_of_source, trying_records
-from semel.flow.on_spark_stage import TASK_OPTION, StageRun, Stopping, stage_format, task_option
+from semel.flow.on_spark_run import StageRun, Stopping
+from semel.flow.on_spark_stage import TASK_OPTION, stage_format, task_option
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.settling import Decided, Settled, Tried, settle
 from semel.flow.slots import default_folder

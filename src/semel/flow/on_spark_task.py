@@ -11,7 +11,7 @@ from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, the_one_range
 from semel.errors import StepFailed
 from semel.flow.frames import encoded, rows_read
-from semel.flow.on_spark_stage import StageRun
+from semel.flow.on_spark_run import StageRun
 from semel.flow.plan import StageKind
 from semel.flow.stage_ranges import StageTask
 from semel.flow.task import run_attempt

@@ -31,7 +31,7 @@ from semel.core.flow.merge import PlacedEntry
 from semel.core.flow.pieces import Entry, Piece
 from semel.core.flow.state import State, rules
 from semel.core.sink.committed_state import CommittedState
-from semel.core.sink.journal import Routing
+from semel.core.sink.routing import Routing
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted
 from semel.errors import NonDeterministicReplay, SemelError, StepFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from semel.core.flow.folds import Fold
 from semel.core.flow.functions import takes_tables
@@ -18,12 +18,11 @@ from semel.flow.nodes import Columns
 from semel.flow.tree import Form, Node
 from semel.flow.window_shape import WindowShape
 
-if TYPE_CHECKING:
-    from semel.flow.builder import Keyed
+_Keyed = TypeVar("_Keyed")  # rows with a key, as the flow goes on
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed:
+class Windowed(Generic[_Keyed]):
     """Rows in windows. What is gathered in each comes next: one row for each window of each key, when it closes.
 
     It has the key's columns, ``window_start``, ``window_end`` (exclusive), and what was gathered.
@@ -32,31 +31,32 @@ class Windowed:
     node: Node
     call: Call
     shape: WindowShape
+    keyed: Callable[[Node], _Keyed]
 
-    def count(self, column: str = "count") -> Keyed:
+    def count(self, column: str = "count") -> _Keyed:
         """How many rows are in the window."""
         call = self._then("count", *([column] if column != "count" else []))
         return self._gathered(call, Count(self._key, column=column), "count")
 
-    def sum(self, of: str, column: str = "") -> Keyed:
+    def sum(self, of: str, column: str = "") -> _Keyed:
         """The sum of a column of numbers, named ``sum_<of>`` where ``column`` does not say it."""
         call = self._then("sum", of, *([column] if column else []))
         checks.number_column(call, self._schema(call), of)
         return self._gathered(call, Sum(self._key, of=of, column=column), f"sum-{of}")
 
-    def min(self, of: str, column: str = "") -> Keyed:
+    def min(self, of: str, column: str = "") -> _Keyed:
         """The least value of a column, named ``min_<of>`` where ``column`` does not say it."""
         call = self._then("min", of, *([column] if column else []))
         call.field_of(self._schema(call), of)
         return self._gathered(call, Min(self._key, of=of, column=column), f"min-{of}")
 
-    def max(self, of: str, column: str = "") -> Keyed:
+    def max(self, of: str, column: str = "") -> _Keyed:
         """The greatest value of a column, named ``max_<of>`` where ``column`` does not say it."""
         call = self._then("max", of, *([column] if column else []))
         call.field_of(self._schema(call), of)
         return self._gathered(call, Max(self._key, of=of, column=column), f"max-{of}")
 
-    def last(self) -> Keyed:
+    def last(self) -> _Keyed:
         """The last row of the window, in the recorded order."""
         return self._gathered(self._then("last"), Last(self._key), "last")
 
@@ -67,7 +67,7 @@ class Windowed:
         *,
         schema: Columns | None = None,
         merge: Callable[[Any, Any], Any] | None = None,
-    ) -> Keyed:
+    ) -> _Keyed:
         """A fold of Python's over the window's rows: what it returned for the last of them is told.
 
         ``merge(state, state)`` makes one state of those of two sessions that a row between them joins: for sessions.
@@ -107,7 +107,7 @@ class Windowed:
 
     def _gathered(
         self, call: Call, gathers: Any, label: str, merge: Callable[[Any, Any], Any] | None = None
-    ) -> Keyed:
+    ) -> _Keyed:
         version = "" if merge is None else version_of(merge)
         try:
             spec = self.shape.spec(gathers, self._schema(call), self._key, merge, version)
@@ -115,13 +115,13 @@ class Windowed:
         except (ConfigError, ValueError) as error:
             raise call.refuse(str(error), "Name the columns otherwise") from None
         shape = replace(self.node.shape, form=Form.COLUMNS, schema=schema, is_key_in_columns=True)
-        from semel.flow.builder import Keyed
-
-        return Keyed(nodes.stateful(self.node, call, spec, f"{self.shape.label}-{label}", shape))
+        return self.keyed(nodes.stateful(self.node, call, spec, f"{self.shape.label}-{label}", shape))
 
 
-def windowed(parent: Node, call: Call, shape: WindowShape) -> Windowed:
+def windowed(
+    parent: Node, call: Call, shape: WindowShape, keyed: Callable[[Node], _Keyed]
+) -> Windowed[_Keyed]:
     """Rows of a key in windows over a timestamp."""
     checks.refuse_unkeyed(call, parent.shape)
     checks.time_column(call, call.schema_of(parent.shape, "a window"), shape.on)
-    return Windowed(parent, call, shape)
+    return Windowed(parent, call, shape, keyed)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
-from semel.core.sink.journal import Routing
 from semel.core.sink.refusal import NAMED_PREFIX
+from semel.core.sink.routing import Routing
 from semel.errors import ConfigError
 from semel.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side, names_of

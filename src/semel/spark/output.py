@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semel.core.sink.digest import order_free_hash
-from semel.core.sink.journal import Routing
+from semel.core.sink.routing import Routing
 from semel.errors import ConfigError
 from semel.record.columnar import partition_rows
 from semel.record.partitioner import murmur2

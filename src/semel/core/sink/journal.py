@@ -19,6 +19,7 @@ from semel.core.sink.committed_state import CommittedState, read_states, states_
 from semel.core.sink.digest import Digest
 from semel.core.sink.epochs import generation_of
 from semel.core.sink.ranges import writers_of
+from semel.core.sink.routing import Routing
 from semel.types import NO_PRODUCER_ID, TopicPartition
 from semel.types import SINKS_TOPIC as SINKS_TOPIC
 
@@ -68,19 +69,6 @@ class OutputTopic:
     topic: str
     topic_id: str
     partition_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """What decides where a row goes, beside what is in the row. It binds as long as rows are undecided."""
-
-    topic: str | None  # the option's; None: each row names its own
-    columns: tuple[str, ...] = ()  # ``key`` and ``partition``, if the frame has them
-    partitioner: str = ""
-
-    def __str__(self) -> str:
-        topic = "each row's own topic" if self.topic is None else f"topic {self.topic!r}"
-        return f"{topic} by {' and '.join(self.columns) or 'row number'}"
 
 
 @dataclass(frozen=True, slots=True)

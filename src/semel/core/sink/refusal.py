@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from semel.core.sink.journal import Routing
+from semel.core.sink.routing import Routing
 
 
 class Reason(Enum):

@@ -19,9 +19,10 @@ from semel.core.sink.committed_state import (
 )
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, closing_epoch, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
-from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Routing, Stored, WriterState
+from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Stored, WriterState
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Reason, Refusal, anew, is_stage, other_routing, subject, unprovable
+from semel.core.sink.routing import Routing
 from semel.sequence import advance
 from semel.types import NO_PRODUCER_ID, ProducerDescription, TopicPartition
 
