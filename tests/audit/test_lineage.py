@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +88,32 @@ def test_each_fault_is_named(cluster: Cluster) -> None:
     assert "VIOLATED duplicated: 1 rows that stand more than once" in lines
     assert "VIOLATED extra: 1 output rows that are not in the input" in lines
     assert any(line.startswith("VIOLATED skipped: 1 ") for line in lines)
+
+
+def test_what_came_of_a_trimmed_input_is_not_provable(cluster: Cluster) -> None:
+    cluster.delete_records({TopicPartition("in", 0): 2})
+    write(cluster, (0, 0), (1, 0), (1, 1), (2, 0))
+    report = audit(cluster, PLAN)
+    assert (report.verdict, report.result.findings) == ("not proven", ())
+    assert report.as_lines()[-1] == (
+        "NOT PROVEN: what could be compared is right; 3 rows of out came of records that stood before the start of in: "
+        "they are gone, and what came of them is not provable"
+    )
+    write(cluster, (1, 1), (0, 2), (3, 0))
+    found = {each.check: each.row_count for each in audit(cluster, PLAN).result.findings}
+    assert found == {"duplicated": 1, "skipped": 1, "extra": 1}
+
+
+def test_a_row_of_the_topic_before_is_extra(cluster: Cluster) -> None:
+    """Where a trimmed log begins says nothing of one that had its name before."""
+    records = [Record(0, 0, None, b"made", (Lineage("in", 0, 0, 0, uuid4()).header(),))]
+    tp = TopicPartition("out", 0)
+    cluster.produce({tp: encode_batch(records)})
+    cluster.delete_records({TopicPartition("in", 0): 2})
+    write(cluster, (2, 0))
+    report = audit(cluster, PLAN)
+    assert [each.check for each in report.result.findings] == ["extra"]
+    assert report.output.unprovable_rows == 0
 
 
 def test_a_row_without_lineage_is_named(cluster: Cluster) -> None:

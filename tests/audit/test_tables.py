@@ -94,6 +94,45 @@ def test_each_fault_of_a_landed_table_is_named(topic: Command, write: Write, tmp
     assert "; 2 of other topics not looked at" in text
 
 
+def test_what_came_of_a_trimmed_log_is_not_provable(topic: Command, write: Write, tmp_path: Path) -> None:
+    """Retention took the records, and the table rightly has their rows: as input as well as output."""
+    name = write(tmp_path, landed([3, 4, 0, 1, 2], VALUES[3:] + VALUES[:3]))
+    assert topic("topic", "trim-prefix", "t", "-o", "2").code == 0
+    for sides in (("--input", "t", "--output", name), ("--input", name, "--output", "t")):
+        done = topic("audit", *sides)
+        why = (
+            f"2 rows of {name} came of records that stood before the start of t: they are gone, and what came of them "
+            "is not provable"
+        )
+        assert (done.code, done.out.splitlines()[-2:]) == (
+            1,
+            [f"NOT PROVABLE: {why}", f"NOT PROVEN: what could be compared is right; {why}"],
+        ), done.out
+        document = json.loads(topic("audit", *sides, "--format", "json").out)
+        assert (document["verdict"], document["unproven"], document["findings"]) == ("not proven", why, [])
+        assert [each["unprovable_rows"] for each in document["topics"]] == [
+            2 * (each == name) for each in sides[1::2]
+        ]
+        assert "not provable" in topic("audit", *sides, "--format", "html").out
+    done = topic("audit", "--input", name, "--output", "t", "--subset")
+    assert done.code == 0, done.out  # what the log has lost need not be there
+
+
+def test_what_is_wrong_of_a_trimmed_log_is_a_violation(topic: Command, write: Write, tmp_path: Path) -> None:
+    """A double of what is gone, a place behind the start that the log has not, and one of no partition."""
+    values = [VALUES[0], VALUES[0], *VALUES[2:], "?", "?"]
+    table = landed([0, 0, 2, 3, 4, 9, 0], values)
+    partitions = pa.array([0] * 6 + [7], pa.int32())
+    name = write(tmp_path, table.set_column(1, "_partition", partitions))
+    assert topic("topic", "trim-prefix", "t", "-o", "2").code == 0
+    document = json.loads(topic("audit", "--input", "t", "--output", name, "--format", "json").out)
+    found = {each["check"]: each["row_count"] for each in document["findings"]}
+    assert (document["verdict"], found) == ("violated", {"duplicated": 1, "extra": 2})
+    document = json.loads(topic("audit", "--input", name, "--output", "t", "--format", "json").out)
+    found = {each["check"]: each["row_count"] for each in document["findings"]}
+    assert (document["verdict"], found) == ("violated", {"missing": 3})
+
+
 @pytest.mark.parametrize("raw", ["_value", "value"])
 def test_raw_values_are_held_against_the_records(topic: Command, tmp_path: Path, raw: str) -> None:
     name = write_delta(tmp_path, landed(list(range(5)), [*VALUES[:4], "other"], raw=raw))

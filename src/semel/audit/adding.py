@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,8 @@ class TopicReading:
     by: By = By.CONTENT
     content: IdentityRule | None = None  # what a row has to hold beside its identity
     lineage_of: str | None = None  # with LINEAGE, of an output: the input as headers name it, TOPIC@ID
+    # Of the topic whose records these rows came of, by partition: what lies below has nothing to be held against.
+    log_start_offsets: Mapping[int, int] = field(default_factory=dict)
 
 
 class Adding:
@@ -51,6 +54,7 @@ class Adding:
         self._order = None if reading.order is None else texts_of(reading.order)
         self._content = None if reading.content is None else texts_of(reading.content)
         self.other_rows = 0  # whose lineage is of another topic
+        self.unprovable_rows = 0  # whose lineage is of a record below its log's start
 
     def __call__(self, partition: TopicPartition, records: pa.RecordBatch, *, sequenced: bool) -> int:
         """How many were taken."""
@@ -84,7 +88,8 @@ class Adding:
         return len(offsets)
 
     def _add_lineages(self, partition: TopicPartition, records: pa.RecordBatch) -> int:
-        texts, numbers, kept = [], [], []
+        texts, numbers, kept, below_start = [], [], [], []
+        log_start_offsets = self._reading.log_start_offsets
         topic = str(self._reading.lineage_of).partition("@")[0]
         for row, headers in enumerate(records.column("headers").to_pylist()):
             found = [each["value"] for each in headers or () if each["key"] == LINEAGE_HEADER]
@@ -103,6 +108,7 @@ class Adding:
             )  # a topic of the name before
             texts.append(f"{another}{lineage.partition}/{lineage.offset}".encode())
             numbers.append(lineage.index)
+            below_start.append(not another and lineage.offset < log_start_offsets.get(lineage.partition, 0))
             kept.append(row)
         offsets = np.asarray(records.column("offset").take(pa.array(kept, pa.int64())))
         self._rows.add(
@@ -110,7 +116,9 @@ class Adding:
             offsets,
             pa.array(texts, pa.binary()),
             numbers=pa.array(numbers, pa.uint64()),
+            below_start=pa.array(below_start, pa.bool_()),
         )
+        self.unprovable_rows += sum(below_start)
         return len(kept)
 
     def _selected(self, partition: TopicPartition, records: pa.RecordBatch) -> pa.RecordBatch:

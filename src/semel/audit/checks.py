@@ -19,6 +19,9 @@ sends "hello" twice finds it there twice. Sequences tell them apart: a log that 
 is another check's, :mod:`~semel.audit.sequences`) has stored each of these sends once. Equal rows without a
 sequence may be one send that was stored twice, or two:
 ``undecided``   rows without a sequence that equal an earlier one without a sequence
+
+A row that came of a record below its log's start is neither missing nor extra: what it would be held against is gone.
+Of several of one such record all but the first are what they are elsewhere.
 """
 
 from __future__ import annotations
@@ -99,11 +102,13 @@ def compare(
         if subset
         else finding.of(
             "missing",
-            f"SELECT source FROM {pairs} WHERE output IS NULL AND {_before(source, positions)}",
+            f"SELECT source FROM {pairs} WHERE output IS NULL AND NOT below_start AND {_before(source, positions)}",
             True,
         ),
         finding.of("duplicated", f"SELECT output FROM {pairs} WHERE source IS NULL AND known", copies=True),
-        finding.of("extra", f"SELECT output FROM {pairs} WHERE source IS NULL AND NOT known"),
+        finding.of(
+            "extra", f"SELECT output FROM {pairs} WHERE source IS NULL AND NOT known AND NOT below_start"
+        ),
         finding.of("differs", f"SELECT output FROM {pairs} WHERE differs"),
     ]
     if positions is not None:
@@ -161,6 +166,7 @@ def unique(rows: Rows, *, examples_max: int = EXAMPLES_MAX_DEFAULT, named: bool 
 
 
 _DIFFERS: Final = "coalesce(s.content <> o.content, false)"
+_BELOW_START: Final = "coalesce(s.below_start, o.below_start)"
 
 
 def _before(source: Rows, positions: Mapping[int, int] | None) -> str:
@@ -202,7 +208,10 @@ def compare_lineage(
             "duplicated",
             f"SELECT o.place FROM {output.table} o JOIN {again} a USING (identity, number) WHERE o.place <> a.place",
         ),
-        finding.of("extra", f"SELECT place FROM {output.table} ANTI JOIN {source.table} USING (identity)"),
+        finding.of(
+            "extra",
+            f"SELECT place FROM (FROM {output.table} WHERE NOT below_start) ANTI JOIN {source.table} USING (identity)",
+        ),
         finding.of(
             "skipped",
             f"SELECT o.place FROM (FROM {output.table} WHERE number > 0) o ANTI JOIN {output.table} p "
@@ -250,12 +259,14 @@ class _Repeats:
 def _pair(store: RowStore, source: Rows, output: Rows, repeated: str) -> str:
     """A table of the rows that stand for each other, and of those that stand for none.
 
-    ``source`` and ``output`` are places, null where there is none; ``known``: the input has the identity.
+    ``source`` and ``output`` are places, null where there is none; ``known``: the input has the identity, or had it
+    below its log's start and the output has it more than once. ``below_start``: what the row came of is gone, and it is
+    the first of its identity.
     """
     pairs = store.new_table("pairs")
     store.run(
         f"CREATE TABLE {pairs} AS SELECT s.place AS source, o.place AS output, s.order_key, "
-        f"s.place IS NOT NULL AS known, {_DIFFERS} AS differs "
+        f"s.place IS NOT NULL AS known, {_DIFFERS} AS differs, {_BELOW_START} AS below_start "
         f"FROM (FROM {source.table} ANTI JOIN {repeated} USING (identity)) s "
         f"FULL JOIN (FROM {output.table} ANTI JOIN {repeated} USING (identity)) o USING (identity)"
     )
@@ -266,7 +277,8 @@ def _pair(store: RowStore, source: Rows, output: Rows, repeated: str) -> str:
         )
         store.run(
             f"INSERT INTO {pairs} WITH s AS ({numbered.format(source.table)}), o AS ({numbered.format(output.table)}) "
-            f"SELECT s.place, o.place, s.order_key, known.identity IS NOT NULL, {_DIFFERS} "
+            "SELECT s.place, o.place, s.order_key, "
+            f"known.identity IS NOT NULL OR (nth > 1 AND {_BELOW_START}), {_DIFFERS}, nth = 1 AND {_BELOW_START} "
             "FROM s FULL JOIN o USING (identity, nth) "
             "LEFT JOIN (SELECT DISTINCT identity FROM s) known ON known.identity = coalesce(s.identity, o.identity)"
         )

@@ -125,6 +125,7 @@ def read_topic(
         where=reading.where,
         selected_rows=None if reading.where is None else selected,
         other_rows=add.other_rows,
+        unprovable_rows=add.unprovable_rows,
         transactions=transactions.verdict(),
     )
     return audit, side

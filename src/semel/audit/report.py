@@ -46,6 +46,7 @@ class TopicAudit:
     unit: str = "row"  # what its rows are called
     transactions: TransactionVerdict | None = None
     other_rows: int = 0  # those that came of another topic, and were not looked at
+    unprovable_rows: int = 0  # those that came of records below their log's start, which are gone
 
     @property
     def rows(self) -> int:
@@ -72,7 +73,7 @@ class AuditReport:
     @property
     def holds(self) -> bool:
         """Whether the proof stands: no finding of any check, on either side, no doubt, and rows to prove it of."""
-        return not self.is_violated and not self.doubts and self.vacuous is None
+        return not self.is_violated and not self.doubts and self.unproven is None
 
     @property
     def vacuous(self) -> str | None:
@@ -91,6 +92,22 @@ class AuditReport:
         if not self.output.rows and (self.input is None or self.subset):
             return f"the output {self.output.topic} is empty"
         return None
+
+    @property
+    def unprovable(self) -> str | None:
+        """Rows that are neither right nor wrong, and keep the whole from being proven."""
+        for topic, other in ((self.output, self.input), (self.input, self.output)):
+            if topic is not None and other is not None and topic.unprovable_rows:
+                return (
+                    f"{counted(topic.unprovable_rows, 'row')} of {topic.topic} came of records that stood before the "
+                    f"start of {other.topic}: they are gone, and what came of them is not provable"
+                )
+        return None
+
+    @property
+    def unproven(self) -> str | None:
+        """Why nothing, or not all, is proven though nothing was found."""
+        return self.vacuous or self.unprovable
 
     @property
     def is_violated(self) -> bool:
@@ -114,7 +131,7 @@ class AuditReport:
         return {
             "holds": self.holds,
             "verdict": self.verdict,
-            "unproven": self.vacuous,
+            "unproven": self.unproven,
             "identity": self.identity,
             "elapsed_ms": self.elapsed_ms,
             "topics": [_topic_document(topic) for topic in self.topics],
@@ -160,6 +177,8 @@ class AuditReport:
             lines += [f"  {text}" for text in self._example_texts(finding)]
             if finding.row_count > len(finding.examples):
                 lines.append(f"  … and {finding.row_count - len(finding.examples):,} more")
+        if self.unprovable is not None:
+            lines.append(f"NOT PROVABLE: {self.unprovable}")
         for topic in self.topics:
             if topic.sequences.finding_count:
                 lines.append(
@@ -176,6 +195,8 @@ class AuditReport:
         """The verdict in one line."""
         if self.vacuous is not None and not self.is_violated:
             return f"NOT PROVEN: {self.vacuous}"
+        if self.unprovable is not None and not self.is_violated:
+            return f"NOT PROVEN: what could be compared is right; {self.unprovable}"
         if not self.holds and self.input is None:
             if not self.is_violated:
                 return (
@@ -216,6 +237,15 @@ class AuditReport:
         found: list[Sequence[Any]] = [
             (finding.check, finding.row_count, _MEANING[finding.check])
             for finding in (*self.result.findings, *self.doubts)
+        ]
+        found += [
+            (
+                "not provable",
+                topic.unprovable_rows,
+                f"rows of {topic.topic} that came of records that are gone",
+            )
+            for topic in self.topics
+            if topic.unprovable_rows
         ]
         offenders: list[Sequence[Any]] = [
             (finding.check, text)
@@ -335,6 +365,7 @@ def _topic_document(topic: TopicAudit) -> dict[str, Any]:
         "topic": topic.topic,
         "rows": topic.rows,
         "selected_rows": topic.selected_rows,
+        "unprovable_rows": topic.unprovable_rows,
         "partitions": {
             str(number): {
                 "rows": rows,

@@ -161,20 +161,33 @@ def audit(
         topic = plan.input_topic or plan.output_topic
         group = read_group(cluster, plan.group, topic, partitions_of(cluster, topic))
     with RowStore(plan.room) as store:
-        source = None
-        if plan.source is not None:
-            source = _read(
-                store, cluster, plan.source, plan.input_reading(), plan.output_topic or None, progress, watch
-            )
+
+        def read(side: Side, reading: TopicReading, of_topic: str | None) -> Reading:
+            return _read(store, cluster, side, reading, of_topic, progress, watch)
+
         reading = plan.output_reading()
         if plan.known_by is By.LINEAGE and cluster is not None and plan.input_topic is not None:
             topic_id = cluster.topic(plan.input_topic).topic_id
             reading = replace(reading, lineage_of=f"{plan.input_topic}@{topic_id}")
-        output = _read(store, cluster, plan.output, reading, plan.input_topic, progress, watch)
+        source = None
+        if plan.input_table is None:
+            if plan.source is not None:
+                source = read(plan.source, plan.input_reading(), None)
+                reading = _beside(reading, source[0])
+            output = read(plan.output, reading, plan.input_topic)
+        else:  # the topic first: where its log begins says which rows of the table can be held against it
+            output = read(plan.output, reading, None)
+            reading = plan.input_reading() if plan.subset else _beside(plan.input_reading(), output[0])
+            source = read(plan.input_table, reading, plan.output_topic or None)
         if watch is not None:
             watch("compare", None)(0)
         report = judge(cluster, plan, source, output, group)
     return replace(report, elapsed_ms=int((time.monotonic() - began) * 1000))
+
+
+def _beside(reading: TopicReading, other: TopicAudit) -> TopicReading:
+    """The same for rows that are held against what was read of the other side."""
+    return replace(reading, log_start_offsets=other.log_start_offsets)
 
 
 def _read(

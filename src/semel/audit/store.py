@@ -52,6 +52,7 @@ _COLUMNS: Final = pa.schema(
         pa.field("content", pa.binary()),
         pa.field("number", pa.uint64()),
         pa.field("sequenced", pa.bool_()),
+        pa.field("below_start", pa.bool_()),
     ]
 )
 
@@ -128,7 +129,7 @@ class RowStore:
         table = self.new_table("rows")
         self.run(
             f"CREATE TABLE {table} (identity UHUGEINT, place BIGINT, order_key UBIGINT, content UHUGEINT, "
-            "number UBIGINT, sequenced BOOLEAN)"
+            "number UBIGINT, sequenced BOOLEAN, below_start BOOLEAN)"
         )
         return Rows(self, table, name, rows_max)
 
@@ -166,8 +167,8 @@ class RowStore:
             # DuckDB finds ``chunk`` by its name here; one that is registered would be kept until the commit.
             self._database.execute(
                 f"INSERT INTO {table} SELECT md5_number(?::BLOB || text), place, "
-                "CASE WHEN order_text IS NOT NULL THEN hash(order_text) END, md5_number(content), number, sequenced "
-                "FROM chunk",
+                "CASE WHEN order_text IS NOT NULL THEN hash(order_text) END, md5_number(content), number, sequenced, "
+                "coalesce(below_start, false) FROM chunk",
                 [self._secret],
             )
         self._check_size()
@@ -244,11 +245,12 @@ class Rows:
         sequenced: bool = True,
         contents: pa.Array | None = None,
         numbers: pa.Array | None = None,
+        below_start: pa.Array | None = None,
     ) -> None:
         """Rows of a partition: their identities' texts, and what each is ordered by (null: no order was promised).
 
         ``contents``: what a row of this identity has to hold beside it; ``numbers``: which it is of those that came of
-        one row.
+        one row; ``below_start``: whether that one is gone, for its log begins behind it (null: no).
         """
         count = len(offsets)
         if not count:
@@ -265,7 +267,8 @@ class Rows:
                 f"{self.name} partition {partition} offset {int(offsets[-1])} is more than an audit can number"
             )
         places = pa.array((offsets - first) + (partition << _SPAN_BITS), pa.int64())
-        columns = [texts, places, order_texts, contents, numbers, pa.repeat(pa.scalar(sequenced), count)]
+        are_sequenced = pa.repeat(pa.scalar(sequenced), count)
+        columns = [texts, places, order_texts, contents, numbers, are_sequenced, below_start]
         chunk = pa.table(
             [
                 pa.nulls(count, field.type) if column is None else column

@@ -154,7 +154,7 @@ def read_table(
     """Take all rows as if they were one partition; with ``topic`` those that came of it."""
     side = store.rows(files.name, reading.rows_max)
     texts_of = _Texts(files, reading, topic)
-    count = other_rows = 0
+    count = other_rows = unprovable_rows = 0
     for batch in files.batches(texts_of.columns):
         numbers = np.arange(count, count + len(batch), dtype=np.int64)
         count += len(batch)
@@ -166,7 +166,9 @@ def read_table(
         if texts.null_count:
             at = int(numbers[int(np.argmax(np.asarray(texts.is_null())))])
             raise IdentityUnreadable(f"{files.name} row {at + 1} has no identity: what names it is null")
-        side.add(0, numbers, texts, contents=texts_of.contents(batch))
+        below_start = texts_of.below_start(batch)
+        unprovable_rows += 0 if below_start is None else int(below_start.true_count)
+        side.add(0, numbers, texts, contents=texts_of.contents(batch), below_start=below_start)
         if progress is not None:
             progress(len(batch))
     audit = TopicAudit(
@@ -178,6 +180,7 @@ def read_table(
         is_log=False,
         unit="row",
         other_rows=other_rows,
+        unprovable_rows=unprovable_rows,
     )
     return audit, side
 
@@ -201,6 +204,7 @@ class _Texts:
 
     def __init__(self, files: TableFiles, reading: TopicReading, topic: str | None) -> None:
         self._by, self._rule, self._content = reading.by, reading.identity, reading.content
+        self._log_start_offsets = reading.log_start_offsets
         self._with_topic = topic is None and TOPIC in files.schema.names
         self.has_topic = reading.by is By.PLACE and TOPIC in files.schema.names
         self._fields = _columns_of(files, reading.identity) if reading.by is By.CONTENT else []
@@ -226,6 +230,15 @@ class _Texts:
         if self._content is None:
             return None
         return pc.fill_null(_record_texts(self._content, self._record, batch), NULL_TEXT)
+
+    def below_start(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """Which rows came of records that are gone, for their log begins behind them; ``None``: none did."""
+        starts = self._log_start_offsets
+        if self._by is not By.PLACE or not any(starts.values()):
+            return None
+        partitions, offsets = (np.asarray(batch.column(n).cast(pa.int64())) for n in (PARTITION, OFFSET))
+        numbers, row = np.unique(partitions, return_inverse=True)
+        return pa.array(offsets < np.array([starts.get(number, 0) for number in numbers.tolist()])[row])
 
     def shown(self, row: pa.RecordBatch) -> str:
         if self._by is By.PLACE:
