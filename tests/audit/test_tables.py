@@ -186,6 +186,28 @@ def test_a_table_alone_is_looked_through_for_repeats(topic: Command, write: Writ
     assert f"  {name} row 1, {name} row 3: of t-0@0\n" in done.out
 
 
+def test_two_tables_of_which_one_names_the_topic(topic: Command, write: Write, tmp_path: Path) -> None:
+    """As one that land has filled, and what was made of it without the column."""
+    named, plain, both = (tmp_path / each for each in ("named", "plain", "both"))
+    for folder in (named, plain, both):
+        folder.mkdir()
+    table = landed([0, 1, 2], VALUES[:3])
+    names = write(named, table), write(plain, table.drop_columns("_topic"))
+    for source, output in (names, names[::-1]):
+        done = topic("audit", "--input", source, "--output", output)
+        assert done.code == 0, done.out + done.err
+    two = write(both, pa.concat_tables([table, landed([0], ["of others"], "u")]))
+    assert topic("audit", "--output", two).code == 0
+    for source, output in ((two, names[1]), (names[1], two)):
+        done = topic("audit", "--input", source, "--output", output)
+        assert (done.code, done.out) == (1, "")
+        assert f"{two} has rows of several topics (t, u), and the other side does not say" in done.err
+    done = topic("audit", "--input", two, "--output", names[0])
+    assert done.code == 1
+    assert "VIOLATED missing: 1 " in done.out
+    assert ": of u-0@0\n" in done.out
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

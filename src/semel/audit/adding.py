@@ -36,6 +36,7 @@ class TopicReading:
     producers_max: int = PRODUCERS_MAX_DEFAULT
     by: By = By.CONTENT
     content: IdentityRule | None = None  # what a row has to hold beside its identity
+    names_topic: bool = False  # with PLACE: the topic is a part of it, for every side has it in a column
     lineage_of: str | None = None  # with LINEAGE, of an output: the input as headers name it, TOPIC@ID
     # Of the topic whose records these rows came of, by partition: what lies below has nothing to be held against.
     log_start_offsets: Mapping[int, int] = field(default_factory=dict)

@@ -131,6 +131,10 @@ class AuditPlan:
         self, side: Side, identity: IdentityRule, order: IdentityRule | None, where: str | None = None
     ) -> TopicReading:
         by = self.known_by
+        sides = [each for each in (self.source, self.output) if each is not None]
+        names_topic = by is By.PLACE and all(
+            isinstance(each, TableFiles) and each.has_topic for each in sides
+        )
         content = None
         if by is By.PLACE and self.source is not None:
             contents = {each.content for each in (self.input_table, self.output_table) if each is not None}
@@ -145,6 +149,7 @@ class AuditPlan:
             self.producers_max,
             by,
             content,
+            names_topic,
         )
 
 

@@ -106,6 +106,11 @@ class TableFiles:
         return {PARTITION, OFFSET} <= set(self.schema.names)
 
     @property
+    def has_topic(self) -> bool:
+        """Whether they say of which topic it was."""
+        return TOPIC in self.schema.names
+
+    @property
     def raw(self) -> str | None:
         """The column with the bytes of each record's value, where they were landed as they are."""
         names = self.schema.names
@@ -153,12 +158,16 @@ def read_table(
 ) -> tuple[TopicAudit, Rows]:
     """Take all rows as if they were one partition; with ``topic`` those that came of it."""
     side = store.rows(files.name, reading.rows_max)
-    texts_of = _Texts(files, reading, topic)
+    texts_of = _Texts(files, reading)
+    topics: set[str | None] = set()
     count = other_rows = unprovable_rows = 0
     for batch in files.batches(texts_of.columns):
         numbers = np.arange(count, count + len(batch), dtype=np.int64)
         count += len(batch)
-        if texts_of.has_topic and topic is not None:
+        if texts_of.has_topic and topic is None and not reading.names_topic:
+            topics |= set(batch.column(TOPIC).unique().to_pylist())
+            _check_one(topics, files)
+        elif texts_of.has_topic and topic is not None:
             is_of = pc.equal(batch.column(TOPIC).cast(pa.string()), topic).fill_null(False)
             other_rows += len(batch) - int(is_of.true_count)
             numbers, batch = numbers[np.asarray(is_of)], batch.filter(is_of)
@@ -185,9 +194,18 @@ def read_table(
     return audit, side
 
 
+def _check_one(topics: set[str | None], files: TableFiles) -> None:
+    """Rows of one place each: of two topics they would be taken for one record's."""
+    if len(topics) > 1:
+        raise SemelError(
+            f"{files.name} has rows of several topics ({', '.join(sorted(map(str, topics))[:5])}), and the other side "
+            "does not say of which its rows are: nothing is proven; say with --key or --key-from what names a row"
+        )
+
+
 def shown_rows(files: TableFiles, numbers: set[int], reading: TopicReading) -> dict[int, str]:
     """What names these rows, for a person."""
-    texts_of = _Texts(files, reading, None)
+    texts_of = _Texts(files, reading)
     found: dict[int, str] = {}
     count = 0
     for batch in files.batches(texts_of.columns):
@@ -202,11 +220,11 @@ def shown_rows(files: TableFiles, numbers: set[int], reading: TopicReading) -> d
 class _Texts:
     """What names the rows of a table, of whole columns."""
 
-    def __init__(self, files: TableFiles, reading: TopicReading, topic: str | None) -> None:
+    def __init__(self, files: TableFiles, reading: TopicReading) -> None:
         self._by, self._rule, self._content = reading.by, reading.identity, reading.content
         self._log_start_offsets = reading.log_start_offsets
-        self._with_topic = topic is None and TOPIC in files.schema.names
-        self.has_topic = reading.by is By.PLACE and TOPIC in files.schema.names
+        self._names_topic = reading.names_topic
+        self.has_topic = reading.by is By.PLACE and files.has_topic
         self._fields = _columns_of(files, reading.identity) if reading.by is By.CONTENT else []
         of_place = [PARTITION, OFFSET] + [TOPIC] * self.has_topic if reading.by is By.PLACE else []
         self._record = [] if reading.content is None else _columns_of(files, reading.content)
@@ -217,7 +235,7 @@ class _Texts:
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         if self._by is By.PLACE:
             texts = places(batch.column(PARTITION), batch.column(OFFSET))
-            if self._with_topic and self.has_topic:
+            if self._names_topic:
                 return pc.binary_join_element_wise(batch.column(TOPIC).cast(pa.binary()), texts, b"-")
             return texts
         if self._rule.key_from is not KeyFrom.VALUE_JSON:
