@@ -120,6 +120,21 @@ def test_a_row_without_its_identity_is_named(cluster: Cluster) -> None:
         audit(cluster, plan(input_identity=IdentityRule.of("x", None)))
 
 
+def test_a_time_that_microseconds_cannot_hold_is_no_damage(cluster: Cluster) -> None:
+    """As of nanoseconds that were sent as milliseconds; a condition reads it as it was sent."""
+    cluster.alter_configs({key: {"message.timestamp.after.max.ms": str(2**63 - 1)} for key in ("in", "out")})
+    far = 1_700_000_000_000_000_000
+    rows = [Record(0, time, b"k", b"%d" % n) for n, time in enumerate((1, far, -far, 2))]
+    cluster.produce({TopicPartition("in", 0): encode_batch(rows)})
+    cluster.produce({TopicPartition("out", 0): encode_batch([rows[1], rows[3]])})
+    whole = {"input_identity": IdentityRule(), "output_identity": IdentityRule()}
+    assert audit(cluster, plan(output_topic="in", input_topic=None, **whole)).holds
+    assert audit(cluster, plan(where="timestamp_ms > 1", **whole)).holds
+    report = audit(cluster, plan(where=f"timestamp_ms IN ({far}, {-far})", **whole))
+    assert {f.check: f.row_count for f in report.result.findings} == {"missing": 1, "extra": 1}
+    assert sorted(report.names.values()) == ["key k, value 2", "key k, value 3"]
+
+
 def test_a_topic_that_is_not_there(cluster: Cluster) -> None:
     with pytest.raises(SemelError, match="there is no topic 'nope'"):
         audit(cluster, plan(output_topic="nope"))

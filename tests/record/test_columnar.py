@@ -14,11 +14,13 @@ from semel.errors import CorruptRecordBatch
 from semel.record.batch import (
     Compression,
     Record,
+    TimestampType,
     assemble_batch,
     assign_offsets,
     decode_header,
     decode_records,
     encode_batch,
+    encode_payload,
 )
 from semel.record.columnar import (
     HEADERS_TYPE,
@@ -185,6 +187,29 @@ def test_a_timestamp_beyond_microseconds_is_null_for_who_has_to_go_on() -> None:
     assert table["timestamp"].cast(pa.int64()).to_pylist() == [1_000, None, None, 2_000]
     kept = decode_table([batch], topic="t", partition=3, from_offset=2, null_timestamps=True)
     assert kept["timestamp"].cast(pa.int64()).to_pylist() == [None, 2_000]
+
+
+def with_ms(*batches: bytes | bytearray, **choices: Any) -> pa.Table:
+    return decode_table(
+        batches, topic="t", partition=3, null_timestamps=True, include_timestamp_ms=True, **choices
+    )
+
+
+def test_milliseconds_are_as_they_were_sent() -> None:
+    times = [1, 2**62, -(2**62), 2]
+    rows = [Record(0, time, None, b"v") for time in times]
+    batch = encode_batch(rows)
+    assert with_ms(batch)["timestamp_ms"].to_pylist() == times
+    assert with_ms(batch, from_offset=2)["timestamp_ms"].to_pylist() == times[2:]
+    stamped = encode_batch(rows, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert with_ms(stamped)["timestamp_ms"].to_pylist() == [2**62] * 4
+    assert with_ms(batch, include_headers=True).schema.names[-2:] == ["headers", "timestamp_ms"]
+
+
+def test_a_time_that_64_bits_cannot_hold_is_none() -> None:
+    payload = encode_payload([Record(0, 1, None, b"a"), Record(0, 2, None, b"b")], 0)
+    batch = assemble_batch(payload, record_count=2, last_offset_delta=1, base_timestamp=2**63 - 2)
+    assert with_ms(batch)["timestamp_ms"].to_pylist() == [2**63 - 1, None]
 
 
 @given(

@@ -43,9 +43,9 @@ class TopicReading:
 
 
 class Adding:
-    """Takes columns ``key``, ``value``, ``offset`` and ``timestamp_ms`` into one side of a store.
+    """Takes columns ``key``, ``value`` and ``offset`` into one side of a store.
 
-    With lineage ``headers``, too.
+    With lineage ``headers``, too, and with a condition ``timestamp_ms``.
     """
 
     def __init__(self, rows: Rows, reading: TopicReading) -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from semel.audit.adding import TopicReading
 from semel.audit.checks import Place
-from semel.audit.read import InputRows, read_batches
+from semel.audit.read import InputRows, read_pieces
 from semel.audit.tables import TableFiles, shown_rows
 from semel.client.blocking import Cluster
 from semel.types import TopicPartition
@@ -44,7 +44,8 @@ def _in_topic(cluster: Cluster, topic: str, wanted: set[Place], reading: TopicRe
     names = {}
     for place in wanted:
         partition = TopicPartition(topic, place.partition)
-        for _, _, records in read_batches(cluster, {partition: place.offset}, {partition: place.offset + 1}):
-            for record in records:
-                names[place] = reading.identity.readable(record.key, record.value)
+        for piece in read_pieces(cluster, {partition: place.offset}, {partition: place.offset + 1}):
+            for _, table in piece.tables():
+                for key, value in zip(*(table[name].to_pylist() for name in ("key", "value")), strict=True):
+                    names[place] = reading.identity.readable(key, value)
     return names

@@ -109,7 +109,10 @@ def read_topic(
             transactions.feed(
                 piece.partition, stored.header, is_visible=stored.is_visible, marker=stored.marker
             )
-        for sequenced, table in piece.tables(include_headers=reading.lineage_of is not None):
+        tables = piece.tables(
+            include_headers=reading.lineage_of is not None, include_timestamp_ms=reading.where is not None
+        )
+        for sequenced, table in tables:
             for records in table.to_batches():
                 selected += add(piece.partition, records, sequenced=sequenced)
             row_counts[piece.partition.partition] += table.num_rows
@@ -169,8 +172,13 @@ class Piece:
     end_offset: int
     records: memoryview  # the answer that they stand in
 
-    def tables(self, *, include_headers: bool = False) -> Iterator[tuple[bool, pa.Table]]:
-        """The visible rows as columns, each run with and without sequences for itself."""
+    def tables(
+        self, *, include_headers: bool = False, include_timestamp_ms: bool = False
+    ) -> Iterator[tuple[bool, pa.Table]]:
+        """The visible rows as columns, each run with and without sequences for itself.
+
+        ``timestamp_ms`` is as it was sent: ``timestamp`` cannot hold every one, which is no damage.
+        """
         visible = (stored for stored in self.batches if stored.is_visible)
         for sequenced, run in groupby(visible, lambda stored: stored.header.base_sequence != NO_SEQUENCE):
             with _naming_damage(self):
@@ -181,8 +189,10 @@ class Piece:
                     from_offset=self.from_offset,
                     end_offset=self.end_offset,
                     include_headers=include_headers,
+                    null_timestamps=True,
+                    include_timestamp_ms=include_timestamp_ms,
                 )
-            yield sequenced, _in_ms(table)
+            yield sequenced, table
 
 
 def read_pieces(
@@ -287,11 +297,6 @@ def _naming_damage(piece: Piece) -> Iterator[None]:
             damage.why,
             f"nothing is proven of {piece.partition.topic}",
         ) from None
-
-
-def _in_ms(table: pa.Table) -> pa.Table:
-    timestamps = table.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    return table.append_column("timestamp_ms", timestamps)
 
 
 def _is_compacted(cluster: Cluster, topic: str) -> bool:

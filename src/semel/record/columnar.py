@@ -67,9 +67,10 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def table_schema(*, include_headers: bool = False) -> pa.Schema:
+def table_schema(*, include_headers: bool = False, include_timestamp_ms: bool = False) -> pa.Schema:
     """The schema of :func:`decode_table`."""
-    return _SCHEMA.append(pa.field("headers", HEADERS_TYPE)) if include_headers else _SCHEMA
+    schema = _SCHEMA.append(pa.field("headers", HEADERS_TYPE)) if include_headers else _SCHEMA
+    return schema.append(pa.field("timestamp_ms", pa.int64())) if include_timestamp_ms else schema
 
 
 # --- decode -------------------------------------------------------------------------------------------
@@ -85,23 +86,26 @@ def decode_table(
     include_headers: bool = False,
     allow_partial_tail: bool = False,
     null_timestamps: bool = False,
+    include_timestamp_ms: bool = False,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> pa.Table:
     """The records at ``from_offset`` … ``end_offset`` - 1 of these batches, fully validated.
 
     Each buffer holds one batch or a run of them. Control batches are left out. ``headers`` is null where a
     record has none, as in Spark's source. A time that a column of microseconds cannot hold is an error, or a null
-    with ``null_timestamps``: of a reader that has to go on behind the record.
+    with ``null_timestamps``: of a reader that has to go on behind the record. ``timestamp_ms`` has it as it is; null
+    there is what 64 bits cannot hold.
     """
     end_offset = 2**63 - 1 if end_offset is None else end_offset
+    schema = table_schema(include_headers=include_headers, include_timestamp_ms=include_timestamp_ms)
     blocks = [
         block
         for arena in _arenas(batches, from_offset, end_offset, allow_partial_tail, decompressed_bytes_max)
         for block in _decode_arena(
-            arena, (topic, partition), (from_offset, end_offset), include_headers, null_timestamps
+            arena, (topic, partition), (from_offset, end_offset), schema, null_timestamps
         )
     ]
-    return pa.Table.from_batches(blocks, table_schema(include_headers=include_headers))
+    return pa.Table.from_batches(blocks, schema)
 
 
 _Arena = list[tuple[BatchHeader, Buffer]]
@@ -135,7 +139,7 @@ def _decode_arena(
     arena: _Arena,
     source: tuple[str, int],
     offsets: tuple[int, int],
-    include_headers: bool,
+    schema: pa.Schema,
     null_timestamps: bool,
 ) -> Iterator[pa.RecordBatch]:
     payload = b"".join(payload for _, payload in arena)
@@ -158,7 +162,7 @@ def _decode_arena(
             previous_delta,
             source,
             offsets,
-            include_headers,
+            schema,
             null_timestamps,
         )
         yield block
@@ -186,7 +190,7 @@ def _decode_block(
     previous_delta: int,
     source: tuple[str, int],
     offsets: tuple[int, int],
-    include_headers: bool,
+    schema: pa.Schema,
     null_timestamps: bool,
 ) -> tuple[pa.RecordBatch, int]:
     fields = fields_of(np.frombuffer(payload, np.uint8), bounds[:-1], bounds[1:])
@@ -206,7 +210,7 @@ def _decode_block(
     offset = per_record([header.base_offset for header in headers]) + delta
     is_append_time = [header.timestamp_type is TimestampType.LOG_APPEND_TIME for header in headers]
     timestamp_type = per_record([int(is_append) for is_append in is_append_time])
-    timestamp_us, has_no_time = _timestamps_us(
+    timestamp_ms, beyond_ms, beyond_us = _times_ms(
         per_record(
             [
                 header.max_timestamp if is_append else header.base_timestamp
@@ -224,7 +228,7 @@ def _decode_block(
         else np.flatnonzero((offset >= from_offset) & (offset < end_offset))
     )
     topic, partition = source
-    without_time = None if has_no_time is None else has_no_time[kept]
+    without_time = None if beyond_us is None else beyond_us[kept]
     if without_time is not None and without_time.any() and not null_timestamps:
         raise CorruptRecordBatch(
             f"{topic}-{partition}, offset {offset[kept][without_time][0]}: the record has a timestamp beyond "
@@ -236,24 +240,29 @@ def _decode_block(
         pa.repeat(pa.scalar(topic, pa.string()), len(kept)),
         pa.repeat(pa.scalar(partition, pa.int32()), len(kept)),
         pa.array(offset[kept]),
-        pa.array(timestamp_us[kept], mask=without_time).view(pa.timestamp("us", "UTC")),
+        pa.array(timestamp_ms[kept] * 1000, mask=without_time).view(pa.timestamp("us", "UTC")),
         pa.array(timestamp_type[kept].astype(np.int32)),
     ]
     header_keys = _header_keys(payload, fields.headers)  # checked to be UTF-8 even if nobody asked for them
-    if include_headers:
+    if "headers" in schema.names:
         columns.append(
             _header_lists(payload, fields.headers, header_keys, fields.header_count).take(pa.array(kept))
         )
-    block = pa.record_batch(columns, schema=table_schema(include_headers=include_headers))
+    if "timestamp_ms" in schema.names:
+        columns.append(pa.array(timestamp_ms[kept], mask=None if beyond_ms is None else beyond_ms[kept]))
+    block = pa.record_batch(columns, schema=schema)
     return block, int(delta[-1])
 
 
-def _timestamps_us(base_ms: Int64s, delta_ms: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_] | None]:
-    """In microseconds, and which of them are none, for they do not fit; ``None``: all do."""
+_Mask = npt.NDArray[np.bool_]
+
+
+def _times_ms(base_ms: Int64s, delta_ms: Int64s) -> tuple[Int64s, _Mask | None, _Mask | None]:
+    """In milliseconds, and which of them do not fit into 64 bits, and which not as microseconds; ``None``: all do."""
     total = base_ms + delta_ms  # wraps
-    does_not_fit = ((base_ms ^ total) & (delta_ms ^ total)) < 0
-    does_not_fit |= (total > _TIMESTAMP_MS_MAX) | (total < -_TIMESTAMP_MS_MAX)
-    return total * 1000, does_not_fit if does_not_fit.any() else None
+    beyond_ms = ((base_ms ^ total) & (delta_ms ^ total)) < 0
+    beyond_us = beyond_ms | (total > _TIMESTAMP_MS_MAX) | (total < -_TIMESTAMP_MS_MAX)
+    return total, beyond_ms if beyond_ms.any() else None, beyond_us if beyond_us.any() else None
 
 
 def _gather(
