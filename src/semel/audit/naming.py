@@ -16,11 +16,13 @@ Side = str | InputRows | TableFiles  # a topic, the lines of a file, or a table
 
 
 def name_places(
-    cluster: Cluster | None, places: Iterable[Place], sides: Mapping[bool, tuple[Side, TopicReading]]
+    clusters: Mapping[bool, Cluster | None],
+    places: Iterable[Place],
+    sides: Mapping[bool, tuple[Side, TopicReading]],
 ) -> dict[Place, str]:
     """The identity of rows that a finding points at, read again; rows that are gone stay without a name.
 
-    ``sides``: True for the input, False for the output.
+    Of ``clusters`` and ``sides`` True is the input's, and False the output's.
     """
     names: dict[Place, str] = {}
     by_side: dict[bool, set[Place]] = {}
@@ -28,6 +30,7 @@ def name_places(
         by_side.setdefault(place.in_input, set()).add(place)
     for in_input, wanted in by_side.items():
         side, reading = sides[in_input]
+        cluster = clusters[in_input]
         at = {place.offset: place for place in wanted}
         if isinstance(side, InputRows):
             for number, (key, value) in enumerate(islice(side.read(), max(at) + 1)):

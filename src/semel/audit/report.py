@@ -47,6 +47,12 @@ class TopicAudit:
     transactions: TransactionVerdict | None = None
     other_rows: int = 0  # those that came of another topic, and were not looked at
     unprovable_rows: int = 0  # those that came of records below their log's start, which are gone
+    bootstrap: str = ""  # a server of its cluster, where there are two
+
+    @property
+    def name(self) -> str:
+        """The topic, and where it is if that has to be said."""
+        return f"{self.topic} at {self.bootstrap}" if self.bootstrap else self.topic
 
     @property
     def rows(self) -> int:
@@ -82,15 +88,15 @@ class AuditReport:
         An empty output is no reason where all of an input has to be in it: its rows are then missing.
         """
         if self.input is not None and not self.input.rows:
-            return f"the input {self.input.topic} is empty"
+            return f"the input {self.input.name} is empty"
         if self.input is not None and self.input.selected_rows == 0:
-            return f"the condition holds for no row of the input {self.input.topic}: {self.input.where}"
+            return f"the condition holds for no row of the input {self.input.name}: {self.input.where}"
         if self.group is not None and not self.group.positions:
             return f"the group {self.group.group} has committed no position in {self.group.topic}"
         if self.group is not None and isinstance(self.result, Comparison) and not self.result.matched_rows:
             return f"no row of {self.group.topic} lies before the positions of the group {self.group.group}"
         if not self.output.rows and (self.input is None or self.subset):
-            return f"the output {self.output.topic} is empty"
+            return f"the output {self.output.name} is empty"
         return None
 
     @property
@@ -99,8 +105,8 @@ class AuditReport:
         for topic, other in ((self.output, self.input), (self.input, self.output)):
             if topic is not None and other is not None and topic.unprovable_rows:
                 return (
-                    f"{counted(topic.unprovable_rows, 'row')} of {topic.topic} came of records that stood before the "
-                    f"start of {other.topic}: they are gone, and what came of them is not provable"
+                    f"{counted(topic.unprovable_rows, 'row')} of {topic.name} came of records that stood before the "
+                    f"start of {other.name}: they are gone, and what came of them is not provable"
                 )
         return None
 
@@ -166,7 +172,7 @@ class AuditReport:
                 f"than once, each stored once. If no two rows may be equal, name them with --key or --key-from"
             )
         lines += [f"note: {text}" for topic in self.topics for text in _trimmed(topic)]
-        left_out = ((t.topic, t.transactions.as_line()) for t in self.topics if t.transactions is not None)
+        left_out = ((t.name, t.transactions.as_line()) for t in self.topics if t.transactions is not None)
         lines += [f"note: {topic}: {text}" for topic, text in left_out if text]
         if self.group is not None:
             lines += [f"VIOLATED positions: {text}" for text in self.group.findings]
@@ -182,11 +188,11 @@ class AuditReport:
         for topic in self.topics:
             if topic.sequences.finding_count:
                 lines.append(
-                    f"VIOLATED sequences of {topic.topic}: {counted(topic.sequences.finding_count, 'batch', 'batches')}"
+                    f"VIOLATED sequences of {topic.name}: {counted(topic.sequences.finding_count, 'batch', 'batches')}"
                 )
                 lines += [f"  {finding}" for finding in topic.sequences.findings]
             if topic.transactions is not None and topic.transactions.finding_count:
-                lines.append(f"VIOLATED transactions of {topic.topic}: {topic.transactions.finding_count:,}")
+                lines.append(f"VIOLATED transactions of {topic.name}: {topic.transactions.finding_count:,}")
                 lines += [f"  {finding}" for finding in topic.transactions.findings]
         lines.append(self.conclusion())
         return lines
@@ -200,33 +206,33 @@ class AuditReport:
         if not self.holds and self.input is None:
             if not self.is_violated:
                 return (
-                    f"NOT PROVEN: {self.output.topic} holds equal rows without a sequence, and a log alone cannot "
+                    f"NOT PROVEN: {self.output.name} holds equal rows without a sequence, and a log alone cannot "
                     f"say whether each was sent: hold it against its --input, or write with an idempotent producer"
                 )
-            return f"NOT PROVEN: {self.output.topic} holds rows twice, or its sequences are not whole"
+            return f"NOT PROVEN: {self.output.name} holds rows twice, or its sequences are not whole"
         if not self.holds and self.subset:
             return "NOT PROVEN: the output is not a part of the input with each row once"
         if not self.holds:
             return "NOT PROVEN: the output does not hold the input exactly once"
         if self.input is None and self.group is not None:
-            return f"PROVEN: {self.output.topic} {self._alone()}; the positions of group {self.group.group} lie in it"
+            return f"PROVEN: {self.output.name} {self._alone()}; the positions of group {self.group.group} lie in it"
         if self.input is None:
-            return f"PROVEN: {self.output.topic} {self._alone()}"
+            return f"PROVEN: {self.output.name} {self._alone()}"
         ordered = ", in order" if isinstance(self.result, Comparison) and _in_order(self.result) else ""
-        of = self.input.topic + (f" where {self.input.where}" if self.input.where else "")
+        of = self.input.name + (f" where {self.input.where}" if self.input.where else "")
         if self.group is not None:
             return (
-                f"PROVEN: {self.output.topic} holds every row of {of} before the positions of group "
+                f"PROVEN: {self.output.name} holds every row of {of} before the positions of group "
                 f"{self.group.group} exactly once, and none behind them{ordered}"
             )
         if self.subset:
-            return f"PROVEN: every row of {self.output.topic} is in {of}, none more often than there{ordered}"
-        return f"PROVEN: {self.output.topic} holds every row of {of} exactly once{ordered}"
+            return f"PROVEN: every row of {self.output.name} is in {of}, none more often than there{ordered}"
+        return f"PROVEN: {self.output.name} holds every row of {of} exactly once{ordered}"
 
     def tables(self) -> list[tuple[str, Sequence[str], list[Sequence[Any]]]]:
         """The same as tables: heading, heads, rows."""
         read: list[Sequence[Any]] = [
-            (topic.topic, topic.rows, len(topic.partition_rows), topic.sequences.finding_count)
+            (topic.name, topic.rows, len(topic.partition_rows), topic.sequences.finding_count)
             for topic in self.topics
         ]
         counts: list[Sequence[Any]] = [
@@ -242,7 +248,7 @@ class AuditReport:
             (
                 "not provable",
                 topic.unprovable_rows,
-                f"rows of {topic.topic} that came of records that are gone",
+                f"rows of {topic.name} that came of records that are gone",
             )
             for topic in self.topics
             if topic.unprovable_rows
@@ -332,15 +338,15 @@ def _trimmed(topic: TopicAudit) -> list[str]:
     if not starts:
         return []
     shown = ", ".join(starts[:5]) + ", …" * (len(starts) > 5)
-    return [f"{topic.topic} begins at {shown} (partition@offset): what was before is gone, and not looked at"]
+    return [f"{topic.name} begins at {shown} (partition@offset): what was before is gone, and not looked at"]
 
 
 def _topic_line(topic: TopicAudit) -> str:
     if not topic.is_log:
-        return f"{topic.topic}: {_count(topic.rows, topic.unit)}{_selected(topic)}"
+        return f"{topic.name}: {_count(topic.rows, topic.unit)}{_selected(topic)}"
     sequences = topic.sequences
     text = (
-        f"{topic.topic}: {_count(topic.rows, 'row')} in {_count(len(topic.partition_rows), 'partition')}, "
+        f"{topic.name}: {_count(topic.rows, 'row')} in {_count(len(topic.partition_rows), 'partition')}, "
         f"{_count(sequences.batches, 'batch', 'batches')} of {_count(sequences.producers, 'producer')} "
         f"in {_count(sequences.epochs, 'epoch')}"
     )
@@ -363,6 +369,7 @@ def _topic_document(topic: TopicAudit) -> dict[str, Any]:
     findings = [str(finding) for finding in topic.sequences.findings]
     return {
         "topic": topic.topic,
+        "bootstrap": topic.bootstrap or None,
         "rows": topic.rows,
         "selected_rows": topic.selected_rows,
         "unprovable_rows": topic.unprovable_rows,

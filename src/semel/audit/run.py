@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,6 +36,9 @@ class AuditPlan:
     input_topic: str | None = None
     input_rows: InputRows | None = None  # in place of an input topic
     input_table: TableFiles | None = None  # the same
+    # Where the topics are in two clusters: a server of each, by which the report tells them apart.
+    input_bootstrap: str = ""
+    output_bootstrap: str = ""
     by: By | None = None  # None: by place where a table has columns for it and nothing else names a row
     where: str | None = None  # the input's rows that the output has to hold; None: all of them
     subset: bool = False  # the output may lack rows of the input
@@ -50,9 +53,13 @@ class AuditPlan:
     room: Room = field(default_factory=Room)
 
     def __post_init__(self) -> None:
-        if self.source is not None and self.source == self.output:
+        if self.source is not None and self.source == self.output and not self.is_of_two_clusters:
             name = self.output_topic or str(self.output)
             raise ConfigError(f"input and output are both {name!r}: nothing would be proven")
+        if self.output_bootstrap and self.output_table is not None:
+            raise ConfigError(
+                "--output-bootstrap is where the output's topic is, and the output is a table: leave one out"
+            )
         if sum(each is not None for each in (self.input_topic, self.input_rows, self.input_table)) > 1:
             raise ConfigError("--input names a topic and --input-file a file: one of them is the input")
         if self.source is None and (self.where is not None or self.subset):
@@ -85,6 +92,12 @@ class AuditPlan:
     def output(self) -> Side:
         """What is to be proven."""
         return self.output_table or self.output_topic
+
+    @property
+    def is_of_two_clusters(self) -> bool:
+        """Whether they are said to be in two; :func:`audit` asks these."""
+        topics = self.input_topic is not None and bool(self.output_topic)
+        return topics and self.input_bootstrap != self.output_bootstrap
 
     @property
     def known_by(self) -> By:
@@ -154,21 +167,30 @@ class AuditPlan:
 
 
 def audit(
-    cluster: Cluster | None, plan: AuditPlan, progress: Progress | None = None, watch: Watch | None = None
+    cluster: Cluster | None,
+    plan: AuditPlan,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    *,
+    output_cluster: Cluster | None = None,
 ) -> AuditReport:
     """Read and judge. Reads each side once; the first findings once more, to name them.
 
-    Without a ``cluster`` where no side is a topic. ``watch`` is asked for each part's ``progress``.
+    Without a ``cluster`` where no side is a topic. ``watch`` is asked for each part's ``progress``. The output's topic
+    may be in another one, its ``output_cluster``.
     """
     began = time.monotonic()
+    clusters = {True: cluster, False: cluster if output_cluster is None else output_cluster}
+    _check_clusters(plan, clusters)
     group = None
-    if plan.group is not None and cluster is not None:
+    group_cluster = clusters[plan.input_topic is not None]
+    if plan.group is not None and group_cluster is not None:
         topic = plan.input_topic or plan.output_topic
-        group = read_group(cluster, plan.group, topic, partitions_of(cluster, topic))
+        group = read_group(group_cluster, plan.group, topic, partitions_of(group_cluster, topic))
     with RowStore(plan.room) as store:
 
-        def read(side: Side, reading: TopicReading, of_topic: str | None) -> Reading:
-            return _read(store, cluster, side, reading, of_topic, progress, watch)
+        def read(in_input: bool, side: Side, reading: TopicReading, of_topic: str | None) -> Reading:
+            return _read(store, clusters[in_input], side, reading, of_topic, progress, watch)
 
         reading = plan.output_reading()
         if plan.known_by is By.LINEAGE and cluster is not None and plan.input_topic is not None:
@@ -177,17 +199,29 @@ def audit(
         source = None
         if plan.input_table is None:
             if plan.source is not None:
-                source = read(plan.source, plan.input_reading(), None)
+                source = read(True, plan.source, plan.input_reading(), None)
                 reading = _beside(reading, source[0])
-            output = read(plan.output, reading, plan.input_topic)
+            output = read(False, plan.output, reading, plan.input_topic)
         else:  # the topic first: where its log begins says which rows of the table can be held against it
-            output = read(plan.output, reading, None)
+            output = read(False, plan.output, reading, None)
             reading = plan.input_reading() if plan.subset else _beside(plan.input_reading(), output[0])
-            source = read(plan.input_table, reading, plan.output_topic or None)
+            source = read(True, plan.input_table, reading, plan.output_topic or None)
         if watch is not None:
             watch("compare", None)(0)
-        report = judge(cluster, plan, source, output, group)
+        report = judge(clusters, plan, source, output, group)
     return replace(report, elapsed_ms=int((time.monotonic() - began) * 1000))
+
+
+def _check_clusters(plan: AuditPlan, clusters: Mapping[bool, Cluster | None]) -> None:
+    """``ConfigError`` where input and output are one topic, whatever the addresses of its cluster."""
+    if plan.source != plan.output or not plan.is_of_two_clusters:
+        return
+    ids = {each.metadata([]).cluster_id for each in clusters.values() if each is not None}
+    if len(ids) < 2:
+        raise ConfigError(
+            f"{plan.input_bootstrap} and {plan.output_bootstrap} are one cluster, so input and output are both "
+            f"{plan.output_topic!r}: nothing would be proven"
+        )
 
 
 def _beside(reading: TopicReading, other: TopicAudit) -> TopicReading:
@@ -214,13 +248,13 @@ def _read(
 
 
 def judge(
-    cluster: Cluster | None,
+    clusters: Mapping[bool, Cluster | None],
     plan: AuditPlan,
     source: Reading | None,
     output: Reading,
     group: GroupAudit | None = None,
 ) -> AuditReport:
-    """Hold what was read of the output against what was read of the input."""
+    """Hold what was read of the output against what was read of the input. ``clusters``: True for the input's."""
     output_audit, output_rows = output
     result: Comparison | Uniqueness
     if source is None:
@@ -242,11 +276,11 @@ def judge(
     if plan.source is not None:
         sides[True] = (plan.source, plan.input_reading())
     return AuditReport(
-        output=output_audit,
+        output=replace(output_audit, bootstrap=plan.output_bootstrap),
         result=result,
-        input=None if source is None else source[0],
+        input=None if source is None else replace(source[0], bootstrap=plan.input_bootstrap),
         identity=plan.identity,
         subset=plan.subset,
         group=group,
-        names=name_places(cluster, places, sides),
+        names=name_places(clusters, places, sides),
     )

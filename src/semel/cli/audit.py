@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -164,6 +165,14 @@ def audit(
         Shape, typer.Option("--format", help="html: one page that needs nothing beside it.")
     ] = Shape.TEXT,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    output_bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="H:P",
+            help="A server of the log with the output's topic, where that is another one.",
+            show_default="that of --bootstrap",
+        ),
+    ] = None,
 ) -> None:
     """Prove that a topic, or a table, holds the rows of another exactly once.
 
@@ -182,6 +191,8 @@ def audit(
     if flow is not None:
         if output or input_ or input_file:
             raise ConfigError("--flow names what is read and written: it goes without --output and --input")
+        if output_bootstrap:
+            raise ConfigError("--flow is of one log, that of --bootstrap: it goes without --output-bootstrap")
         _tell(_audit_flow(flow, name, bootstrap), f"semel audit --flow {flow}", shape)
         return
     if output is None:
@@ -198,6 +209,8 @@ def audit(
         input_topic=None if input_table else input_,
         input_rows=None if input_file is None else _lines_of(input_file, key_separator, empty_is_null),
         input_table=input_table,
+        input_bootstrap=bootstrap if output_bootstrap and input_ and not input_table else "",
+        output_bootstrap=output_bootstrap or "",
         by=by,
         where=where,
         subset=subset,
@@ -214,7 +227,8 @@ def audit(
     if where is not None:
         compile_where(where)  # refused before anything is read
     of = input_ or input_file
-    what = f"semel audit{'' if of is None else f' --input {of}'} --output {output}"
+    at = f" --output-bootstrap {output_bootstrap}" if output_bootstrap else ""
+    what = f"semel audit{'' if of is None else f' --input {of}'} --output {output}{at}"
     _tell(_run(plan, bootstrap), what, shape)
 
 
@@ -222,11 +236,13 @@ def _run(plan: AuditPlan, bootstrap: str) -> AuditReport:
     from semel.audit.run import audit as run_audit
     from semel.cli.connect import open_cluster
 
-    with parts_progress() as watch:
-        if isinstance(plan.output, str) or isinstance(plan.source, str):
-            with open_cluster(bootstrap) as cluster:
-                return run_audit(cluster, plan, watch=watch)
-        return run_audit(None, plan, watch=watch)
+    with parts_progress() as watch, ExitStack() as stack:
+        cluster = output_cluster = None
+        if plan.output_bootstrap:
+            output_cluster = stack.enter_context(open_cluster(plan.output_bootstrap))
+        if isinstance(plan.source, str) or (isinstance(plan.output, str) and output_cluster is None):
+            cluster = stack.enter_context(open_cluster(bootstrap))
+        return run_audit(cluster, plan, watch=watch, output_cluster=output_cluster)
 
 
 def _audit_flow(file: Path, name: str | None, bootstrap: str) -> FlowReport:

@@ -106,7 +106,7 @@ def prove(
         piped = None
         if output_topic is not None:
             output = read_topic(store, cluster, plan.output_reading(), progress)
-            piped = judge(cluster, plan, source, output)
+            piped = judge({True: cluster, False: cluster}, plan, source, output)
     return Proof(loaded, source[0], loaded.input_rows - loaded.input_repeated_rows, piped)
 
 
@@ -114,11 +114,7 @@ def prove_copy(
     first: Cluster, second: Cluster, topic: str, copy: str, progress: Progress | None = None
 ) -> AuditReport:
     """The topic of the one log against its copy in the other: keys and values, and the order of each key."""
-    plan = AuditPlan(output_topic=copy, input_topic=topic)
-    with RowStore() as store:
-        source = read_topic(store, first, plan.input_reading(), progress)
-        output = read_topic(store, second, plan.output_reading(), progress)
-        return judge(None, plan, source, output)  # without a cluster: offenders are named by their offsets
+    return audit(first, AuditPlan(output_topic=copy, input_topic=topic), progress, output_cluster=second)
 
 
 def prove_table(cluster: Cluster, topic: str, table: Path, progress: Progress | None = None) -> AuditReport:
