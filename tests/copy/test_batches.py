@@ -104,6 +104,13 @@ def test_the_time_that_a_log_set_becomes_the_rows_own():
     assert decode_header(ready[0].batch).timestamp_type is TimestampType.CREATE_TIME
 
 
+@pytest.mark.parametrize("time_ms", [2**62, -(2**62), 2**63 - 1, -1])
+def test_rows_of_any_time_are_taken_out_of_their_batch(time_ms):
+    rows = [row._replace(timestamp_ms=time) for row, time in zip(ROWS, [0, time_ms, 5, 7], strict=True)]
+    (ready,) = ready_batches(TP, batch_at(100, rows), decode_header(batch_at(100, rows)), 101)
+    assert [row.timestamp_ms for row in decode_records(ready.batch)] == [time_ms, 5, 7]
+
+
 def test_markers_and_what_is_done_are_nothing():
     assert read(batch_at(40), 44) == []
     assert read(batch_at(40, ROWS[:1], control=True), 40) == []

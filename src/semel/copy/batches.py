@@ -62,22 +62,18 @@ def ready_batches(
     )
     if as_it_is:
         return [Ready(batch, ((header.base_offset, header.last_offset + 1),), header.max_timestamp)]
-    table = decode_table(
-        [batch],
-        topic=source.topic,
-        partition=source.partition,
-        from_offset=from_offset,
-        include_headers=True,
-    ).combine_chunks()
+    table = _rows_of(source, batch, from_offset)
     if chosen is not None:
         table = table.filter(pc.is_in(table.column("offset"), pa.array(chosen, pa.int64())))
     if not table.num_rows:
         return []
-    columns = {name: table.column(name).combine_chunks() for name in ("key", "value", "timestamp", "headers")}
+    columns = {
+        name: table.column(name).combine_chunks() for name in ("key", "value", "timestamp_ms", "headers")
+    }
     made = encode_columns(
         columns["key"],
         columns["value"],
-        columns["timestamp"],
+        columns["timestamp_ms"],
         columns["headers"],
         compression=header.compression,
     )
@@ -90,6 +86,24 @@ def ready_batches(
     if at != table.num_rows:
         raise CorruptRecordBatch(f"{source}: {table.num_rows} rows became {at}")
     return ready
+
+
+def _rows_of(source: TopicPartition, batch: memoryview, from_offset: int) -> pa.Table:
+    """With the times as they are: there are some that a column of microseconds cannot hold."""
+    table = decode_table(
+        [batch],
+        topic=source.topic,
+        partition=source.partition,
+        from_offset=from_offset,
+        include_headers=True,
+        include_timestamp_ms=True,
+        null_timestamps=True,
+    ).combine_chunks()
+    timestamps = table.column("timestamp_ms")
+    if timestamps.null_count:
+        offset = table.column("offset").filter(timestamps.is_null())[0]
+        raise CorruptRecordBatch(f"{source} offset {offset}: the record has a timestamp outside of 64 bits")
+    return table
 
 
 def choose_where(select: Select, source: TopicPartition, batch: memoryview, from_offset: int) -> list[int]:
@@ -107,13 +121,7 @@ def choose_where(select: Select, source: TopicPartition, batch: memoryview, from
 
 def choose_clean(cleaner: Cleaner, source: TopicPartition, batch: memoryview, from_offset: int) -> list[int]:
     """Those that a doubling writer has not written before."""
-    table = decode_table(
-        [batch],
-        topic=source.topic,
-        partition=source.partition,
-        from_offset=from_offset,
-        include_headers=True,
-    ).combine_chunks()
+    table = _rows_of(source, batch, from_offset)
     if not table.num_rows:
         return []
     taken = cleaner.take(np.asarray(table.column("offset")), table.column("headers").combine_chunks())
