@@ -9,7 +9,7 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     clients               who writes, reads and manages, around the real client
     sinks, flows, copies  the exactly-once sink, what runs a plan of the flow language, copies of topics: each around
                           its real shells, with its own planted bugs
-    checkers              what was promised and seen, and one file an invariant
+    checkers              one file an invariant
     plants                the planted bugs: how they are planted, and all of them
     campaign              one seed, many seeds, from a failing seed to a scenario, and the pages of the documentation
 """

@@ -22,7 +22,6 @@ from semel.core.sink.journal import (
 from semel.core.sink.run import Ticket
 from semel.record.batch import CONTROL_BIT, BatchHeader
 from semel.sim.campaign.simulation import Simulation
-from semel.sim.checkers.history import History, LoggedBatch, Promise, Violation
 from semel.sim.server.reference import LeasesKnown, PartitionLedger
 from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
@@ -30,6 +29,7 @@ from semel.sim.sinks.mix import NOTHING_HAPPENS
 from semel.sim.sinks.story import SinkStory
 from semel.sim.sinks.view import SinkView
 from semel.sim.world.faults import FaultMix
+from semel.sim.world.history import History, LoggedBatch, Promise, Violation
 from semel.types import LEASED_IDS_FROM, TopicPartition
 
 TP, OTHER = TopicPartition("events", 0), TopicPartition("events", 1)

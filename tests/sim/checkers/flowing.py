@@ -19,13 +19,13 @@ from semel.core.sink.ranges import SourceRange
 from semel.flow.stage_ranges import StageTask
 from semel.flow.stage_state import StateBounds
 from semel.sim.campaign.simulation import Simulation
-from semel.sim.checkers.history import LoggedBatch
 from semel.sim.flows.driver import StageDriver
 from semel.sim.flows.steps import Doing, End
 from semel.sim.flows.story import FlowStory, StageStory
 from semel.sim.flows.view import FlowView
 from semel.sim.sinks.mix import NOTHING_HAPPENS
 from semel.sim.world.faults import FaultMix
+from semel.sim.world.history import LoggedBatch
 from semel.spark.planning import ReadRange
 from semel.types import TopicPartition
 

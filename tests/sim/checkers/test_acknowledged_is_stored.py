@@ -4,7 +4,7 @@ import pytest
 from tests.sim.checkers.conftest import TP, Breaks, batch, history
 
 from semel.sim.checkers.acknowledged_is_stored import AcknowledgedIsStored
-from semel.sim.checkers.history import Promise
+from semel.sim.world.history import Promise
 
 LOG = [batch(3, "a:0", "a:1")]
 

@@ -4,7 +4,7 @@ import pytest
 from tests.sim.checkers.conftest import TP, Breaks, batch, header, history, marker
 
 from semel.sim.checkers.dense_offsets import DenseOffsets
-from semel.sim.checkers.history import LoggedBatch
+from semel.sim.world.history import LoggedBatch
 
 SOUND = [batch(4, "a:0", "a:1"), marker(6), batch(7, "a:2")]
 

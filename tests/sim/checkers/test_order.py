@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.sim.checkers.conftest import TP, WRITER, Breaks, batch, history, marker
 
-from semel.sim.checkers.history import LoggedBatch, Promise
 from semel.sim.checkers.order import Order
+from semel.sim.world.history import LoggedBatch, Promise
 
 LATER = {"by": WRITER + 1}
 STORED, UNKNOWN = Promise.STORED, Promise.UNKNOWN

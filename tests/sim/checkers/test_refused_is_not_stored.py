@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.sim.checkers.conftest import TP, Breaks, batch, history
 
-from semel.sim.checkers.history import Promise
 from semel.sim.checkers.refused_is_not_stored import RefusedIsNotStored
+from semel.sim.world.history import Promise
 
 LOG = {TP: [batch(0, "a:0", "a:1")]}
 

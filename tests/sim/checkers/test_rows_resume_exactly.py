@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 from tests.sim.checkers.conftest import TP, Breaks, batch, history
 
-from semel.sim.checkers.history import OTHER_INPUT
 from semel.sim.checkers.rows_resume_exactly import RowsResumeExactly
+from semel.sim.world.history import OTHER_INPUT
 from semel.types import TopicPartition
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.sim.checkers.conftest import WRITER, Breaks, claim, rows, story, view
 
-from semel.sim.checkers.history import LoggedBatch
 from semel.sim.checkers.sink_order import SinkOrder
+from semel.sim.world.history import LoggedBatch
 
 LATER = {"by": WRITER + 1}
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.sim.checkers.conftest import TP, Breaks, batch, marker
 
-from semel.sim.checkers.history import LoggedBatch
 from semel.sim.checkers.what_is_left_is_a_prefix import WhatIsLeftIsAPrefix
+from semel.sim.world.history import LoggedBatch
 
 WAS = [batch(0, "a:0"), marker(1, epoch=1), batch(2, "a:1")]
 

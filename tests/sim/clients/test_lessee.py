@@ -3,8 +3,8 @@
 import pytest
 
 from semel.errors import ErrorCode
-from semel.sim.checkers.history import Promise
 from semel.sim.clients.lessee import promise_of_a_refusal
+from semel.sim.world.history import Promise
 
 ENDS_A_GRANT = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 

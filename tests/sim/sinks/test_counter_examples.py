@@ -11,10 +11,10 @@ import functools
 import pytest
 
 from semel.errors import BrokerError, ErrorCode
-from semel.sim.checkers.history import Violation
 from semel.sim.plants.catalogue import PLANTS
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import ONE_TOO_MANY
+from semel.sim.world.history import Violation
 
 HOUR_MS = 3_600_000
 BATCH = [(0, number) for number in range(8)]

@@ -18,7 +18,6 @@ from typing import Final
 from semel.core.log.config import LogConfig
 from semel.sim.campaign.coda import live_coda
 from semel.sim.checkers import all_checkers
-from semel.sim.checkers.history import History, Violation
 from semel.sim.clients.workload import Workload
 from semel.sim.copies.drawing import draw_copies, seed_has_copies
 from semel.sim.copies.story import CopyStory
@@ -35,6 +34,7 @@ from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
 from semel.sim.sinks.story import SinkStory
 from semel.sim.world.disk import Disk
 from semel.sim.world.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
+from semel.sim.world.history import History, Violation
 from semel.sim.world.network import Network
 from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.surroundings import Surroundings

@@ -10,8 +10,8 @@ from semel.core.sink.run import Ticket
 from semel.errors import SemelError
 from semel.record.batch import BatchHeader
 from semel.server.storage.outcome import RecoveryReport
-from semel.sim.checkers.history import History, LoggedBatch, Logs, Violation
 from semel.sim.server.reference import PartitionLedger
+from semel.sim.world.history import History, LoggedBatch, Logs, Violation
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
-from semel.sim.checkers.history import History, LoggedBatch, Logs
+from semel.sim.world.history import History, LoggedBatch, Logs
 from semel.types import TopicPartition
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
-from semel.sim.checkers.history import History, Logs
+from semel.sim.world.history import History, Logs
 from semel.types import LEASED_IDS_FROM, TopicPartition, is_leased
 
 

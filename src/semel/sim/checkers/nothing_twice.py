@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
-from semel.sim.checkers.history import History, Logs
+from semel.sim.world.history import History, Logs
 from semel.types import TopicPartition
 
 

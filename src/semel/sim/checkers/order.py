@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
-from semel.sim.checkers.history import History, LoggedBatch, Logs, Promise, lineage_of
+from semel.sim.world.history import History, LoggedBatch, Logs, Promise, lineage_of
 
 
 class Order(Checker):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
-from semel.sim.checkers.history import OTHER_INPUT, History, Logs, lineage_of
+from semel.sim.world.history import OTHER_INPUT, History, Logs, lineage_of
 
 
 class RowsResumeExactly(Checker):

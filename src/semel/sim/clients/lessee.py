@@ -15,9 +15,9 @@ from typing import Final
 
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SemelError
 from semel.record.batch import Record, encode_batch
-from semel.sim.checkers.history import Promise, SentRecord
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.clients.session import Session
+from semel.sim.world.history import Promise, SentRecord
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
 from semel.types import Lease, ProducerGrant, TopicPartition

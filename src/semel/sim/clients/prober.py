@@ -11,9 +11,9 @@ from random import Random
 from typing import Final
 
 from semel.record.batch import Record, encode_batch
-from semel.sim.checkers.history import Promise
 from semel.sim.clients.session import Session
 from semel.sim.server.reference import NEVER_LEASED_FROM
+from semel.sim.world.history import Promise
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition

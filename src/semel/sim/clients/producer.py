@@ -18,11 +18,11 @@ from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.settings import PipelineSettings
 from semel.errors import BrokerError, ErrorCode
-from semel.sim.checkers.history import Promise, SentRecord
 from semel.sim.clients.cluster import SimulatedCluster
 from semel.sim.clients.sending import PipelineShell
 from semel.sim.clients.session import Session
 from semel.sim.world.faults import Fault
+from semel.sim.world.history import Promise, SentRecord
 from semel.sim.world.process import EVEN_PACE, Process
 from semel.sim.world.surroundings import Surroundings
 from semel.types import Lease, ProducerGrant, TopicPartition

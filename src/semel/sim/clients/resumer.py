@@ -25,11 +25,11 @@ from semel.core.client.saved import SavedIdentity, decode_identity, encode_ident
 from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
 from semel.record.batch import Record
-from semel.sim.checkers.history import OTHER_INPUT, Promise, SentRecord, Violation
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.clients.sending import PipelineShell
 from semel.sim.clients.session import Session
 from semel.sim.world.faults import Fault
+from semel.sim.world.history import OTHER_INPUT, Promise, SentRecord, Violation
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
 from semel.types import ProducerGrant, TopicPartition

@@ -15,8 +15,8 @@ from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.record.batch import Record
-from semel.sim.checkers.history import SentRecord
 from semel.sim.clients.cluster import SimulatedCluster, drive
+from semel.sim.world.history import SentRecord
 from semel.sim.world.process import Process
 from semel.sim.world.scheduler import Event as Planned
 from semel.types import Lease, ProducerGrant

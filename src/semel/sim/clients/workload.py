@@ -13,7 +13,6 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from semel.sim.checkers.history import Promise
 from semel.sim.clients.admin import SimulatedAdmin
 from semel.sim.clients.cluster import drive
 from semel.sim.clients.consumer import SimulatedConsumer
@@ -31,6 +30,7 @@ from semel.sim.sinks.operator import SinkOperator
 from semel.sim.sinks.source_maker import SourceMaker
 from semel.sim.sinks.trimmer import OutputTrimmer
 from semel.sim.world.faults import Fault, FaultMix
+from semel.sim.world.history import Promise
 from semel.sim.world.process import EVEN_PACE, Process
 from semel.sim.world.surroundings import Surroundings
 from semel.sim.world.waiting import drawn_wait_ms

@@ -10,7 +10,6 @@ from random import Random
 from typing import Final
 
 from semel.core.log.config import LogConfig
-from semel.sim.checkers.history import History
 from semel.sim.server.batch_limit import BatchLimit
 from semel.sim.server.machine import SimulatedServer
 from semel.sim.server.room_settings import ProducersMax
@@ -18,6 +17,7 @@ from semel.sim.server.topic_codec import TopicCodec
 from semel.sim.server.witness import Witness
 from semel.sim.world.disk import Disk
 from semel.sim.world.faults import Counts, FaultMix
+from semel.sim.world.history import History
 from semel.sim.world.network import Network
 from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.trace import Trace

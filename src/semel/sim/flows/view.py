@@ -21,10 +21,10 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import SINKS_TOPIC, Decision, decode
 from semel.core.sink.ranges import writers_of
 from semel.core.sink.refusal import Refusal
-from semel.sim.checkers.history import LoggedBatch
 from semel.sim.flows.recorded import RecordedEntry, RecordedRange, StoredRecord
 from semel.sim.flows.replay import Replayed, replay
 from semel.sim.flows.story import FlowStory, StageStory
+from semel.sim.world.history import LoggedBatch
 from semel.types import TopicPartition
 
 _decode = lru_cache(4_096)(decode)

@@ -24,7 +24,6 @@ from semel.server.storage.aside import Change, at_once
 from semel.server.storage.observer import NOBODY
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
-from semel.sim.checkers.history import History, Promise
 from semel.sim.clients.producer import VETERAN, VETERAN_LAST_SEQUENCE
 from semel.sim.server.batch_limit import BatchLimit
 from semel.sim.server.process import ServerProcess
@@ -33,6 +32,7 @@ from semel.sim.server.topic_codec import TopicCodec
 from semel.sim.server.witness import Witness
 from semel.sim.world.disk import Disk, Killed, Mount, PowerCut, ProcessEnd
 from semel.sim.world.faults import Counts, Fault, FaultMix
+from semel.sim.world.history import History, Promise
 from semel.sim.world.network import Link, Network
 from semel.sim.world.process import Standstill
 from semel.sim.world.scheduler import Event, Scheduler

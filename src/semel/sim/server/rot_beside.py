@@ -31,11 +31,11 @@ from semel.core.log.names import (
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
-from semel.sim.checkers.history import LoggedBatch
 from semel.sim.server.machine import DATA_DIR
 from semel.sim.server.witness import logged_batches, whole_log
 from semel.sim.world.disk import Folder, find
 from semel.sim.world.faults import Fault
+from semel.sim.world.history import LoggedBatch
 from semel.sim.world.inode import Inode
 from semel.types import TopicPartition
 

@@ -31,13 +31,13 @@ from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.reading import Reading
 from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker, who_watch
-from semel.sim.checkers.history import History, LoggedBatch, Logs
 from semel.sim.flows.view import FlowView
 from semel.sim.server.bound_witness import BoundWitness
 from semel.sim.server.reference import LeasesKnown, PartitionLedger
 from semel.sim.server.verdicts import UNOPENED
 from semel.sim.sinks.view import SinkView
 from semel.sim.world.faults import Counts
+from semel.sim.world.history import History, LoggedBatch, Logs
 from semel.sim.world.trace import Trace
 from semel.types import Lease, TopicPartition, is_leased
 from semel.wire.frames import INT32, Buffer

@@ -19,8 +19,8 @@ from semel.core.sink.journal import (
     WriterClaim,
     decode,
 )
-from semel.sim.checkers.history import LoggedBatch
 from semel.sim.sinks.story import Row, SinkStory, row_of
+from semel.sim.world.history import LoggedBatch
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:

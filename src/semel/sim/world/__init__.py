@@ -7,5 +7,6 @@ network           connections that break in every way that TCP's do
 disk, inode       a file system that forgets what was not synced, sectors that are lost, bits that rot
 process           a client process with its clock
 fiber             blocking code in simulated time
+history           what was promised and what was seen, by the workload's own names for its records
 surroundings      what every client needs of the world
 """

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from semel.sim.checkers import Checker
-from semel.sim.checkers.history import History
 from semel.sim.world.faults import Counts
+from semel.sim.world.history import History
 from semel.sim.world.network import Network
 from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.trace import Trace
