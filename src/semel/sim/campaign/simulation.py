@@ -23,14 +23,15 @@ from semel.sim.copies.drawing import draw_copies, seed_has_copies
 from semel.sim.copies.story import CopyStory
 from semel.sim.copies.world import CopyWorld
 from semel.sim.flows.drawing import draw_flow, has_flows
-from semel.sim.flows.story import FlowStory, flow_partitions, flow_topics
+from semel.sim.flows.stories import Stories
+from semel.sim.flows.story import FlowStory, flow_partitions
 from semel.sim.server.batch_limit import BatchLimit
 from semel.sim.server.defects import defects_raise
 from semel.sim.server.machine import SimulatedServer
 from semel.sim.server.room_settings import ProducersMax
 from semel.sim.server.topic_codec import TopicCodec
 from semel.sim.server.witness import Witness
-from semel.sim.sinks.drawing import draw_sinks, sink_partitions, sink_topics
+from semel.sim.sinks.drawing import draw_sinks
 from semel.sim.sinks.story import SinkStory
 from semel.sim.world.disk import Disk
 from semel.sim.world.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
@@ -138,22 +139,20 @@ class Simulation:
             flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
         if copies is not None:
             sinks = ()
-        self.history.sinks += drawn_sinks if sinks is None else sinks
-        self.history.flows += flows or ()
-        self.history.copies = copies
-        of_flows = flow_partitions(self.history.flows)
+        self.stories = Stories(drawn_sinks if sinks is None else sinks, flows or ())
+        of_flows = flow_partitions(self.stories.flows)
         if of_flows or copies:
             del tps[PARTITIONS_BESIDE_FLOWS:]
         self.witness = Witness(
             tps,
-            [*sink_partitions(self.history.sinks), *of_flows],
+            self.stories,
             self.history,
             self.checkers,
             self.counts,
             self.trace,
             lambda: self.scheduler.now_ms,
         )
-        has_sinks = bool(self.history.sinks or self.history.flows)
+        has_sinks = bool(self.stories.sinks or self.stories.flows)
         self._producers_max = ProducersMax(
             self.stream("room for sinks" if has_sinks else "bound"),
             len(tps) + len(of_flows),
@@ -181,7 +180,7 @@ class Simulation:
             producers_max=self._producers_max,
             batch_limit=batch_limit,
             topic_codec=TopicCodec(self.stream("topic codec"), batch_limit),
-            sink_topics=[*sink_topics(self.history.sinks), *flow_topics(self.history.flows)],
+            sink_topics=self.stories.topics,
         )
         self.copies = None
         if copies is not None:
@@ -189,7 +188,13 @@ class Simulation:
             first = (self.server, self.disk, self.witness)
             self.copies = CopyWorld(copies, self.stream, self.around, self._current_mix, first)
         self.workload = Workload(
-            seed, self.stream("workload"), self.around, self._current_mix, self.server, self.copies
+            seed,
+            self.stream("workload"),
+            self.around,
+            self._current_mix,
+            self.server,
+            self.stories,
+            self.copies,
         )
 
     def stream(self, name: str) -> Random:
@@ -248,7 +253,7 @@ class Simulation:
 
     def _live_with_faults(self) -> None:
         telling, begin_ms = self._telling, self.scheduler.now_ms
-        faults_for_ms = FAULTS_FOR_MS_BESIDE_FLOWS if self.history.flows or self.copies else FAULTS_FOR_MS
+        faults_for_ms = FAULTS_FOR_MS_BESIDE_FLOWS if self.stories.flows or self.copies else FAULTS_FOR_MS
         at_least_ms = begin_ms + self.random.randint(*faults_for_ms)
         self.scheduler.run(lambda: False, min(at_least_ms, begin_ms + telling.faults_for_ms_max))
         self.scheduler.run(

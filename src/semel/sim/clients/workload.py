@@ -23,6 +23,7 @@ from semel.sim.clients.resumer import SimulatedResumer, Source
 from semel.sim.copies.world import CopyWorld
 from semel.sim.flows.feeder import Feeder
 from semel.sim.flows.operator import FlowOperator
+from semel.sim.flows.stories import Stories
 from semel.sim.server.machine import SimulatedServer
 from semel.sim.sinks.forgetter import NameForgetter
 from semel.sim.sinks.mix import SinkMix
@@ -64,6 +65,7 @@ class Workload:
         around: Surroundings,
         mix: Callable[[], FaultMix],
         server: SimulatedServer,
+        stories: Stories,
         copies: CopyWorld | None = None,
     ) -> None:
         self._seed = seed
@@ -72,6 +74,7 @@ class Workload:
         self._around = around
         self._mix = mix
         self._server = server
+        self._stories = stories
         self._tps = server.tps
         self._backups = self._stream("backups")
         self._stopping = False
@@ -95,12 +98,14 @@ class Workload:
         for tp in self._tps:
             self.consumers.append(self._consumer(f"reader{tp.partition}", tp.partition))
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
-        history = self._around.history
-        has_few_others = bool(history.flows or history.copies)
+        has_few_others = bool(self._stories.flows) or self._copies is not None
         producers_max = PRODUCERS_BESIDE_FLOWS_MAX if has_few_others else PRODUCERS_MAX
         for number, kind in enumerate(kinds[: self._random.randint(1, producers_max)]):
             self._start_producer(number, kind, 0)
-        if not (history.sinks or has_few_others) and self._stream("leased producer").random() < LEASED_CHANCE:
+        if (
+            not (self._stories.sinks or has_few_others)
+            and self._stream("leased producer").random() < LEASED_CHANCE
+        ):
             self._start_producer(LEASED_NUMBER, Kind.LEASED, 0)
         for _ in range(0 if has_few_others else self._random.randint(0, SOURCES_MAX)):
             self._start_source()
@@ -126,7 +131,7 @@ class Workload:
             for number in range(RIVALS):
                 self._start_lessee(f"rival{number}", self._stream(f"rival{number}"))
         mix = SinkMix.draw(self._stream("sink mix"))
-        for story in self._around.history.sinks:
+        for story in self._stories.sinks:
             self.sinks.append(SinkOperator(story, self._stream(story.sink_id), self._around, mix))
             maker = SourceMaker(story, self._stream(f"{story.sink_id} source"), self._around)
             self._source_makers.append(maker)
@@ -139,7 +144,7 @@ class Workload:
                 forget = self._server.forget_names
                 self._forgetters.append(NameForgetter(story, random, self._around, interval_ms, forget))
 
-        for flow in self._around.history.flows:
+        for flow in self._stories.flows:
             self._feeders.append(Feeder(flow, self._stream(f"{flow.name} feeder"), self._around))
             of_mix = self._stream("flow mix")
             mix = replace(SinkMix.draw(of_mix), driver_kill_interval_ms=of_mix.randint(*STAGE_KILL_MS))

@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from semel.core.log.config import LogConfig
+from semel.sim.flows.stories import Stories
 from semel.sim.server.batch_limit import BatchLimit
 from semel.sim.server.machine import SimulatedServer
 from semel.sim.server.room_settings import ProducersMax
@@ -56,7 +57,9 @@ class SecondCluster:
         history = History()
         self.network: Final = Network(scheduler, own("network"), own("replays"), trace, counts, mix)
         self.disk: Final = Disk(own("disk"), trace, counts, mix)
-        self.witness: Final = Witness([UNUSED], [], history, [], counts, trace, lambda: scheduler.now_ms)
+        self.witness: Final = Witness(
+            [UNUSED], Stories(), history, [], counts, trace, lambda: scheduler.now_ms
+        )
         batch_limit = BatchLimit(own("batch limit"))
         producers_max = ProducersMax(own("room"), 1, beside_sinks=True)
         producers_max.suffice()

@@ -5,6 +5,7 @@ each, on the simulated network. A driver has no checkpoint: whenever one starts 
 
     steps         what the simulated flows do: the product's steps, and their meaning in plain words
     story         one flow: its stages, its topics, and what was done to it
+    stories       the flows of a history, and its sinks
     feeder        who writes the rows of its sources
     machines      the folders in which tasks keep large state
     driver        one life of a stage's query

@@ -31,6 +31,7 @@ from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.reading import Reading
 from semel.server.storage.storage import Storage
 from semel.sim.checkers import Checker, who_watch
+from semel.sim.flows.stories import Stories
 from semel.sim.flows.view import FlowView
 from semel.sim.server.bound_witness import BoundWitness
 from semel.sim.server.reference import LeasesKnown, PartitionLedger
@@ -101,7 +102,7 @@ class Witness(StorageObserver):
     def __init__(
         self,
         tps: Sequence[TopicPartition],
-        sink_tps: Sequence[TopicPartition],
+        stories: Stories,
         history: History,
         checkers: Sequence[Checker],
         counts: Counts,
@@ -109,7 +110,8 @@ class Witness(StorageObserver):
         true_ms: Callable[[], int],
     ) -> None:
         self.tps: Final = tps
-        self._sink_tps: Final = sink_tps  # the sinks' outputs, the topics of flows, and the decision log
+        self._stories = stories
+        self._sink_tps: Final = stories.partitions
         self._history = history
         self._checkers = checkers
         self._judges = who_watch(checkers, Checker.judged)
@@ -118,9 +120,9 @@ class Witness(StorageObserver):
         self._trace = trace
         self._true_ms = true_ms
         self._leases = LeasesKnown()
-        self._bound = BoundWitness(checkers, counts, sink_tps)
-        self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *sink_tps)}
-        self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in sink_tps}
+        self._bound = BoundWitness(checkers, counts, self._sink_tps)
+        self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *self._sink_tps)}
+        self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in self._sink_tps}
         self.beside: list[Beside] = []
 
     # -- marks ------------------------------------------------------------------------------------------
@@ -216,8 +218,8 @@ class Witness(StorageObserver):
 
     def _judge(self, logs: Logs) -> None:
         of_sinks = {tp: logs[tp] for tp in self._sink_tps if tp in logs}
-        views = [SinkView(story, of_sinks, self._trimmed) for story in self._history.sinks]
-        flows = [FlowView(story, of_sinks, self._trimmed) for story in self._history.flows]
+        views = [SinkView(story, of_sinks, self._trimmed) for story in self._stories.sinks]
+        flows = [FlowView(story, of_sinks, self._trimmed) for story in self._stories.flows]
         flows = [view for view in flows if view.is_whole]
         of_clients = {tp: logs[tp] for tp in self.tps if tp in logs}
         for checker in self._checkers:

@@ -11,15 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from semel.record.batch import BatchHeader
 from semel.types import TopicPartition
-
-if TYPE_CHECKING:
-    from semel.sim.copies.story import CopyStory
-    from semel.sim.flows.story import FlowStory
-    from semel.sim.sinks.story import SinkStory
 
 VALUES_REMEMBERED_MAX: Final = 8_192
 
@@ -89,9 +84,6 @@ class History:
 
     records: dict[bytes, SentRecord] = field(default_factory=dict)
     sources: list[RowSource] = field(default_factory=list)
-    sinks: list[SinkStory] = field(default_factory=list)
-    flows: list[FlowStory] = field(default_factory=list)
-    copies: CopyStory | None = None
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     promises_end: bool = False  # a power cut where the page cache was trusted: what was promised is void
     is_rotten: bool = False  # bytes that were synced have changed
