@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from semel.sim.campaign.invariants import all_checkers
 from semel.sim.campaign.proof import SEEDS_MAX, Finding, find, prove, row_without_finding
 from semel.sim.campaign.swarm import run_watched
-from semel.sim.checkers import all_checkers
 from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.plants.catalogue import PLANTS

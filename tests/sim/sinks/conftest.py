@@ -18,6 +18,7 @@ from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory, row_of
+from semel.sim.sinks.watcher import SinkWatcher
 from semel.sim.world.faults import FaultMix
 from semel.sim.world.fiber import Pending
 from semel.sim.world.process import Process
@@ -205,8 +206,7 @@ class World:
     def _ended(self, driver: SimulatedDriver, error: SemelError | None) -> None:
         self.ended[driver] = error
         if error is not None:
-            for checker in self._simulation.checkers:
-                checker.sink_stopped(self.story, driver, error)
+            self._simulation.watchers.of(SinkWatcher).sink_stopped(self.story, driver, error)
 
     def arrive(self, step: str) -> None:
         owner = this_process().owner

@@ -19,6 +19,7 @@ from semel.core.log.watermarks import FetchIsolation
 from semel.record.batch import HEADER_BYTES
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
+from semel.sim.checkers.watchers import RecoveryWatcher
 from semel.sim.server.machine import DATA_DIR
 from semel.sim.server.rot_beside import rot_beside_the_logs
 from semel.sim.server.witness import whole_log
@@ -57,8 +58,7 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
         partition = world.server.storage.partition(tp.topic, tp.partition)
         assert partition is not None
         found = whole_log(partition)
-        for checker in world.checkers:
-            checker.left_by_power_cut(tp, was, found)
+        world.watchers.of(RecoveryWatcher).left_by_power_cut(tp, was, found)
         if len(found) < len(was):
             world.counts.verdict("page cache: records lost at a power cut")
 
@@ -90,8 +90,8 @@ def _rot(world: Simulation) -> None:
     assert world.server.storage is not None
     partition = world.server.storage.partition(tp.topic, tp.partition)
     assert partition is not None
-    for checker in world.checkers:
-        checker.opened_damaged(tp, end_offset, partition.log_end_offset if partition.is_online else None)
+    found_end = partition.log_end_offset if partition.is_online else None
+    world.watchers.of(RecoveryWatcher).opened_damaged(tp, end_offset, found_end)
     world.counts.verdict(f"rot: partition {'online' if partition.is_online else 'refused'} after a restart")
     _read_all(world, "rereader")
 

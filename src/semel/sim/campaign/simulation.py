@@ -17,7 +17,8 @@ from typing import Final
 
 from semel.core.log.config import LogConfig
 from semel.sim.campaign.coda import live_coda
-from semel.sim.checkers import all_checkers
+from semel.sim.campaign.invariants import all_checkers
+from semel.sim.checkers.watchers import RecoveryWatcher
 from semel.sim.clients.workload import Workload
 from semel.sim.copies.drawing import draw_copies, seed_has_copies
 from semel.sim.copies.story import CopyStory
@@ -41,6 +42,7 @@ from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.surroundings import Surroundings
 from semel.sim.world.trace import Trace
 from semel.sim.world.waiting import drawn_wait_ms
+from semel.sim.world.watchers import Watchers
 from semel.types import TopicPartition
 
 TOPIC: Final = "events"
@@ -117,7 +119,7 @@ class Simulation:
         self._mix = NO_FAULTS
         self._mix_of_faults = drawn if mix is None else mix
         self.history = History(is_replayed=self._mix_of_faults.replay > 0)
-        self.checkers = all_checkers()
+        self.watchers = Watchers(all_checkers())
         self.network = Network(
             self.scheduler,
             self.stream("network"),
@@ -127,7 +129,7 @@ class Simulation:
             self._current_mix,
         )
         self.around: Final = Surroundings(
-            self.scheduler, self.network, self.trace, self.counts, self.history, self.checkers
+            self.scheduler, self.network, self.trace, self.counts, self.history, self.watchers
         )
         self.disk = Disk(self.stream("disk"), self.trace, self.counts, self._current_mix)
         tps = [TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 3))]
@@ -147,7 +149,7 @@ class Simulation:
             tps,
             self.stories,
             self.history,
-            self.checkers,
+            self.watchers,
             self.counts,
             self.trace,
             lambda: self.scheduler.now_ms,
@@ -278,14 +280,13 @@ class Simulation:
         what_is_open = None
         if not self.scheduler.run(self._is_finished, deadline_ms):
             what_is_open = f"{what}: server healthy {self.server.is_healthy}, {self.workload.what_is_open()}"
-        for checker in self.checkers:
-            checker.healed(HEALED_WITHIN_MS, what_is_open)
+        self.watchers.of(RecoveryWatcher).healed(HEALED_WITHIN_MS, what_is_open)
 
     def wait_until_up(self) -> None:
         """After an end that nothing but the server's own start follows."""
         is_up = self.scheduler.run(lambda: self.server.is_up, self.scheduler.now_ms + UP_WITHIN_MS)
-        for checker in self.checkers:
-            checker.healed(UP_WITHIN_MS, None if is_up else "the server to come back")
+        what_is_open = None if is_up else "the server to come back"
+        self.watchers.of(RecoveryWatcher).healed(UP_WITHIN_MS, what_is_open)
 
     def _is_finished(self) -> bool:
         """Asked after every event, so what takes longest is asked last."""

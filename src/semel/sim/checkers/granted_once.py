@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from semel.sim.checkers.base import Checker
+from semel.types import ProducerGrant
 
 
 class GrantedOnce(Checker):
@@ -19,11 +20,13 @@ class GrantedOnce(Checker):
     def __init__(self) -> None:
         self._epochs: dict[int, set[int]] = {}
 
-    def granted(self, producer_id: int, producer_epoch: int, *, is_fresh: bool) -> None:
-        epochs = self._epochs.setdefault(producer_id, set())
-        if producer_epoch in epochs or (is_fresh and epochs):
-            raise self.violated(f"{producer_id}/{producer_epoch} was granted before: epochs {sorted(epochs)}")
-        epochs.add(producer_epoch)
+    def granted(self, grant: ProducerGrant, *, is_fresh: bool) -> None:
+        epochs = self._epochs.setdefault(grant.producer_id, set())
+        if grant.producer_epoch in epochs or (is_fresh and epochs):
+            raise self.violated(
+                f"{grant.producer_id}/{grant.producer_epoch} was granted before: epochs {sorted(epochs)}"
+            )
+        epochs.add(grant.producer_epoch)
 
     def leases_found(self, epochs: Mapping[int, int]) -> None:
         for producer_id, found in epochs.items():

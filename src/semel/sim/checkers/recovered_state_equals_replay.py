@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from semel.sim.checkers.base import Checker, ProducersSeen
+from semel.sim.checkers.base import Checker
+from semel.sim.checkers.watchers import ProducersSeen
 from semel.sim.server.reference import PartitionLedger
 from semel.types import TopicPartition
 

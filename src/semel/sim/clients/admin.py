@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 from semel.errors import ErrorCode, SemelError
+from semel.sim.checkers.watchers import GroupWatcher, ProducerWatcher
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.clients.session import Session
 from semel.sim.world.process import Process
@@ -95,20 +96,19 @@ class SimulatedAdmin:
         for (producer_id, fenced_tp), code in sorted(answers.items()):
             self._around.trace.note("admin", f"fence {producer_id}/{raised} in {fenced_tp}: {code.name}")
             if code is ErrorCode.NONE:
-                for checker in self._around.checkers:
-                    checker.fenced(fenced_tp, producer_id, raised)
+                self._around.watchers.of(ProducerWatcher).fenced(fenced_tp, producer_id, raised)
 
     async def _look(self, tp: TopicPartition) -> None:
         described = (await self._cluster.describe_producers([tp]))[tp]
-        for checker in self._around.checkers:
-            checker.described(tp, [(one.producer_id, one.producer_epoch) for one in described])
+        producers = [(one.producer_id, one.producer_epoch) for one in described]
+        self._around.watchers.of(ProducerWatcher).described(tp, producers)
 
     async def _commit(self, tp: TopicPartition) -> None:
         """Ask for the offset committed before, and commit another."""
         known = (await self._cluster.committed_offsets(GROUP, [tp]))[tp].offset
         sent = self._sent_offsets[tp]
-        for checker in self._around.checkers:
-            checker.committed_is(tp, known, sent, was_acknowledged=tp in self._acknowledged)
+        watcher = self._around.watchers.of(GroupWatcher)
+        watcher.committed_is(tp, known, sent, was_acknowledged=tp in self._acknowledged)
         sent.append(len(sent) + 1)
         await self._cluster.commit_offsets(GROUP, {tp: sent[-1]})
         self._acknowledged.add(tp)

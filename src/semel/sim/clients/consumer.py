@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.sim.checkers import Checker, who_watch
+from semel.sim.checkers.watchers import LogWatcher
 from semel.sim.clients.session import RECONNECT_MS, Session
 from semel.sim.server.witness import logged_batches
 from semel.sim.world.process import Process
@@ -37,7 +37,7 @@ class SimulatedConsumer:
         self.corrupt_batches = 0
         self.refusals = 0  # how often the partition was said to be offline
         self.process = Process(around.scheduler)
-        self._checkers = who_watch(around.checkers, Checker.read)
+        self._watcher = around.watchers.of(LogWatcher)
         self._history = around.history
         self._session = Session(name, self.process, around.network)
         self.process.after(1, self._fetch)
@@ -73,7 +73,6 @@ class SimulatedConsumer:
                     raise
                 self.corrupt_batches += 1
                 continue
-            for checker in self._checkers:
-                checker.read(self.tp, batches, answer.high_watermark)
+            self._watcher.read(self.tp, batches, answer.high_watermark)
             if batches:
                 self.next_offset = max(self.next_offset, batches[-1].header.last_offset + 1)

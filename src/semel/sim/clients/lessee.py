@@ -15,6 +15,7 @@ from typing import Final
 
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SemelError
 from semel.record.batch import Record, encode_batch
+from semel.sim.checkers.watchers import ProducerWatcher
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.clients.session import Session
 from semel.sim.world.history import Promise, SentRecord
@@ -143,7 +144,7 @@ class SimulatedLessee:
         assert list(lease.first_sequences.items()) == [(tp, 0) for tp in asked]
         self._around.trace.note(self.name, f"leased {lease.grant} for {lease.remaining_ms} ms")
         self._around.counts.verdict(f"lease: {'granted' if held is None else 'resumed'}")
-        self._around.show_granted(lease, is_fresh=held is None)
+        self._around.watchers.of(ProducerWatcher).granted(lease.grant, is_fresh=held is None)
         self._on_granted(lease.grant)
         return _Held(lease.grant, dict.fromkeys(self._tps, 0))
 

@@ -18,6 +18,7 @@ from semel.core.client.events import Effects, Event, Granted, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Refused, Stored
 from semel.core.client.settings import PipelineSettings
 from semel.errors import BrokerError, ErrorCode
+from semel.sim.checkers.watchers import ProducerWatcher
 from semel.sim.clients.cluster import SimulatedCluster
 from semel.sim.clients.sending import PipelineShell
 from semel.sim.clients.session import Session
@@ -87,6 +88,7 @@ class SimulatedProducer:
         self._tps = tps
         self._random = random
         self._around = around
+        self._watcher = around.watchers.of(ProducerWatcher)
         self._session = Session(self.name, self.process, around.network)
         self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
         self._shell = PipelineShell(
@@ -187,14 +189,13 @@ class SimulatedProducer:
         if self._kind is not Kind.LEASED:
             return
         delivery_timeout_ms = self._shell.pipeline.settings.delivery_timeout_ms
-        for checker in self._around.checkers:
-            checker.lease_holder_handled(event, effects, self.process.now_ms, delivery_timeout_ms)
+        self._watcher.lease_holder_handled(event, effects, self.process.now_ms, delivery_timeout_ms)
 
     def _leased(self, lease: Lease) -> None:
         self._around.counts.verdict("lease: granted to a producer")
         if self._pace != EVEN_PACE:
             self._around.counts.bit(Fault.CLIENT_CLOCK)
-        self._around.show_granted(lease, is_fresh=True)
+        self._watcher.granted(lease.grant, is_fresh=True)
         self._on_granted(lease.grant)
 
     def _granted(self, grant: ProducerGrant) -> None:
@@ -216,5 +217,5 @@ class SimulatedProducer:
                 self._on_fenced()
                 self.die()
             raise
-        self._around.show_granted(grant, is_fresh=self._kind is Kind.GIVEN)
+        self._watcher.granted(grant, is_fresh=self._kind is Kind.GIVEN)
         return grant

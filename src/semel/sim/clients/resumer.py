@@ -25,6 +25,7 @@ from semel.core.client.saved import SavedIdentity, decode_identity, encode_ident
 from semel.core.client.settings import PipelineSettings
 from semel.errors import CannotKnow, SemelError
 from semel.record.batch import Record
+from semel.sim.checkers.watchers import ProducerWatcher
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.clients.sending import PipelineShell
 from semel.sim.clients.session import Session
@@ -213,7 +214,7 @@ class SimulatedResumer:
             self._next_row = number
             progress.compare_from(number)
         grant = ProducerGrant(progress.saved.producer_id, progress.saved.producer_epoch)
-        self._around.show_granted(grant, is_fresh=False)
+        self._around.watchers.of(ProducerWatcher).granted(grant, is_fresh=False)
         self._epoch = grant.producer_epoch
         self.source.newest_epoch = max(self.source.newest_epoch, grant.producer_epoch)
         totals = {tp.partition: item.stored for tp, item in progress.saved.partitions.items()}

@@ -15,6 +15,7 @@ from semel.errors import DataLoss, ReplayUnprovable, SemelError
 from semel.sim.copies.life import CopyLife
 from semel.sim.copies.sites import Sites
 from semel.sim.copies.story import CopyJob, CopyStory
+from semel.sim.copies.watch import CopyWatcher
 from semel.sim.world.faults import Fault
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
@@ -166,8 +167,7 @@ class CopyOperator:
             self._start_later()
             return
         self._around.counts.verdict(f"copy: stopped, {type(error).__name__}")
-        for checker in self._around.checkers:
-            checker.copy_stopped(self._story, life, error)
+        self._around.watchers.of(CopyWatcher).copy_stopped(self._story, life, error)
         if isinstance(error, (DataLoss, ReplayUnprovable)) and not job.is_finished:
             self._find_a_way_out(job, error)
         self._start_later()

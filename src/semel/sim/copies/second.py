@@ -22,6 +22,7 @@ from semel.sim.world.history import History
 from semel.sim.world.network import Network
 from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.trace import Trace
+from semel.sim.world.watchers import Watchers
 from semel.types import TopicPartition
 
 UNUSED: Final = TopicPartition("unused", 0)
@@ -58,7 +59,7 @@ class SecondCluster:
         self.network: Final = Network(scheduler, own("network"), own("replays"), trace, counts, mix)
         self.disk: Final = Disk(own("disk"), trace, counts, mix)
         self.witness: Final = Witness(
-            [UNUSED], Stories(), history, [], counts, trace, lambda: scheduler.now_ms
+            [UNUSED], Stories(), history, Watchers(), counts, trace, lambda: scheduler.now_ms
         )
         batch_limit = BatchLimit(own("batch limit"))
         producers_max = ProducersMax(own("room"), 1, beside_sinks=True)

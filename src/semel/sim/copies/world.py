@@ -43,7 +43,7 @@ class CopyWorld:
         self.story: Final = story
         self._stream = stream
         self._around = around
-        self.watch: Final = CopyWatch(story, around.checkers)
+        self.watch: Final = CopyWatch(story, around.watchers)
         of_config = stream("second config")
         self.second: Final = SecondCluster(
             stream,

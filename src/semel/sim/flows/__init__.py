@@ -14,4 +14,5 @@ each, on the simulated network. A driver has no checkpoint: whenever one starts 
     recorded      what is found in its topics, as values
     replay        what the recorded inputs give
     view          what lies in the topics of one flow
+    watcher       what may be watched of it
 """

@@ -26,6 +26,7 @@ from semel.sim.flows.story import Loaded, StageStory
 from semel.sim.sinks.life import Life
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.task_set import TaskAttempt, TaskFailed, TaskSet
+from semel.sim.sinks.watcher import SinkWatcher
 from semel.sim.sinks.worker import Worker, connection_of
 from semel.sim.world.faults import Fault
 from semel.sim.world.fiber import FiberClock, Pending
@@ -115,7 +116,7 @@ class StageDriver(Life):
         self.trace_note(f"micro-batch {batch_id}: {told}")
         story.planned += tasks
         ticket = self._call(self._planner, self._plan)
-        self.planned(ticket)
+        self._around.watchers.of(SinkWatcher).sink_planned(ticket)
         self._around.counts.operations += sum(
             each.planned.read_end - each.planned.read_from for each in tasks
         )

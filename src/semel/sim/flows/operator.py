@@ -14,6 +14,7 @@ from semel.errors import ReplayDiffers, SemelError, StepFailed
 from semel.sim.flows.driver import StageDriver
 from semel.sim.flows.machines import MACHINES
 from semel.sim.flows.story import FlowStory, StageStory
+from semel.sim.flows.watcher import FlowWatcher
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.world.faults import Fault
 from semel.sim.world.process import Process
@@ -89,16 +90,15 @@ class StageOperator:
             story.is_finished = True
             return
         self._around.counts.verdict(f"flow: stopped, {type(error).__name__}")
-        for checker in self._around.checkers:
-            checker.flow_stopped(story, driver, error)
+        watcher = self._around.watchers.of(FlowWatcher)
+        watcher.flow_stopped(story, driver, error)
         if driver is not self.driver:
             return
         if isinstance(error, (StepFailed, ReplayDiffers)):
             self._stops = 1 if driver.has_decided else self._stops + 1
             if self._stops > STOPS_MAX:
                 story.has_stopped = True
-                for checker in self._around.checkers:
-                    checker.flow_left(story, driver, error)
+                watcher.flow_left(story, driver, error)
                 return
         if isinstance(error, StepFailed):
             story.mend()

@@ -13,10 +13,11 @@ from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.storage import Storage
-from semel.sim.checkers import Checker, who_watch
+from semel.sim.checkers.watchers import RoomWatcher
 from semel.sim.server.lease_rooms import RoomLedger
 from semel.sim.server.verdicts import GRANTED_AGAIN, NO_ROOM, NO_ROOM_FOR_SINK, WROTE_AT_THE_BOUND
 from semel.sim.world.faults import Counts
+from semel.sim.world.watchers import Watchers
 from semel.types import LEASED_IDS_FROM, Lease, TopicPartition, is_leased
 
 Judged = tuple[BatchHeader, AppendOutcome]
@@ -25,11 +26,8 @@ Judged = tuple[BatchHeader, AppendOutcome]
 class BoundWitness:
     """Stands beside one server for a whole history."""
 
-    def __init__(
-        self, checkers: Sequence[Checker], counts: Counts, sink_tps: Collection[TopicPartition]
-    ) -> None:
-        self._checkers = checkers
-        self._who_watch_the_bound = who_watch(checkers, Checker.remembered)
+    def __init__(self, watchers: Watchers, counts: Counts, sink_tps: Collection[TopicPartition]) -> None:
+        self._watcher = watchers.of(RoomWatcher)
         self._counts = counts
         self._sink_tps = sink_tps  # where sinks write, and nobody else
         self._rooms = RoomLedger()
@@ -76,8 +74,7 @@ class BoundWitness:
             self._counts.verdict(NO_ROOM)
             self._was_short = True
             free = self._free_of_the_living
-            for checker in self._checkers:
-                checker.lease_refused_for_room(max(1, lacks), free)
+            self._watcher.lease_refused_for_room(max(1, lacks), free)
 
     def judged(self, tp: TopicPartition, batches: Iterable[Judged]) -> None:
         """Batches were appended or refused, with one write as far as possible."""
@@ -95,8 +92,7 @@ class BoundWitness:
         self._show_remembered()
         free = self._free_of_the_living if refused and could_write else 0
         for producer_id in refused:
-            for checker in self._checkers:
-                checker.append_refused_for_room(tp, producer_id, self._rooms.left(producer_id), free)
+            self._watcher.append_refused_for_room(tp, producer_id, self._rooms.left(producer_id), free)
 
     def _appended(self, tp: TopicPartition, producer_id: int) -> None:
         had_room = self._rooms.left(producer_id) > 0
@@ -125,5 +121,4 @@ class BoundWitness:
 
     def _show_remembered(self, *, is_start: bool = False) -> None:
         known, kept = self._known, self._rooms.kept
-        for checker in self._who_watch_the_bound:
-            checker.remembered(known, kept, self._storage.settings.producers_max, is_start=is_start)
+        self._watcher.remembered(known, kept, self._storage.settings.producers_max, is_start=is_start)

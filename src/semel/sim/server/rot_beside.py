@@ -31,6 +31,7 @@ from semel.core.log.names import (
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Slice
 from semel.server.storage.partition import Partition
+from semel.sim.checkers.watchers import RecoveryWatcher
 from semel.sim.server.machine import DATA_DIR
 from semel.sim.server.witness import logged_batches, whole_log
 from semel.sim.world.disk import Folder, find
@@ -57,8 +58,8 @@ def rot_beside_the_logs(world: Simulation, random: Random) -> None:
     """Draw what rots: little enough that it must be survived, or said."""
     world.workload.end()
     is_idle = world.scheduler.run(lambda: world.server.is_idle, world.scheduler.now_ms + STOPS_WITHIN_MS)
-    for checker in world.checkers:
-        checker.healed(STOPS_WITHIN_MS, None if is_idle else "the server to be idle")
+    what_is_open = None if is_idle else "the server to be idle"
+    world.watchers.of(RecoveryWatcher).healed(STOPS_WITHIN_MS, what_is_open)
     fault = random.choice(KINDS)
     in_good_order = fault is Fault.INDEX_ROT or random.random() < 0.5
     if fault is Fault.SNAPSHOT_ROT and not in_good_order:  # else the snapshot of the stop can be done without
@@ -90,8 +91,7 @@ def rot_beside_the_logs(world: Simulation, random: Random) -> None:
 
 
 def _tell(world: Simulation, what_is_wrong: str | None) -> None:
-    for checker in world.checkers:
-        checker.rotted_beside(what_is_wrong)
+    world.watchers.of(RecoveryWatcher).rotted_beside(what_is_wrong)
 
 
 def _starts(world: Simulation) -> bool:

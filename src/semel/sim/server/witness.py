@@ -30,16 +30,19 @@ from semel.server.storage.partition import Partition
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.reading import Reading
 from semel.server.storage.storage import Storage
-from semel.sim.checkers import Checker, who_watch
+from semel.sim.checkers.watchers import LeaseWatcher, LogWatcher, RecoveryWatcher
 from semel.sim.flows.stories import Stories
 from semel.sim.flows.view import FlowView
+from semel.sim.flows.watcher import FlowWatcher
 from semel.sim.server.bound_witness import BoundWitness
 from semel.sim.server.reference import LeasesKnown, PartitionLedger
 from semel.sim.server.verdicts import UNOPENED
 from semel.sim.sinks.view import SinkView
+from semel.sim.sinks.watcher import SinkWatcher
 from semel.sim.world.faults import Counts
 from semel.sim.world.history import History, LoggedBatch, Logs
 from semel.sim.world.trace import Trace
+from semel.sim.world.watchers import Watchers
 from semel.types import Lease, TopicPartition, is_leased
 from semel.wire.frames import INT32, Buffer
 
@@ -104,7 +107,7 @@ class Witness(StorageObserver):
         tps: Sequence[TopicPartition],
         stories: Stories,
         history: History,
-        checkers: Sequence[Checker],
+        watchers: Watchers,
         counts: Counts,
         trace: Trace,
         true_ms: Callable[[], int],
@@ -113,14 +116,16 @@ class Witness(StorageObserver):
         self._stories = stories
         self._sink_tps: Final = stories.partitions
         self._history = history
-        self._checkers = checkers
-        self._judges = who_watch(checkers, Checker.judged)
-        self._watch_marks = who_watch(checkers, Checker.watermark)
+        self._log_watcher = watchers.of(LogWatcher)
+        self._lease_watcher = watchers.of(LeaseWatcher)
+        self._recovery_watcher = watchers.of(RecoveryWatcher)
+        self._sink_watcher = watchers.of(SinkWatcher)
+        self._flow_watcher = watchers.of(FlowWatcher)
         self._counts = counts
         self._trace = trace
         self._true_ms = true_ms
         self._leases = LeasesKnown()
-        self._bound = BoundWitness(checkers, counts, self._sink_tps)
+        self._bound = BoundWitness(watchers, counts, self._sink_tps)
         self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *self._sink_tps)}
         self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in self._sink_tps}
         self.beside: list[Beside] = []
@@ -138,13 +143,11 @@ class Witness(StorageObserver):
             beside.synced(storage, tps)
 
     def _show_marks(self, partition: Partition) -> None:
-        for checker in self._watch_marks:
-            checker.watermark(partition.name, partition.high_watermark, partition.log_end_offset)
+        self._log_watcher.watermark(partition.name, partition.high_watermark, partition.log_end_offset)
 
     def log_start(self, tp: TopicPartition, log_start_offset: int) -> None:
         """Somebody could see this start of the log."""
-        for checker in self._checkers:
-            checker.log_start(tp, log_start_offset)
+        self._log_watcher.log_start(tp, log_start_offset)
         if log_start_offset > self._history.log_starts.get(tp, 0):
             self._trace.note("server", f"{tp} starts at {log_start_offset}")
             self._history.log_starts[tp] = log_start_offset
@@ -162,8 +165,7 @@ class Witness(StorageObserver):
                 continue
             folder = storage.data_dir / folder_of(tp)
             disk_failed = any(path.is_relative_to(folder) for path in failed)
-            for checker in self._checkers:
-                checker.opened(partition.recovery, disk_failed=disk_failed)
+            self._recovery_watcher.opened(partition.recovery, disk_failed=disk_failed)
             if not partition.is_online:  # nothing is known of its log, and nobody is told anything of it
                 self._counts.verdict(UNOPENED)
                 continue
@@ -180,8 +182,7 @@ class Witness(StorageObserver):
                 for producer_id, entry in partition.producers()
                 if self._leases.verdict(producer_id) is None
             }
-            for checker in self._checkers:
-                checker.recovered(tp, producers, ledger)
+            self._recovery_watcher.recovered(tp, producers, ledger)
             self.log_start(tp, partition.log_start_offset)
             if not self._history.promises_end:
                 self._show_marks(partition)
@@ -196,8 +197,7 @@ class Witness(StorageObserver):
         """A process could not open its files."""
         self._trace.note("server", f"does not start: {reason}")
         if not self._history.is_rotten:
-            for checker in self._checkers:
-                checker.not_opened(reason, disk_failed=disk_failed)
+            self._recovery_watcher.not_opened(reason, disk_failed=disk_failed)
 
     def show_logs(self, storage: Storage) -> Logs:
         """All logs as they lie there now; a trim that goes on may have raised a start already."""
@@ -212,8 +212,7 @@ class Witness(StorageObserver):
         try:
             return whole_log(partition)
         except CorruptRecordBatch as error:
-            for checker in self._checkers:
-                checker.not_opened(f"{partition.name}: {error}", disk_failed=False)
+            self._recovery_watcher.not_opened(f"{partition.name}: {error}", disk_failed=False)
             raise
 
     def _judge(self, logs: Logs) -> None:
@@ -222,19 +221,17 @@ class Witness(StorageObserver):
         flows = [FlowView(story, of_sinks, self._trimmed) for story in self._stories.flows]
         flows = [view for view in flows if view.is_whole]
         of_clients = {tp: logs[tp] for tp in self.tps if tp in logs}
-        for checker in self._checkers:
-            checker.logs(self._history, of_clients)
-            if views:
-                checker.sink_logs(views)
-            if flows:
-                checker.flow_logs(flows)
+        self._log_watcher.logs(self._history, of_clients)
+        if views:
+            self._sink_watcher.sink_logs(views)
+        if flows:
+            self._flow_watcher.flow_logs(flows)
 
     def _partitions(self, storage: Storage) -> Iterable[tuple[TopicPartition, Partition]]:
         for tp in (*self.tps, *self._sink_tps):
             partition = storage.partition(tp.topic, tp.partition)
             if partition is None:
-                for checker in self._checkers:
-                    checker.not_opened(f"{tp} is gone", disk_failed=False)
+                self._recovery_watcher.not_opened(f"{tp} is gone", disk_failed=False)
                 continue
             yield tp, partition
 
@@ -284,22 +281,19 @@ class Witness(StorageObserver):
         )
         self._trace.note("server", f"{tp} {sequences} {verdict} at {outcome.base_offset}")
         known_offset = outcome.base_offset if outcome.base_offset >= 0 else None
-        for checker in self._judges:
-            checker.judged(tp, header, ledger, verdict, known_offset)
+        self._log_watcher.judged(tp, header, ledger, verdict, known_offset)
         if verdict == "Append":
             ledger.appended(header, outcome.base_offset)
             if is_leased(header.producer_id):
-                for checker in self._checkers:
-                    checker.lease_used(header.producer_id)
+                self._lease_watcher.lease_used(header.producer_id)
 
     # -- leases -----------------------------------------------------------------------------------------
 
     def _show_leases(self, ids: ProducerIds) -> None:
         """A process has come up with these."""
         epochs = {lease.producer_id: lease.producer_epoch for lease in ids.leases}
-        for checker in self._checkers:
-            checker.leases_found(epochs)
-            checker.lives_begin_anew(ids.leases.granted_below, self._true_ms())
+        self._lease_watcher.leases_found(epochs)
+        self._lease_watcher.lives_begin_anew(ids.leases.granted_below, self._true_ms())
         self._bound.restarted(ids.leases.granted_below, epochs)
         self.leases_over(ids.live_leases.expired_below)
 
@@ -307,8 +301,7 @@ class Witness(StorageObserver):
         self, producer_id: int, named: Sequence[TopicPartition], response: Lease | Refused, issued_below: int
     ) -> None:
         if isinstance(response, Lease) and response.producer_id >= issued_below:
-            for checker in self._checkers:
-                checker.lease_issued(response.producer_id, self._true_ms())
+            self._lease_watcher.lease_issued(response.producer_id, self._true_ms())
         self._bound.asked(producer_id, named, response, issued_below)
 
     def leases_looked_at(self, leases: Leases, live: LiveLeases) -> None:
@@ -317,15 +310,12 @@ class Witness(StorageObserver):
             self._trace.note("server", f"leases below {leases.expired_below} are over")
         could_log = not leases.decide_expiry(true_ms).records
         if leases.length_ms is not None and could_log:
-            for checker in self._checkers:
-                checker.leases_looked_at(leases.expired_below, leases.length_ms, true_ms)
+            self._lease_watcher.leases_looked_at(leases.expired_below, leases.length_ms, true_ms)
 
     def leases_over(self, expired_below: int) -> None:
-        for checker in self._checkers:
-            checker.leases_over(expired_below)
+        self._lease_watcher.leases_over(expired_below)
         self._bound.over(expired_below)
         self._leases.expired_below = max(self._leases.expired_below, expired_below)
 
     def lease_told_of(self, producer_id: int, remaining_ms: int) -> None:
-        for checker in self._checkers:
-            checker.lease_told_of(producer_id, remaining_ms)
+        self._lease_watcher.lease_told_of(producer_id, remaining_ms)

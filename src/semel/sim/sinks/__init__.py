@@ -9,6 +9,8 @@ own code, in a fiber each, on the simulated network.
     worker        one Python process of Spark's
     task_set      the attempts of one micro-batch's tasks
     driver        one life of a query
+    view          what lies in its outputs and in the decision log
+    watcher       what may be watched of it
     trimmer       who trims its outputs
     forgetter     who makes the server forget its name
     operator      who starts drivers again, and what he does to their checkpoints

@@ -20,6 +20,7 @@ from semel.sim.sinks.life import Life
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.story import SinkStory
 from semel.sim.sinks.task_set import RangeTaskSet, TaskFailed
+from semel.sim.sinks.watcher import SinkWatcher
 from semel.sim.sinks.worker import Worker, connection_of
 from semel.sim.world.faults import Fault
 from semel.sim.world.fiber import FiberClock, Pending
@@ -164,7 +165,7 @@ class SimulatedDriver(Life):
             self._replace_planner()
         ticket = self._call(self._planner, self._plan)
         self._around.counts.operations += sum(max(0, ends[tp] - starts[tp]) for tp in ends)
-        self.planned(ticket)
+        self._around.watchers.of(SinkWatcher).sink_planned(ticket)
         partitions_min = self.splits * len(ends) if self.splits > 1 else None
         left_from = left_of_topics(ends, topics, dict.fromkeys(ends, 0))
         ranges = split(starts, ends, partitions_min, left_from=left_from, topics=topics)
@@ -203,8 +204,7 @@ class SimulatedDriver(Life):
         return done.result()
 
     def _commit(self, ticket: Ticket, attempted: list[Attempted], batch_id: int) -> None:
-        for checker in self._around.checkers:
-            checker.sink_commits(ticket, batch_id)
+        self._around.watchers.of(SinkWatcher).sink_commits(ticket, batch_id)
         commit.decide_batch(self.options, ticket, attempted, self.checkpoint.query_id, batch_id)
 
     def _abort(self, ticket: Ticket) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, TypeVar
 
-from semel.core.sink.run import Ticket
 from semel.errors import SemelError
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.worker import Worker
@@ -124,11 +123,6 @@ class Life:
         self.die()
         for worker in list(self.workers):
             self.kill_worker(worker)
-
-    def planned(self, ticket: Ticket) -> None:
-        """Show the checkers what a micro-batch is to be written with."""
-        for checker in self._around.checkers:
-            checker.sink_planned(ticket)
 
     # -- calls to its workers --------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from semel.sim.sinks.checkpoint import Checkpoint
 from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.mix import NOTHING_HAPPENS, SinkMix
 from semel.sim.sinks.story import SinkStory
+from semel.sim.sinks.watcher import SinkWatcher
 from semel.sim.world.faults import Fault
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
@@ -125,8 +126,7 @@ class SinkOperator:
             self.story.is_finished = True
             return
         self._around.counts.verdict(f"sink: stopped, {type(error).__name__}")
-        for checker in self._around.checkers:
-            checker.sink_stopped(self.story, driver, error)
+        self._around.watchers.of(SinkWatcher).sink_stopped(self.story, driver, error)
         if driver is not self._driver:
             return
         if isinstance(error, DataLoss):
@@ -158,8 +158,7 @@ class SinkOperator:
 
     def _leave_it(self, driver: SimulatedDriver, error: SemelError) -> None:
         driver.trace_note("is left for good")
-        for checker in self._around.checkers:
-            checker.sink_left(self.story, driver, error)
+        self._around.watchers.of(SinkWatcher).sink_left(self.story, driver, error)
         self.story.has_stopped = True
         self._around.counts.verdict("sink: left for good")
 

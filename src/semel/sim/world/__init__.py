@@ -8,5 +8,6 @@ disk, inode       a file system that forgets what was not synced, sectors that a
 process           a client process with its clock
 fiber             blocking code in simulated time
 history           what was promised and what was seen, by the workload's own names for its records
+watchers          who is told what happens, subject by subject
 surroundings      what every client needs of the world
 """

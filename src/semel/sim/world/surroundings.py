@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from semel.sim.checkers import Checker
 from semel.sim.world.faults import Counts
 from semel.sim.world.history import History
 from semel.sim.world.network import Network
 from semel.sim.world.scheduler import Scheduler
 from semel.sim.world.trace import Trace
-from semel.types import Lease, ProducerGrant
+from semel.sim.world.watchers import Watchers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +21,4 @@ class Surroundings:
     trace: Trace
     counts: Counts
     history: History
-    checkers: Sequence[Checker]
-
-    def show_granted(self, granted: ProducerGrant | Lease, *, is_fresh: bool) -> None:
-        """A client was told that it may write under ``granted``; ``is_fresh``: under an id that is new."""
-        for checker in self.checkers:
-            checker.granted(granted.producer_id, granted.producer_epoch, is_fresh=is_fresh)
+    watchers: Watchers
