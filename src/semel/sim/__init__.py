@@ -8,8 +8,8 @@ reproduction: the SHA-256 of its trace is the same on every machine.
     server                one machine with the real broker and storage, and what the checkers see of it
     clients               who writes, reads and manages, around the real client
     sinks, flows, copies  the exactly-once sink, what runs a plan of the flow language, copies of topics: each around
-                          its real shells, with its own planted bugs
-    checkers              one file an invariant
+                          its real shells, with its own invariants and planted bugs
+    checkers              what may be watched of a history, and the invariants of logs, producers and leases
     plants                the planted bugs: how they are planted, and all of them
     campaign              one seed, many seeds, from a failing seed to a scenario, and the pages of the documentation
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sim.checkers.copying import story
+from tests.sim.copies.smallest import story
 
 from semel.sim.campaign.simulation import Simulation
 from semel.sim.copies.life import LATE_MS, CopyLife

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semel.core.sink.journal import SINKS_TOPIC
-from semel.sim.checkers.sink_rows_once import SinkRowsOnce
+from semel.sim.sinks.checkers import SinkRowsOnce
 from semel.sim.sinks.view import SinkView
 from semel.sim.world.history import Violation
 from semel.types import TopicPartition

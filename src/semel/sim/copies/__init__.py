@@ -14,4 +14,6 @@ one lives beside it, with faults of the same kinds.
     upheavals       what becomes of the topics at both ends
     ledger          what was ever seen in the topics of a site
     view            what the logs and the journal of a job add up to
+    watch           who sees both sites, and what may be watched of copies
+    checkers        the invariants
 """

@@ -15,4 +15,5 @@ each, on the simulated network. A driver has no checkpoint: whenever one starts 
     replay        what the recorded inputs give
     view          what lies in the topics of one flow
     watcher       what may be watched of it
+    checkers      the invariants
 """

@@ -11,6 +11,7 @@ own code, in a fiber each, on the simulated network.
     driver        one life of a query
     view          what lies in its outputs and in the decision log
     watcher       what may be watched of it
+    checkers      the invariants
     trimmer       who trims its outputs
     forgetter     who makes the server forget its name
     operator      who starts drivers again, and what he does to their checkpoints

@@ -55,6 +55,11 @@ class LoggedBatch:
     values: tuple[bytes, ...]
     keys: tuple[bytes | None, ...] = ()
 
+    @property
+    def placed(self) -> Iterable[tuple[int, bytes]]:
+        """The values, each with its record's offset."""
+        return enumerate(self.values, self.header.base_offset)
+
     def __str__(self) -> str:
         header = self.header
         producer = f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}"
