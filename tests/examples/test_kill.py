@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from examples.kill import Settings, play
+from tests.thinning import every
 
 ROUNDS = 5
 
@@ -29,7 +30,7 @@ def test_an_example_that_is_killed_in_one_process_is_exactly_once(name: str) -> 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("spark")  # the session that flights are replayed in
-@pytest.mark.parametrize("name", ["word_count", "flights"])
+@pytest.mark.parametrize("name", every(2, ["word_count", "flights"]))
 def test_an_example_that_is_killed_on_spark_and_moved_is_exactly_once(name: str) -> None:
     _play(Settings(name, ROUNDS, delete_checkpoint=True, random_cuts=True))
 
