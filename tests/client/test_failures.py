@@ -406,7 +406,7 @@ def test_a_fault_of_our_own_ends_what_waits_for_it(
 
     producer = semel.Producer(semel_server.bootstrap)
     producer.send("out", "0").result(10)
-    monkeypatch.setattr(producer._sender.engine.pipeline, "handle", fails)
+    monkeypatch.setattr(producer._shared.engine.pipeline, "handle", fails)
     delivery = producer.send("out", "1")
     with pytest.raises((NotStored, CannotKnow), match="planted"):
         delivery.result(10)

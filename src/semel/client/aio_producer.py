@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from semel.client.delivery import Delivery
 from semel.client.rows import Headers
-from semel.client.sending import CLOSE_AFTER_ERROR_S, Sender
 from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
+from semel.client.shared_producer import CLOSE_AFTER_ERROR_S, SharedProducer
 from semel.client.tables import TableDelivery
 from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
@@ -28,7 +28,7 @@ class AsyncProducer:
     @names_checked(ProducerChoices.__optional_keys__)
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
         self._bootstrap, self._settings = bootstrap, ProducerSettings.of(settings)
-        self._opened: Sender | None = None
+        self._opened: SharedProducer | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -41,13 +41,13 @@ class AsyncProducer:
         """Bind to the running loop; with an identity: fence, ask, count, save."""
         if self._opened is not None:
             return
-        sender = Sender(self._bootstrap, self._settings, asyncio.get_running_loop())
+        shared = SharedProducer(self._bootstrap, self._settings, asyncio.get_running_loop())
         try:
-            await sender.open()
+            await shared.open()
         except BaseException:
-            await sender.cluster.close()
+            await shared.cluster.close()
             raise
-        self._opened = sender
+        self._opened = shared
 
     @property
     def position(self) -> Position:
@@ -57,13 +57,13 @@ class AsyncProducer:
     @property
     def identity(self) -> SavedIdentity | None:
         """The identity as it was saved last; after a flush, with all that was sent. None without one."""
-        progress = self._sender.progress
+        progress = self._shared.progress
         return None if progress is None else progress.saved
 
     @property
     def rows_to_drop(self) -> int:
         """Rows behind the saved position that an earlier run stored: they come again, and are not sent."""
-        progress = self._sender.progress
+        progress = self._shared.progress
         return 0 if progress is None else progress.rows_to_drop
 
     @property
@@ -71,12 +71,12 @@ class AsyncProducer:
         """Rows of the input that were not sent, for they are stored: those that :meth:`resume` passed over, up to
         the saved position, and those behind it that were dropped (``rows_dropped``).
         """
-        return self._sender.rows_skipped
+        return self._shared.rows_skipped
 
     @property
     def rows_dropped(self) -> int:
         """Rows behind the saved position that were handed again and not sent, for an earlier run had stored them."""
-        progress = self._sender.progress
+        progress = self._shared.progress
         return 0 if progress is None else progress.rows_dropped
 
     async def send(
@@ -91,12 +91,12 @@ class AsyncProducer:
         position: Position = None,
     ) -> Delivery:
         """Buffer one row, waiting for room; ``await`` the answer until it is stored."""
-        sender = self._sender
-        row = sender.row_of(value, key, timestamp_ms, headers)
-        sender.begin(position, topic)
-        if not sender.knows_topic(topic):
-            await sender.learn_topic(topic)
-        delivery = await self._when_there_is_room(partial(sender.try_append, topic, row, partition))
+        shared = self._shared
+        row = shared.row_of(value, key, timestamp_ms, headers)
+        shared.begin(position, topic)
+        if not shared.knows_topic(topic):
+            await shared.learn_topic(topic)
+        delivery = await self._when_there_is_room(partial(shared.try_append, topic, row, partition))
         assert delivery is not None
         return delivery
 
@@ -106,7 +106,7 @@ class AsyncProducer:
         try:
             async with asyncio.timeout(self._settings.max_block_ms / 1000):
                 while not (done := attempt()):
-                    await self._sender.engine.room_made()
+                    await self._shared.engine.room_made()
         except TimeoutError:
             raise NotStored(
                 f"the producer's buffer stayed full for {self._settings.max_block_ms} ms"
@@ -115,21 +115,21 @@ class AsyncProducer:
 
     async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
         """Send a table's rows; ``await`` the answer until all are stored."""
-        sender = self._sender
-        sender.begin(position, topic)
-        if not sender.knows_topic(topic):
-            await sender.learn_topic(topic)
+        shared = self._shared
+        shared.begin(position, topic)
+        if not shared.knows_topic(topic):
+            await shared.learn_topic(topic)
         delivery = TableDelivery(table.num_rows)
-        for chunk in sender.chunks_of(topic, table):
-            await self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk, delivery))
-        sender.table_handed()
+        for chunk in shared.chunks_of(topic, table):
+            await self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
+        shared.table_handed()
         return delivery
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
     ) -> Iterator[tuple[Position, _Row]]:
         """The rows behind the saved position, as ``(position, row)``; send each with its position."""
-        return self._sender.rows_after(rows)
+        return self._shared.rows_after(rows)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Until every row is acknowledged, and with an identity the position is saved.
@@ -137,7 +137,7 @@ class AsyncProducer:
         Raises TimeoutError after ``timeout`` seconds (the rows stay on their way), and the error of rows that
         failed, unless awaiting one has told it already.
         """
-        await self._sender.flush_within(timeout)
+        await self._shared.flush_within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt."""
@@ -148,7 +148,7 @@ class AsyncProducer:
             await self._opened.close(timeout_s, is_complete=is_complete)
 
     @property
-    def _sender(self) -> Sender:
+    def _shared(self) -> SharedProducer:
         if self._opened is None:
             raise ConfigError("start() the producer first, or use it with `async with`")
         return self._opened

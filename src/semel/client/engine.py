@@ -72,7 +72,7 @@ class ProducerEngine:
 
     def start_flush(self) -> None:
         with self.lock:
-            self.pipeline.backlog.seal()
+            self.pipeline.accumulator.seal()
             self.wake()
 
     # -- on the loop ------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class ProducerEngine:
         self.start_flush()
         while True:
             with self.lock:
-                if self.pipeline.backlog.unsettled_batches == 0:
+                if self.pipeline.accumulator.unsettled_batches == 0:
                     return
             await self.room_made()
 

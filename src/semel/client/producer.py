@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 from semel.client.background import shared_loop
 from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.rows import Headers
-from semel.client.sending import CLOSE_AFTER_ERROR_S, Sender
 from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
+from semel.client.shared_producer import CLOSE_AFTER_ERROR_S, SharedProducer
 from semel.client.tables import StoredRange, TableDelivery
 from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import NotStored
@@ -28,18 +28,18 @@ _Row = TypeVar("_Row")
 _T = TypeVar("_T")
 
 _AT_EXIT_S: Final = 5.0
-_open_senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+_open_producers: weakref.WeakSet[SharedProducer] = weakref.WeakSet()
 
 
 @atexit.register
 def _close_at_exit() -> None:
     """A program that ends without close() still sends what it was told to send, or says that it could not."""
     failures = []
-    for sender in list(_open_senders):
-        if not sender.closed and sender.process_id == os.getpid():
+    for shared in list(_open_producers):
+        if not shared.closed and shared.process_id == os.getpid():
             try:
-                shared_loop().run(sender.close(_AT_EXIT_S, is_complete=False))
-                sender.tell_failures()
+                shared_loop().run(shared.close(_AT_EXIT_S, is_complete=False))
+                shared.tell_failures()
             except Exception as error:
                 failures.append(error)
     if failures:
@@ -62,13 +62,13 @@ class Producer:
     def __init__(self, bootstrap: str | list[str], **settings: Unpack[ProducerChoices]) -> None:
         chosen = ProducerSettings.of(settings)
         self._background = shared_loop()
-        self._sender = Sender(bootstrap, chosen, self._background.loop)
-        _open_senders.add(self._sender)
+        self._shared = SharedProducer(bootstrap, chosen, self._background.loop)
+        _open_producers.add(self._shared)
         self._max_block_s = chosen.max_block_ms / 1000
         try:
-            self._background.run(self._sender.open())
+            self._background.run(self._shared.open())
         except BaseException:
-            self._background.run(self._sender.cluster.close())
+            self._background.run(self._shared.cluster.close())
             raise
 
     def __enter__(self) -> Self:
@@ -85,13 +85,13 @@ class Producer:
     @property
     def identity(self) -> SavedIdentity | None:
         """The identity as it was saved last; after a flush, with all that was sent. None without one."""
-        progress = self._sender.progress
+        progress = self._shared.progress
         return None if progress is None else progress.saved
 
     @property
     def rows_to_drop(self) -> int:
         """Rows behind the saved position that an earlier run stored: they come again, and are not sent."""
-        progress = self._sender.progress
+        progress = self._shared.progress
         return 0 if progress is None else progress.rows_to_drop
 
     @property
@@ -99,12 +99,12 @@ class Producer:
         """Rows of the input that were not sent, for they are stored: those that :meth:`resume` passed over, up to
         the saved position, and those behind it that were dropped (``rows_dropped``).
         """
-        return self._sender.rows_skipped
+        return self._shared.rows_skipped
 
     @property
     def rows_dropped(self) -> int:
         """Rows behind the saved position that were handed again and not sent, for an earlier run had stored them."""
-        progress = self._sender.progress
+        progress = self._shared.progress
         return 0 if progress is None else progress.rows_dropped
 
     def send(
@@ -125,20 +125,20 @@ class Producer:
         ``position`` says where in the input the row is: all sends for one position come before the first for
         the next.
         """
-        sender = self._sender
-        row = sender.row_of(value, key, timestamp_ms, headers)
-        sender.begin(position, topic)
-        if not sender.knows_topic(topic):
-            self._background.run(sender.learn_topic(topic))
-        delivery = sender.try_append(topic, row, partition)
+        shared = self._shared
+        row = shared.row_of(value, key, timestamp_ms, headers)
+        shared.begin(position, topic)
+        if not shared.knows_topic(topic):
+            self._background.run(shared.learn_topic(topic))
+        delivery = shared.try_append(topic, row, partition)
         if delivery is not None:
             return delivery
-        delivery = self._when_there_is_room(partial(sender.try_append, topic, row, partition))
+        delivery = self._when_there_is_room(partial(shared.try_append, topic, row, partition))
         assert delivery is not None
         return delivery
 
     def _when_there_is_room(self, attempt: Callable[[], _T]) -> _T:
-        engine = self._sender.engine
+        engine = self._shared.engine
         give_up_s = time.monotonic() + self._max_block_s
         while not (done := attempt()):
             if time.monotonic() >= give_up_s:
@@ -154,14 +154,14 @@ class Producer:
         Rows with equal keys keep their order. ``.result()`` of the answer waits until all are stored and says
         where.
         """
-        sender = self._sender
-        sender.begin(position, topic)
-        if not sender.knows_topic(topic):
-            self._background.run(sender.learn_topic(topic))
+        shared = self._shared
+        shared.begin(position, topic)
+        if not shared.knows_topic(topic):
+            self._background.run(shared.learn_topic(topic))
         delivery = TableDelivery(table.num_rows)
-        for chunk in sender.chunks_of(topic, table):
-            self._when_there_is_room(partial(sender.try_append_chunk, topic, chunk, delivery))
-        sender.table_handed()
+        for chunk in shared.chunks_of(topic, table):
+            self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
+        shared.table_handed()
         return delivery
 
     def resume(
@@ -181,7 +181,7 @@ class Producer:
         what is stored. CannotKnow when rows to be compared were deleted from the log. ConfigError when this producer
         was given rows before: they are behind the saved position too.
         """
-        return self._sender.rows_after(rows)
+        return self._shared.rows_after(rows)
 
     def flush(self, timeout: float | None = None) -> None:
         """Until every row is acknowledged, and with an identity the position is saved.
@@ -189,7 +189,7 @@ class Producer:
         Raises TimeoutError after ``timeout`` seconds (the rows stay on their way), and the error of rows that
         failed, unless a ``result()`` has told it already. With an identity, call it between two positions.
         """
-        self._background.run(self._sender.flush_within(timeout))
+        self._background.run(self._shared.flush_within(timeout))
 
     def close(self, timeout: float | None = None) -> None:
         """Flush for up to ``timeout`` seconds, then settle what is left as not stored or in doubt.
@@ -199,4 +199,4 @@ class Producer:
         self._close(timeout, is_complete=True)
 
     def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:
-        self._background.run(self._sender.close(timeout_s, is_complete=is_complete))
+        self._background.run(self._shared.close(timeout_s, is_complete=is_complete))

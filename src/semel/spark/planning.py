@@ -85,15 +85,17 @@ def left_of_topics(
 def limit(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], offsets_max: int | None
 ) -> dict[TopicPartition, int]:
-    """The end of the next micro-batch: at most ``offsets_max`` in all, in proportion to the backlog."""
+    """The end of the next micro-batch: at most ``offsets_max`` in all, in proportion to the accumulator."""
     ends = {tp: max(end, start.get(tp, 0)) for tp, end in latest.items()}
-    backlog = {tp: ends[tp] - start.get(tp, 0) for tp in ends if ends[tp] > start.get(tp, 0)}
-    total = sum(backlog.values())
+    accumulator = {tp: ends[tp] - start.get(tp, 0) for tp in ends if ends[tp] > start.get(tp, 0)}
+    total = sum(accumulator.values())
     if offsets_max is None or total <= offsets_max:
         return ends
-    # Whoever has a backlog moves: shares are rounded down, but each is at least 1, as the connector does it.
+    # Whoever has a accumulator moves: shares are rounded down, but each is at least 1, as the connector does it.
     return {
-        tp: min(end, start.get(tp, 0) + max(1, backlog[tp] * offsets_max // total)) if tp in backlog else end
+        tp: min(end, start.get(tp, 0) + max(1, accumulator[tp] * offsets_max // total))
+        if tp in accumulator
+        else end
         for tp, end in ends.items()
     }
 

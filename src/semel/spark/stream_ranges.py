@@ -78,11 +78,11 @@ class StreamRanges:
     def _waits(self, begun: Offsets, target: Offsets, rows_min: int) -> bool:
         """``minOffsetsPerTrigger``: not enough rows yet, and not ``maxTriggerDelay`` since the last time."""
         now_ms = time.monotonic_ns() // 1_000_000
-        backlog = sum(target[tp] - begun[tp] for tp in target)
+        accumulator = sum(target[tp] - begun[tp] for tp in target)
         waited = (
             self._triggered_ms is None or now_ms - self._triggered_ms >= self.options.trigger_delay_ms_max
         )
-        if backlog < rows_min and not waited:
+        if accumulator < rows_min and not waited:
             return True
         self._triggered_ms = now_ms
         return False

@@ -302,7 +302,7 @@ class TaskWrite:
                 code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             case step:
                 if step is Next.ASK_OR_FAIL:
-                    # It straddles the high-water mark: an attempt with other rows was here.
+                    # It straddles the last sequence that is stored: an attempt with other rows was here.
                     allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
                 if step is Next.NEW_GRANT:
                     allow(writer_forgotten(self.writer, tp))

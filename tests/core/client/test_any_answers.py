@@ -90,7 +90,7 @@ class World:
         tp = TPS[at % 2]
         for _ in range(at // 2 % 5 + 1):
             row = Record(0, 0, None, b"%040d" % self.appended)
-            batch, _, _ = self.pipeline.backlog.append(tp, row, self.now_ms)
+            batch, _, _ = self.pipeline.accumulator.append(tp, row, self.now_ms)
             self.rows_of.setdefault(batch, []).append(self.appended)
             self.handed[tp].append(self.appended)
             self.appended += 1
@@ -210,7 +210,7 @@ class World:
 
     def settle_all(self) -> None:
         for _ in range(2_000):
-            if not self.pipeline.backlog.unsettled_batches:
+            if not self.pipeline.accumulator.unsettled_batches:
                 break
             if self.requests:
                 self.answer(0)
@@ -223,7 +223,7 @@ class World:
                 assert deadline_ms is not None, "nothing is under way and nothing is due"
                 self.now_ms = max(deadline_ms, self.now_ms + 1)
                 self.feed(Tick())
-        assert not self.pipeline.backlog.unsettled_batches, "it never ends"
+        assert not self.pipeline.accumulator.unsettled_batches, "it never ends"
         while self.copies:
             self.copy_arrives(0)
 

@@ -98,7 +98,7 @@ class World:
         self.read_backs += effects.read_back
         for send in effects.sends:
             for batch in send.batches:
-                ends_ms = self.pipeline.backlog.of(batch.tp).hold.ends_ms
+                ends_ms = self.pipeline.accumulator.of(batch.tp).hold.ends_ms
                 assert ends_ms is None or self.now_ms < ends_ms, "sent after its lease was over"
             self.requests.append((send, {batch.tp: Sent.of(batch) for batch in send.batches}))
         if effects.ask_leaders_of:
@@ -115,7 +115,7 @@ class World:
         for value in values:
             text = value.ljust(60, ".")
             batches.append(
-                self.pipeline.backlog.append(tp, Record(0, 0, None, text.encode()), self.now_ms)[0]
+                self.pipeline.accumulator.append(tp, Record(0, 0, None, text.encode()), self.now_ms)[0]
             )
             self.appended[tp].append(text)
             self.values_of.setdefault(batches[-1], []).append(text)
@@ -224,7 +224,7 @@ class World:
     def settle_all(self) -> None:
         """The world heals: everything is answered, and leases are to be had."""
         for _ in range(1_000):
-            if not self.pipeline.backlog.unsettled_batches:
+            if not self.pipeline.accumulator.unsettled_batches:
                 return
             if self.requests:
                 self.answer()
@@ -277,7 +277,7 @@ def test_a_life_is_counted_from_before_it_was_asked_for() -> None:
     world.append("a")
     asked_ms = world.now_ms
     world.lease(spent_ms=300)
-    assert world.pipeline.backlog.of(TP).hold.ends_ms == asked_ms + LENGTH_MS
+    assert world.pipeline.accumulator.of(TP).hold.ends_ms == asked_ms + LENGTH_MS
 
 
 def test_a_lease_that_came_too_late_is_not_used() -> None:

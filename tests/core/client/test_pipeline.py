@@ -52,7 +52,7 @@ class Bench:
         self.feed(Granted(GRANT))
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
         if known:
-            queue = self.pipeline.backlog.begin(TP)
+            queue = self.pipeline.accumulator.begin(TP)
             queue.adopt(GRANT)
             queue.known_until_ms = 10**9
 
@@ -69,7 +69,9 @@ class Bench:
     def append(self, *values: str) -> list[ProducerBatch]:
         batches = []
         for value in values:
-            batch, _, _ = self.pipeline.backlog.append(TP, Record(0, 0, None, value.encode()), self.now_ms)
+            batch, _, _ = self.pipeline.accumulator.append(
+                TP, Record(0, 0, None, value.encode()), self.now_ms
+            )
             batches.append(batch)
         self.feed(Tick())
         return batches
@@ -461,7 +463,7 @@ def test_no_deadline_lies_in_the_past_while_a_node_is_busy() -> None:
     bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, TopicPartition("t", 1): 1}))
     bench.append(long("a"))
     bench.answer(bench.take_sends()[0], ErrorCode.NOT_ENOUGH_REPLICAS)
-    bench.pipeline.backlog.append(TopicPartition("t", 1), Record(0, 0, None, b"x"), bench.now_ms)
+    bench.pipeline.accumulator.append(TopicPartition("t", 1), Record(0, 0, None, b"x"), bench.now_ms)
     bench.feed(Tick())  # takes the node's one place
     bench.tick(after_ms=500)
     deadline_ms = bench.pipeline.next_deadline_ms()
@@ -473,7 +475,7 @@ def test_a_retry_under_the_old_grant_has_a_deadline_while_a_new_one_is_asked_for
     bench = Bench(replace(SMALL, raises_epoch=False))
     bench.feed(LeadersKnown(frozenset({"t"}), {TP: 1, other: 1}))
     bench.append(long("a"))
-    bench.pipeline.backlog.append(other, Record(0, 0, None, b"x"), bench.now_ms)
+    bench.pipeline.accumulator.append(other, Record(0, 0, None, b"x"), bench.now_ms)
     bench.feed(Tick())
     first, second = bench.take_sends()
     bench.feed(Answered(second.request_id, {other: Answer(ErrorCode.NOT_ENOUGH_REPLICAS)}))
@@ -485,13 +487,13 @@ def test_a_retry_under_the_old_grant_has_a_deadline_while_a_new_one_is_asked_for
 def test_flush_ends_the_lingering_of_what_is_there_and_of_nothing_later() -> None:
     bench = Bench(PipelineSettings(linger_ms=1_000))
     (before,) = bench.append("a")
-    bench.pipeline.backlog.seal()
+    bench.pipeline.accumulator.seal()
     bench.feed(Tick())
     (send,) = bench.take_sends()
     assert send.batches == (before,)
     bench.append("b")
     assert bench.take_sends() == []
-    assert bench.pipeline.backlog.unsettled_batches == 2
+    assert bench.pipeline.accumulator.unsettled_batches == 2
 
 
 def test_a_refusal_is_kept_for_the_batch_that_it_is_about() -> None:
@@ -618,7 +620,7 @@ def test_every_row_is_stored_once_and_in_order_whatever_is_lost(
     script = iter(faults)
     for _ in range(2_000):
         sends = bench.take_sends()
-        if not sends and bench.pipeline.backlog.unsettled_batches == 0:
+        if not sends and bench.pipeline.accumulator.unsettled_batches == 0:
             break
         for send in sends:
             (batch,) = send.batches
@@ -698,7 +700,7 @@ def test_rows_behind_a_refused_one_are_stored_once_whatever_comes_again(
                 told = (None, None) if known is None else (known.producer_epoch, known.last_sequence)
                 bench.feed(LogAnswered(TP, *told, bench.asked_log[-1]))
             bench.asked_log.clear()
-            if not bench.pipeline.backlog.unsettled_batches:
+            if not bench.pipeline.accumulator.unsettled_batches:
                 break
     assert log == [row for row in range(rows) if row not in too_large]
     fates = list(map(type, bench.fates.values()))

@@ -51,11 +51,11 @@ class Writer:
         self.loses = False
         self.feed(LeadersKnown(frozenset({"t"}), {TP: 1}))
         self.grant()
-        queue = self.pipeline.backlog.begin(TP)
+        queue = self.pipeline.accumulator.begin(TP)
         queue.adopt(self.pipeline.grants.newest or grant, DAY_MS if is_leased(grant.producer_id) else None)
         queue.next_sequence = row.sent.base_sequence
         for number in range(row.sent.record_count):
-            self.batch, _, _ = self.pipeline.backlog.append(TP, Record(0, 0, None, b"%d" % number), 0)
+            self.batch, _, _ = self.pipeline.accumulator.append(TP, Record(0, 0, None, b"%d" % number), 0)
 
     def grant(self) -> None:
         """The row's own grant first, then another one."""

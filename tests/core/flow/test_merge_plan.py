@@ -22,15 +22,15 @@ KEYS = [InputTopic(f"t{number}", f"id{number}") for number in range(5)]
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.integers(1, 10**12), min_size=1), st.integers(5, 70_000))
-def test_shares_are_whole_proportional_and_never_nothing(backlog, rows_max):
-    found = shares(backlog, rows_max)
-    total = sum(backlog.values())
+def test_shares_are_whole_proportional_and_never_nothing(accumulator, rows_max):
+    found = shares(accumulator, rows_max)
+    total = sum(accumulator.values())
     assert sum(found.values()) == min(total, rows_max)
     for key, share in found.items():
-        assert 1 <= share <= backlog[key]
+        assert 1 <= share <= accumulator[key]
         if total > rows_max:
-            exact = backlog[key] * rows_max / total
-            assert abs(share - exact) <= len(backlog) + 1
+            exact = accumulator[key] * rows_max / total
+            assert abs(share - exact) <= len(accumulator) + 1
 
 
 def test_shares_of_fewer_rows_than_inputs_are_a_mistake():
@@ -45,8 +45,8 @@ def test_shares_of_fewer_rows_than_inputs_are_a_mistake():
     st.integers(0, 6),
     st.sampled_from([None, 77]),
 )
-def test_a_plan_is_bounded_and_leaves_nothing_that_fits(starts, backlog, rows_max, entries_max, tick_ms):
-    latest = {key: starts[key] + backlog[key] for key in KEYS}
+def test_a_plan_is_bounded_and_leaves_nothing_that_fits(starts, accumulator, rows_max, entries_max, tick_ms):
+    latest = {key: starts[key] + accumulator[key] for key in KEYS}
     history = MergeHistory(3, "", 8, dict(starts), 20)
     plan = plan_entries(history, KEYS, latest, 3, rows_max=rows_max, entries_max=entries_max, tick_ms=tick_ms)
     assert len(plan) <= entries_max
@@ -60,8 +60,8 @@ def test_a_plan_is_bounded_and_leaves_nothing_that_fits(starts, backlog, rows_ma
     has_tick = bool(plan) and plan[-1].tick_ms is not None
     if len(plan) < entries_max:
         assert history.ends == latest
-        assert has_tick == (tick_ms is not None and not any(backlog.values()))
-    rows = sum(backlog.values())
+        assert has_tick == (tick_ms is not None and not any(accumulator.values()))
+    rows = sum(accumulator.values())
     assert len(plan) - has_tick == min(entries_max, -(-rows // rows_max))
 
 

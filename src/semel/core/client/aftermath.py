@@ -15,12 +15,12 @@ it was sent, else under another grant (:mod:`semel.core.client.grants`).
 
 from __future__ import annotations
 
-from semel.core.client.backlog import Backlog
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects
 from semel.core.client.fate import Fenced, InDoubt, Refused
 from semel.core.client.grants import Grants
 from semel.core.client.partition_queue import PartitionQueue
+from semel.core.client.record_accumulator import RecordAccumulator
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 
@@ -28,12 +28,12 @@ from semel.errors import ErrorCode
 class Aftermath:
     """Gives every fate but Stored; remembers the one that ended the producer."""
 
-    __slots__ = ("_backlog", "_grants", "_settings", "failed", "fenced")
+    __slots__ = ("_accumulator", "_grants", "_settings", "failed", "fenced")
 
-    def __init__(self, settings: PipelineSettings, backlog: Backlog, grants: Grants) -> None:
+    def __init__(self, settings: PipelineSettings, accumulator: RecordAccumulator, grants: Grants) -> None:
         self.fenced: Fenced | None = None
         self.failed: Refused | InDoubt | None = None  # strict: why it does not go on
-        self._settings, self._backlog, self._grants = settings, backlog, grants
+        self._settings, self._accumulator, self._grants = settings, accumulator, grants
 
     # -- one batch --------------------------------------------------------------------------------------
 
@@ -85,8 +85,8 @@ class Aftermath:
         """A newer copy of this producer writes: no partition goes on."""
         fate = Fenced(code, batch.grant, newer_epoch, batch.maybe_stored)
         self.fenced = self.fenced or fate
-        self._backlog.settle(queue, batch, fate, effects)
-        for each in self._backlog.busy:
+        self._accumulator.settle(queue, batch, fate, effects)
+        for each in self._accumulator.busy:
             self.stop(each, code, "a newer copy of this producer's identity writes", effects)
 
     # -- a partition ------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ class Aftermath:
                 self._settle(queue, batch, _fate(batch, code, why), effects)
             else:
                 fate = Fenced(code, batch.grant, self.fenced.newer_epoch, batch.maybe_stored)
-                self._backlog.settle(queue, batch, fate, effects)
+                self._accumulator.settle(queue, batch, fate, effects)
 
     def stop_all(self, code: ErrorCode, why: str, effects: Effects) -> None:
         """Settle everything now, by what is known of it; what is in flight is in doubt."""
-        for queue in self._backlog.busy:
+        for queue in self._accumulator.busy:
             queue.seal()
             for batch in list(queue.in_flight):
                 self._settle(queue, batch, InDoubt(code, why), effects)
@@ -155,7 +155,7 @@ class Aftermath:
     def _settle(
         self, queue: PartitionQueue, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
     ) -> None:
-        self._backlog.settle(queue, batch, fate, effects)
+        self._accumulator.settle(queue, batch, fate, effects)
         if self._settings.strict and self.failed is None:
             self.failed = fate
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from semel.core.client import outliving
 from semel.core.client.aftermath import Aftermath
-from semel.core.client.backlog import Backlog
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Answer, Effects, LogAnswered
 from semel.core.client.fate import MAYBE_APPENDED, InDoubt, Next, Stored, next_step
 from semel.core.client.grants import Grants
 from semel.core.client.leaders import Leaders
 from semel.core.client.partition_queue import PartitionQueue
+from semel.core.client.record_accumulator import RecordAccumulator
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 from semel.sequence import advance, distance
@@ -30,18 +30,23 @@ from semel.types import NO_SEQUENCE, is_leased
 class Judge:
     """Judges batches that are in flight, and those about which a log was asked."""
 
-    __slots__ = ("_aftermath", "_backlog", "_grants", "_leaders", "_settings")
+    __slots__ = ("_accumulator", "_aftermath", "_grants", "_leaders", "_settings")
 
     def __init__(
         self,
         settings: PipelineSettings,
-        backlog: Backlog,
+        accumulator: RecordAccumulator,
         grants: Grants,
         leaders: Leaders,
         aftermath: Aftermath,
     ) -> None:
         self._settings = settings
-        self._backlog, self._grants, self._leaders, self._aftermath = backlog, grants, leaders, aftermath
+        self._accumulator, self._grants, self._leaders, self._aftermath = (
+            accumulator,
+            grants,
+            leaders,
+            aftermath,
+        )
 
     def judge(
         self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer, now_ms: int, effects: Effects
@@ -62,7 +67,7 @@ class Judge:
             case Next.RETRY_ELSEWHERE:
                 self.retry(queue, batch, now_ms, elsewhere=True)
             case Next.SPLIT if batch.record_count > 1:
-                self._backlog.split(queue, batch, self._settings.compression)
+                self._accumulator.split(queue, batch, self._settings.compression)
             case Next.ASK_THE_LOG | Next.ASK_OR_FAIL as step:
                 queue.put_back(batch)
                 # While those in front are unsettled they may only be late: 45 then proves nothing.
@@ -146,4 +151,4 @@ class Judge:
     ) -> None:
         queue.stored(batch, base_offset, now_ms)
         fate = Stored(batch.grant, batch.base_sequence, base_offset, log_append_time_ms)
-        self._backlog.settle(queue, batch, fate, effects)
+        self._accumulator.settle(queue, batch, fate, effects)

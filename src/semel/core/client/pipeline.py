@@ -1,7 +1,7 @@
 """The idempotent producer's pipeline: what happens is taken in, and which batch goes when is decided.
 
 A Timed state machine: ``handle(event, now_ms) -> Effects`` and ``next_deadline_ms()``. It holds no socket,
-clock or thread. Its rooms: the rows wait in :mod:`~semel.core.client.backlog`, a queue a partition
+clock or thread. Its rooms: the rows wait in :mod:`~semel.core.client.record_accumulator`, a queue a partition
 (:mod:`~semel.core.client.partition_queue`), and leave in :mod:`~semel.core.client.requests`;
 :mod:`~semel.core.client.grants` says under which id, :mod:`~semel.core.client.judge` what an answer means,
 :mod:`~semel.core.client.aftermath` what follows when a batch failed for good. Their invariants hold, and
@@ -17,7 +17,6 @@ from itertools import chain
 
 from semel.core.client import outliving
 from semel.core.client.aftermath import Aftermath
-from semel.core.client.backlog import Backlog
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import (
     Answer,
@@ -39,22 +38,23 @@ from semel.core.client.grants import Grants
 from semel.core.client.judge import Judge
 from semel.core.client.leaders import Leaders
 from semel.core.client.partition_queue import PartitionQueue
+from semel.core.client.record_accumulator import RecordAccumulator
 from semel.core.client.requests import Requests
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
 
 
 class Pipeline:
-    """All partitions of one producer. Rows are put into its ``backlog``; whoever did so has it handle a Tick."""
+    """All partitions of one producer. Rows are put into its ``accumulator``; whoever did so has it handle a Tick."""
 
     def __init__(self, settings: PipelineSettings) -> None:
         self.settings = settings
-        self.backlog = Backlog(settings.batch_bytes)
+        self.accumulator = RecordAccumulator(settings.batch_bytes)
         self.grants = Grants(settings)
         self.leaders = Leaders(settings.retry_backoff_ms)
         self._requests = Requests(settings)
-        self._aftermath = Aftermath(settings, self.backlog, self.grants)
-        self._judge = Judge(settings, self.backlog, self.grants, self.leaders, self._aftermath)
+        self._aftermath = Aftermath(settings, self.accumulator, self.grants)
+        self._judge = Judge(settings, self.accumulator, self.grants, self.leaders, self._aftermath)
         self._handled_ms = 0
         self._trouble = ""  # why nothing could be sent lately
 
@@ -109,9 +109,9 @@ class Pipeline:
                     if now_ms >= self._aftermath.expires_ms(batch):
                         self._aftermath.expire(queue, why, now_ms, effects)
             case LogAnswered(tp):
-                self._judge.judge_by_log(self.backlog.of(tp), event, now_ms, effects)
+                self._judge.judge_by_log(self.accumulator.of(tp), event, now_ms, effects)
             case LogSilent(tp, why):
-                queue, self._trouble = self.backlog.of(tp), why
+                queue, self._trouble = self.accumulator.of(tp), why
                 if queue.asking is not None:
                     queue.asking.batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
                     queue.heard()
@@ -123,7 +123,7 @@ class Pipeline:
 
         Never in the past: what was due at the last event and could not go waits for an answer, not for time.
         """
-        busy = self.backlog.busy
+        busy = self.accumulator.busy
         if not busy:
             return None
         next_lease_ms = self.grants.next_lease_ms()
@@ -132,17 +132,17 @@ class Pipeline:
 
     def _close_request(self, request_id: int) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """The batches of the request whose fate still hangs on it."""
-        batches = ((self.backlog.of(batch.tp), batch) for batch in self._requests.close(request_id))
+        batches = ((self.accumulator.of(batch.tp), batch) for batch in self._requests.close(request_id))
         return [(queue, batch) for queue, batch in batches if batch in queue.in_flight]
 
     # -- sending ----------------------------------------------------------------------------------------
 
     def _advance(self, now_ms: int, effects: Effects) -> None:
-        if self.backlog.unsettled_batches == 0:
+        if self.accumulator.unsettled_batches == 0:
             return
-        self.grants.lease_if_due(self.backlog.tps, now_ms, effects)
+        self.grants.lease_if_due(self.accumulator.tps, now_ms, effects)
         ready: dict[int, list[PartitionQueue]] = {}
-        for queue in self.backlog.busy:
+        for queue in self.accumulator.busy:
             self._seal_if_due(queue, now_ms)
             if (stopped := queue.stopped) is not None:
                 self._aftermath.stop(queue, stopped.code, stopped.why, effects)

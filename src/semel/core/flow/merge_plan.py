@@ -70,8 +70,8 @@ def plan_entries(
         entries.append(Entry(epoch, number, ranges, dict(ends), tick_ms, is_ahead))
 
     while len(entries) < entries_max:
-        backlog = {key: latest[key] - ends[key] for key in inputs if latest[key] > ends[key]}
-        if not backlog:
+        accumulator = {key: latest[key] - ends[key] for key in inputs if latest[key] > ends[key]}
+        if not accumulator:
             if tick_ms is not None and not entries:
                 add((), tick_ms)
             break
@@ -79,7 +79,7 @@ def plan_entries(
         first = {key: end - ends[key] for key, end in tables.items() if end > ends[key]}
         is_ahead = bool(first)
         ranges = []
-        for key, share in shares(first or backlog, rows_max).items():
+        for key, share in shares(first or accumulator, rows_max).items():
             ranges.append(EntryRange(*key, ends[key], ends[key] + share))
             ends[key] += share
         add(tuple(ranges))
@@ -92,18 +92,20 @@ def rows_that_fit(mean_bytes: Iterable[float], rows_max: int) -> int:
     return max(len(sizes), min(rows_max, int(ENTRY_BYTES_MAX / max(1, *sizes, 1))))
 
 
-def shares(backlog: Mapping[InputTopic, int], rows_max: int) -> dict[InputTopic, int]:
+def shares(accumulator: Mapping[InputTopic, int], rows_max: int) -> dict[InputTopic, int]:
     """``rows_max`` in all, in proportion; who has anything gets at least 1, so that a slow input never waits for a
     fast one."""
-    total = sum(backlog.values())
+    total = sum(accumulator.values())
     if total <= rows_max:
-        return dict(backlog)
-    rest_max, rest = rows_max - len(backlog), total - len(backlog)
+        return dict(accumulator)
+    rest_max, rest = rows_max - len(accumulator), total - len(accumulator)
     if rest_max < 0:
-        raise ValueError(f"{counted(rows_max, 'row')} cannot be shared by {counted(len(backlog), 'input')}")
+        raise ValueError(
+            f"{counted(rows_max, 'row')} cannot be shared by {counted(len(accumulator), 'input')}"
+        )
     given, found = 0, {}
     before = 0
-    for key, waiting in backlog.items():
+    for key, waiting in accumulator.items():
         before += waiting - 1
         share = before * rest_max // rest - given  # rounded as a sum, so that nothing is left over
         found[key], given = 1 + share, given + share

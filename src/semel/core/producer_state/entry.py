@@ -47,5 +47,5 @@ class ProducerEntry(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The high-water mark of the current epoch, inclusive; ``NO_SEQUENCE`` before its first batch."""
+        """The last sequence of the current epoch, inclusive; ``NO_SEQUENCE`` before its first batch."""
         return self.window[-1].last_sequence if self.window else NO_SEQUENCE

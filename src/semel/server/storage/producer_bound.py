@@ -8,7 +8,7 @@ beyond that it takes what room there is, like everybody else. A lease that is re
 it lacks of it where it now names partitions; or it is not resumed for now.
 
 What a lease that is over has written still counts while it takes memory; it goes before anybody is refused for it
-(:mod:`semel.server.storage.over_leases`).
+(:mod:`semel.server.storage.expired_leases`).
 
 A start may find more in the logs than the bound, for what was forgotten is forgotten in memory only: then none is
 added before there is room. The simulator holds this to ``bound_holds``, ``lease_room_is_kept`` and

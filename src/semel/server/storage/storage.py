@@ -38,6 +38,7 @@ from semel.core.log.names import (
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import Change, aside, at_once
+from semel.server.storage.expired_leases import ExpiredLeases
 from semel.server.storage.filesystem import (
     FileSystem,
     OsFileSystem,
@@ -50,7 +51,6 @@ from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.observer import NOBODY, StorageObserver
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
-from semel.server.storage.over_leases import OverLeases
 from semel.server.storage.partition import Partition
 from semel.server.storage.producer_bound import ProducerBound
 from semel.server.storage.producer_ids import ProducerIds
@@ -116,7 +116,7 @@ class Storage:
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
         self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
         self.producer_ids.begin(self._metadata)
-        self._producer_bound.forget_some = OverLeases(
+        self._producer_bound.forget_some = ExpiredLeases(
             self._partitions, self.producer_ids.live_leases
         ).forget_some
         self._remove_orphans()

@@ -119,7 +119,7 @@ class SimulatedProducer:
 
     @property
     def is_done(self) -> bool:
-        return not self.rows_left and not self._shell.pipeline.backlog.unsettled_batches
+        return not self.rows_left and not self._shell.pipeline.accumulator.unsettled_batches
 
     @property
     def may_have_twin(self) -> bool:
@@ -142,7 +142,7 @@ class SimulatedProducer:
         pipeline = self._shell.pipeline
         pipeline.grants.newest = VETERAN
         for tp in self._tps:
-            pipeline.backlog.begin(tp).resume(VETERAN, VETERAN_LAST_SEQUENCE + 1)
+            pipeline.accumulator.begin(tp).resume(VETERAN, VETERAN_LAST_SEQUENCE + 1)
 
     def _send_row(self) -> None:
         if not self.rows_left:

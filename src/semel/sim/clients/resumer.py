@@ -238,7 +238,7 @@ class SimulatedResumer:
         progress, shell, source = self._progress, self._shell, self.source
         assert progress is not None
         for _ in range(self._random.choice((1, 2, 6))):
-            if self._next_row >= source.row_count or shell.pipeline.backlog.unsettled_batches > 30:
+            if self._next_row >= source.row_count or shell.pipeline.accumulator.unsettled_batches > 30:
                 break
             row, tp = self._next_row, source.tp_of(self._next_row)
             self._next_row += 1
@@ -267,7 +267,7 @@ class SimulatedResumer:
         shell.handle(Tick())
         if shell.pipeline.failed is not None or shell.pipeline.fenced is not None:
             return  # this copy ends
-        if self._next_row >= source.row_count and not shell.pipeline.backlog.unsettled_batches:
+        if self._next_row >= source.row_count and not shell.pipeline.accumulator.unsettled_batches:
             self._finish(progress)
             return
         self.process.after(self._random.randint(1, ROW_GAP_MS_MAX), self._hand_rows)

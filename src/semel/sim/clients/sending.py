@@ -57,7 +57,7 @@ class PipelineShell:
 
     def append(self, record: SentRecord, key: bytes | None = None) -> None:
         row = Record(0, self._process.time_of_day_ms - self._record_age_ms, key, record.value)
-        batch, _, _ = self.pipeline.backlog.append(record.tp, row, self._process.now_ms)
+        batch, _, _ = self.pipeline.accumulator.append(record.tp, row, self._process.now_ms)
         self.open.setdefault(batch, []).append(record)
 
     def handle(self, event: Event) -> None:

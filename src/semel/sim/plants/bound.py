@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from semel.server.storage.expired_leases import ExpiredLeases
 from semel.server.storage.known_producers import KnownProducers
-from semel.server.storage.over_leases import OverLeases
 from semel.server.storage.producer_bound import BoundShare, ProducerBound
 from semel.server.storage.producer_ids import ProducerIds
 from semel.server.storage.state_log import StateLog
@@ -111,5 +111,5 @@ def used_room_stays_kept(patch: Patches) -> None:
 
 
 @plant("what leases that are over have written waits for the next upkeep", "here", REFUSALS)
-def over_leases_stay_in_the_way(patch: Patches) -> None:
-    patch.set(OverLeases, "forget_some", lambda over: False)
+def expired_leases_stay_in_the_way(patch: Patches) -> None:
+    patch.set(ExpiredLeases, "forget_some", lambda over: False)

@@ -61,7 +61,7 @@ CLOSE_AFTER_ERROR_S: Final = 1.0  # the rows that are left may be the reason for
 ROW_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
-class Sender:
+class SharedProducer:
     """A producer without its way of waiting."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Sender:
 
     def _hold(self) -> None:
         """A new row was buffered, and those that are stored are still to come: near, or not waited for."""
-        if self.engine.pipeline.backlog.buffered_bytes > self.settings.buffer_bytes // 2:
+        if self.engine.pipeline.accumulator.buffered_bytes > self.settings.buffer_bytes // 2:
             self._release_in(0)
         elif not self._is_release_due:
             self._is_release_due = True
@@ -236,13 +236,13 @@ class Sender:
         engine = self.engine
         with engine.lock:
             self.check_usable()
-            backlog = engine.pipeline.backlog
-            if backlog.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
+            accumulator = engine.pipeline.accumulator
+            if accumulator.buffered_bytes + estimated_bytes(row) > self.settings.buffer_bytes:
                 return None
             tp = TopicPartition(topic, self._partition(topic, row.key, partition))
             if self.progress is not None and not self._must_go(tp, partition, row, self.progress):
                 return Delivery(tp, None, 0, row.timestamp_ms)
-            batch, place, wake = backlog.append(tp, row, monotonic_ms())
+            batch, place, wake = accumulator.append(tp, row, monotonic_ms())
             if self._held_grant is not None:
                 self._hold()
             if wake:
@@ -306,10 +306,13 @@ class Sender:
         import numpy as np
 
         engine, count = self.engine, self._partition_counts[topic]
-        backlog = engine.pipeline.backlog
+        accumulator = engine.pipeline.accumulator
         with engine.lock:
             self.check_usable()
-            if backlog.buffered_bytes and backlog.buffered_bytes + chunk.nbytes > self.settings.buffer_bytes:
+            if (
+                accumulator.buffered_bytes
+                and accumulator.buffered_bytes + chunk.nbytes > self.settings.buffer_bytes
+            ):
                 return False
             before = self._rows_before(topic)
             if self.progress is None:
@@ -345,7 +348,7 @@ class Sender:
                 self.check_usable()
                 for each in encoded:
                     record_count = decode_header(each).record_count
-                    batch = backlog.append_encoded(tp, each, record_count, monotonic_ms())
+                    batch = accumulator.append_encoded(tp, each, record_count, monotonic_ms())
                     delivery.took(engine.promises[batch], record_count)
                 if self._held_grant is not None:
                     self._hold()
@@ -549,7 +552,7 @@ class Sender:
             async with asyncio.timeout(timeout_s):
                 await self.flush()
         except TimeoutError:
-            unacknowledged = counted(self.engine.pipeline.backlog.unsettled_batches, "batch", "batches")
+            unacknowledged = counted(self.engine.pipeline.accumulator.unsettled_batches, "batch", "batches")
             raise TimeoutError(f"{unacknowledged} unacknowledged after {timeout_s} s") from None
 
     def tell_failures(self) -> None:

@@ -19,7 +19,7 @@ from semel.types import LEASED_IDS_FROM, TopicPartition
 _STEPS: Final = 512  # at a time, a few milliseconds: a row that goes, or a partition that is looked at
 
 
-class OverLeases:
+class ExpiredLeases:
     """Goes round the partitions once each time that leases have ended."""
 
     def __init__(self, partitions: Mapping[TopicPartition, Partition], live: LiveLeases) -> None:

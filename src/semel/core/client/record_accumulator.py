@@ -1,7 +1,7 @@
 """What a producer was handed and has not settled: the lines of all partitions, and how much is in them.
 
 Whoever hands rows in is to hold ``buffered_bytes`` to a bound of its own; nothing is refused here. Invariant: the
-two totals are those of the batches in the lines. Kafka's counterpart is ``RecordAccumulator``.
+two totals are those of the batches in the lines. (Kafka's class of this name.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from semel.record.compression import Compression
 from semel.types import TopicPartition
 
 
-class Backlog:
+class RecordAccumulator:
     """A queue a partition. Those with something in them are looked after, in the order in which they got it."""
 
     __slots__ = ("_batch_bytes", "_busy", "_queues", "buffered_bytes", "unsettled_batches")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from semel.core.lease import LiveLeases
-from semel.server.storage import over_leases
+from semel.server.storage import expired_leases
 from semel.server.storage.aside import at_once
-from semel.server.storage.over_leases import OverLeases
+from semel.server.storage.expired_leases import ExpiredLeases
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
 from semel.types import LEASED_IDS_FROM, TopicPartition
@@ -34,13 +34,13 @@ class Rows:
 
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(over_leases, "_STEPS", 16)
+    monkeypatch.setattr(expired_leases, "_STEPS", 16)
 
 
 def test_a_few_at_a_time_until_none_is_left_and_the_next_end_begins_anew() -> None:
     live = LiveLeases()
     rows = {TopicPartition("t", n): Rows(list(range(n, 200, 40))) for n in range(40)}
-    over = OverLeases(rows, live)  # type: ignore[arg-type]
+    over = ExpiredLeases(rows, live)  # type: ignore[arg-type]
     assert not over.forget_some(), "nothing is over"
     for end in (100, 150):
         live.expired_below = LEASED_IDS_FROM + end
@@ -57,7 +57,7 @@ def test_a_few_at_a_time_until_none_is_left_and_the_next_end_begins_anew() -> No
 def test_an_end_amid_a_round_is_not_missed() -> None:
     live = LiveLeases(expired_below=LEASED_IDS_FROM + 50)
     rows = {TopicPartition("t", 0): Rows(list(range(100)))}
-    over = OverLeases(rows, live)  # type: ignore[arg-type]
+    over = ExpiredLeases(rows, live)  # type: ignore[arg-type]
     assert over.forget_some()
     live.expired_below = LEASED_IDS_FROM + 80
     while over.forget_some():
