@@ -301,6 +301,50 @@ def test_rows_are_parted_by_day_or_by_a_column(
         land(log.bootstrap, table, table_format, topic, value_format=JSON, schema="user string")
 
 
+@pytest.mark.parametrize("by", ["user", "_error"])
+def test_a_text_that_is_too_long_for_a_folder_is_a_row_with_its_error(
+    log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat, by: str
+) -> None:
+    users = ["ann", "x" * 250, "x" * 251, "é" * 41, "é" * 42]  # "user=" and 250 bytes are a name of 255
+    values: list[bytes | None] = [json.dumps({"user": user}).encode() for user in users]
+    settings = {"value_format": JSON, "schema": "user string", "partition_by": by, "compact_every": 1}
+    for _ in range(2):
+        produce(cluster, topic, 0, values)
+        done = land(log.bootstrap, table, table_format, topic, **settings)
+        assert (done.rows, done.bad_rows) == (5, 2 if by == "user" else 0)
+    rows = read(table, table_format).sort_by("_offset")
+    if by == "_error":
+        assert rows.column("user").to_pylist() == users * 2
+        return
+    assert rows.column("user").to_pylist() == ["ann", "x" * 250, None, "é" * 41, None] * 2
+    assert rows.column("_value").to_pylist() == [None, None, values[2], None, values[4]] * 2
+    says = "column 'user' cannot part rows: the name of its folder would have {} bytes, and a name has 255 at most"
+    assert rows.column("_error").to_pylist() == [None, None, says.format(256), None, says.format(257)] * 2
+    count = len(DeltaTable(table).file_uris()) if table_format is DELTA else len(files_of(table))
+    assert count == 4  # compaction makes names of that length, too
+
+
+def test_errors_that_rows_are_parted_by_are_cut_to_the_name_of_a_folder(
+    log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
+) -> None:
+    name = "é" * 100
+    produce(cluster, topic, 0, [json.dumps({name: "x"}).encode(), json.dumps({name: 1}).encode()])
+    settings = {"value_format": JSON, "schema": f"`{name}` long", "partition_by": "_error"}
+    assert land(log.bootstrap, table, table_format, topic, **settings).rows == 2
+    errors = read(table, table_format).sort_by("_offset").column("_error").to_pylist()
+    assert errors[0].startswith("column 'éé") and errors[0].endswith("é...") and errors[1] is None
+
+
+def test_a_topic_whose_name_is_too_long_for_a_folder_is_refused_before_its_job_is_taken_over(
+    log: LocalLog, topic: str, table: Path, table_format: TableFormat
+) -> None:
+    land(log.bootstrap, table, table_format, topic, partition_by="_topic")
+    before = {path: path.read_bytes() for path in table.rglob("*.json")}
+    with pytest.raises(ConfigError, match="cannot part rows of topic 'ttt"):
+        land(log.bootstrap, table, table_format, topic, "t" * 249, partition_by="_topic")
+    assert {path: path.read_bytes() for path in table.rglob("*.json")} == before
+
+
 def test_many_values_of_the_column_take_a_bounded_number_of_open_files(
     log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
 ) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from semel.client.blocking import Cluster
 from semel.core.flow.schema import parse_schema
 from semel.core.land.columns import DAY, landed_schema
+from semel.core.land.fitting import check_topics
 from semel.core.land.marks import check_job
 from semel.errors import ConfigError, DataLoss
 from semel.land.formats import OWN_FOLDERS, TableFormat, ValueFormat
@@ -61,6 +62,7 @@ class Job:
                 f"--value {self.value_format.value} "
                 + ("takes no --schema" if self.schema else "needs a --schema: the columns' names and types")
             )
+        check_topics(self.plan.topics, self.partition_column)
         if self.writers and self.value_format is not ValueFormat.AVRO:
             raise ConfigError("--writer-schema is for --value avro")
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from semel.core.land.bounds import CommitBounds
 from semel.core.land.columns import additions, landed_rows
+from semel.core.land.fitting import fitting
 from semel.core.land.marks import batch_marks, file_name, files_mark, held_batch, offset_mark
 from semel.core.land.starting import LogTopic, another_batch, starting
 from semel.errors import DataLoss, JobTakenOver, SemelError
@@ -200,6 +201,8 @@ class Landing:
         for records, position, batch in self._source.read(source, topic_id, self._positions[source], end):
             if records.num_rows:
                 values, bad = self._values.read(records.column("value"))
+                if values is not None:
+                    values, bad = fitting(values, bad, self._target.partition_by)
                 self._files.write(landed_rows(records, values, bad, self._schema))
                 self.progress.bad_rows += len(bad)
                 self._on_step("written")

@@ -94,6 +94,16 @@ def test_what_cannot_name_a_folder_is_refused(by: str, says: str) -> None:
         landed_schema(N, by)
 
 
+def test_a_column_whose_own_name_is_too_long_for_a_folder_is_refused() -> None:
+    names = ["é" * 38, "é" * 39]  # six bytes for each, and 27 for null
+    value = pa.schema([(name, pa.string()) for name in names])
+    landed_schema(value, names[0])
+    with pytest.raises(
+        ConfigError, match=r"would have 261 bytes, and a name has 255 at most\. Nothing was landed"
+    ):
+        landed_schema(value, names[1])
+
+
 def test_new_columns_are_added_and_nothing_else_is() -> None:
     wanted = pa.schema([("m", pa.string()), ("n", pa.int64())])
     assert additions(N, wanted) == [wanted.field("m")]

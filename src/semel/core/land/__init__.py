@@ -29,7 +29,7 @@ epoch is an older one for ever.
 **What does not fit.** A value that is not of the schema becomes a row of the same table: its columns are null,
 ``_error`` says why, ``_value`` has its bytes. A second table for such rows would need a commit of its own, and a kill
 between the two would have to be told from a loss by comparing positions; a row of one commit cannot be lost or
-doubled alone.
+doubled alone. So is one that no folder can be named by (:mod:`~semel.core.land.fitting`).
 
 **Remembered, and held against.** A topic is its id: one that was made anew, lost its end, or was trimmed in front of
 the position is :class:`~semel.errors.DataLoss`, unless the job is told to go on (:mod:`~semel.core.land.starting`).

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.core.land.partitioning import unfit
 from semel.errors import ConfigError
 from semel.record.columnar import HEADERS_TYPE
 
+TOPIC: Final = "_topic"
 DAY: Final = "_day"
 OFFSET: Final = "_offset"
 VALUE: Final = "_value"
@@ -26,7 +28,7 @@ ERROR: Final = "_error"
 HEADERS: Final = "headers"
 NEARLY_UNIQUE: Final = frozenset({OFFSET, "_key", VALUE})  # no dictionary makes them smaller
 _RECORD: Final = {
-    "_topic": ("topic", pa.string()),
+    TOPIC: ("topic", pa.string()),
     "_partition": ("partition", pa.int32()),
     OFFSET: ("offset", pa.int64()),
     "_timestamp": ("timestamp", pa.timestamp("us", "UTC")),
@@ -70,6 +72,11 @@ def check_partition_column(schema: pa.Schema, name: str) -> None:
     if not (pa.types.is_string(type_) or pa.types.is_integer(type_) or pa.types.is_date(type_)):
         raise ConfigError(
             f"--partition-by {name}: it is {type_}; a text, a whole number or a date names a folder"
+        )
+    why = unfit(name, None)  # each column may be null, and no number or date is longer
+    if why is not None:
+        raise ConfigError(
+            f"--partition-by {name}: {why}. Nothing was landed; take another column, or a shorter name"
         )
 
 

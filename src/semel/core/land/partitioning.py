@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+FOLDER_BYTES_MAX: Final = 255  # file systems take no longer name
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -25,6 +26,16 @@ class Part:
     def folder(self) -> str:
         """Relative to the table; what a file system could take amiss is escaped, as readers of hive's expect."""
         return f"{quote(self.column, safe='')}={NULL_FOLDER if self.value is None else quote(self.value, safe='')}"
+
+
+def unfit(column: str, text: str | None) -> str | None:
+    """Why no folder can have the rows of this text; ``None``: one can."""
+    size_bytes = len(Part(column, text).folder)
+    if size_bytes > FOLDER_BYTES_MAX:
+        return (
+            f"the name of its folder would have {size_bytes} bytes, and a name has {FOLDER_BYTES_MAX} at most"
+        )
+    return None
 
 
 def parts(rows: pa.Table, column: str | None) -> Iterator[tuple[Part | None, pa.Table]]:
