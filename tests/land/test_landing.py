@@ -324,6 +324,24 @@ def test_a_text_that_is_too_long_for_a_folder_is_a_row_with_its_error(
     assert count == 4  # compaction makes names of that length, too
 
 
+def test_the_name_of_nulls_folder_as_a_text_is_a_row_with_its_error(
+    log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
+) -> None:
+    """An OPTIMIZE of delta-rs made that text of the nulls, too, where both were there."""
+    users = ["ann", "__HIVE_DEFAULT_PARTITION__", None, ""]
+    values: list[bytes | None] = [json.dumps({"user": user}).encode() for user in users]
+    settings = {"value_format": JSON, "schema": "user string", "partition_by": "user", "compact_every": 1}
+    for _ in range(2):
+        produce(cluster, topic, 0, values)
+        assert land(log.bootstrap, table, table_format, topic, **settings).bad_rows == 1
+    rows = read(table, table_format).sort_by("_offset")
+    assert rows.column("user").to_pylist() == ["ann", None, None, None] * 2
+    assert rows.column("_value").to_pylist() == [None, values[1], None, None] * 2
+    assert [error is None for error in rows.column("_error").to_pylist()] == [True, False, True, True] * 2
+    count = len(DeltaTable(table).file_uris()) if table_format is DELTA else len(files_of(table))
+    assert count == 2
+
+
 def test_errors_that_rows_are_parted_by_are_cut_to_the_name_of_a_folder(
     log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
 ) -> None:

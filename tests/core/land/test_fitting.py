@@ -31,6 +31,15 @@ def test_a_row_whose_text_names_no_folder_is_a_bad_one_in_its_place(rows: list[s
     ]
 
 
+def test_the_name_of_nulls_folder_is_no_text() -> None:
+    texts: list[str | None] = ["__HIVE_DEFAULT_PARTITION__", None, "__hive_default_partition__"]
+    left, [(index, why)] = fitting(table(texts), (), "v")
+    assert left.column("v").to_pylist() == texts[1:] and index == 0
+    assert why.endswith("is the name that the folder of null has, and would be read as null")
+    with pytest.raises(ConfigError, match="the name that the folder of null has"):
+        check_topics(["__HIVE_DEFAULT_PARTITION__"], "_topic")
+
+
 def test_a_text_is_as_long_as_its_escape() -> None:
     texts: list[str | None] = ["é" * 42, "é" * 43]  # six bytes for each
     left, found = fitting(table(texts), (), "v")

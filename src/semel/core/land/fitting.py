@@ -1,7 +1,8 @@
 """Texts of the partition column that no folder can be named by: such rows are bad ones, such topics are refused.
 
-A file system's names end at 255 bytes, and a text takes up to three for each of its own (it is escaped). A job that met
-a longer one would stop at it, at every start; so its row goes to the folder of null, as any that does not fit.
+The folder of null has a name, too, and readers take a text that is the same for null. And a file system's names end at
+255 bytes, of which a text takes up to three for each of its own (it is escaped): a job that met a longer one would stop
+at it, at every start. So its row goes to the folder of null, as any that does not fit.
 """
 
 from __future__ import annotations

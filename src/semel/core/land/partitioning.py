@@ -29,7 +29,13 @@ class Part:
 
 
 def unfit(column: str, text: str | None) -> str | None:
-    """Why no folder can have the rows of this text; ``None``: one can."""
+    """Why no folder can have the rows of this text; ``None``: one can.
+
+    That of null is no other text's, escaped or not: pyarrow and Polars take the escaped one for null as well, and an
+    OPTIMIZE of delta-rs puts the rows of both into one file, so that nulls become that text.
+    """
+    if text == NULL_FOLDER:
+        return f"{text} is the name that the folder of null has, and would be read as null"
     size_bytes = len(Part(column, text).folder)
     if size_bytes > FOLDER_BYTES_MAX:
         return (
