@@ -149,7 +149,9 @@ class FencedInDoubt(ProducerFenced, CannotKnow):
 class DataLoss(SemelError):
     """Offsets that were asked for have been deleted by retention or by a trim, or the topic was made anew.
 
-    ``why`` is what became of them, ``remedy`` what whoever asked for them can do.
+    ``lost_from`` is the first of them, ``lost_to_end`` the one behind the last; of a topic that is there no more nobody
+    knows how many it had, and both may be the same: whatever was behind is gone. ``why`` is what became of them,
+    ``remedy`` what whoever asked for them can do.
     """
 
     def __init__(
@@ -158,9 +160,16 @@ class DataLoss(SemelError):
         self.partition, self.lost_from, self.lost_to_end = partition, lost_from, lost_to_end
         self.why, self.remedy = why, remedy
         super().__init__(
-            f"offsets {lost_from} to {lost_to_end - 1} of topic {partition.topic!r}, "
+            f"{self.offsets} of topic {partition.topic!r}, "
             f"partition {partition.partition} are gone: {why}{f'. {remedy}' if remedy else ''}"
         )
+
+    @property
+    def offsets(self) -> str:
+        """In words."""
+        if self.lost_to_end == self.lost_from:
+            return f"all offsets from {self.lost_from} on"
+        return f"offsets {self.lost_from} to {self.lost_to_end - 1}"
 
     def __reduce__(self) -> tuple[type[DataLoss], tuple[TopicPartition, int, int, str, str]]:
         return DataLoss, (self.partition, self.lost_from, self.lost_to_end, self.why, self.remedy)

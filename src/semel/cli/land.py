@@ -140,9 +140,7 @@ def land(
 
 
 def _tell_loss(loss: DataLoss) -> None:
-    note(
-        f"semel: lost, and accepted: offsets {loss.lost_from} to {loss.lost_to_end - 1} of {loss.partition}: {loss.why}"
-    )
+    note(f"semel: lost, and accepted: {loss.offsets} of {loss.partition}: {loss.why}")
 
 
 def _duration_ms(text: str) -> int:

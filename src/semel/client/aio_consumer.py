@@ -278,8 +278,8 @@ class AsyncConsumer:
             raise DataLoss(
                 tp,
                 position,
-                position + 1,
-                "the topic was deleted and made anew, and this is an offset of the one before. Assign it again, from "
+                position,
+                "the topic was deleted and made anew, and these are offsets of the one before. Assign it again, from "
                 '"earliest", to read the new one',
             )
 

@@ -176,10 +176,11 @@ class CopyTopics:
                 raise DataLoss(
                     source,
                     place.offset,
-                    place.offset + 1,
+                    place.offset,
                     "the topic was deleted and made anew, and job "
                     f"{self._plan.name!r} had copied the one before up to there",
-                    "--on-data-loss continue copies the new topic from its beginning, behind what was copied",
+                    "Nothing of the new one was copied. --on-data-loss continue copies it from its beginning, behind "
+                    "what was copied of the one before; what else that one had is lost",
                 )
             _LOG.warning(
                 "topic %r was deleted and made anew: what was not copied of the one before offset %d is lost, and the "

@@ -162,7 +162,7 @@ def another_topic(source: TopicPartition, lost_from: int, lost_end: int) -> Data
     return DataLoss(
         source,
         lost_from,
-        max(lost_end, lost_from + 1),
+        max(lost_end, lost_from),
         "the topic was deleted and made anew, and these are offsets of the one before",
         "failOnDataLoss=false goes on with the new topic, from its beginning; what was not read of the one before is "
         "lost",

@@ -61,7 +61,11 @@ def test_a_shorter_log_without_an_id_may_be_another_and_is_read_from_its_beginni
 
 def test_a_topic_made_anew_is_told_though_its_offsets_would_fit() -> None:
     found = start(held(5), LogTopic(OTHER, {0: 0}, {0: 9}))
-    assert [loss.lost_from for loss in found.losses] == [5]
+    (loss,) = found.losses
+    assert (loss.lost_from, loss.lost_to_end) == (5, 5)  # whether it had more is not known
+    assert str(loss).startswith(
+        "all offsets from 5 on of topic 't', partition 0 are gone: the topic was deleted"
+    )
     assert found.positions == {TP: 0}
     again = start(found, LogTopic(OTHER, {0: 0}, {0: 9}))
     assert (again.positions, again.losses) == ({TP: 0}, [])

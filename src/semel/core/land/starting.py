@@ -91,4 +91,4 @@ def _made_anew(mark: Mark, job: str, topic: str, held_id: str | None) -> DataLos
         "Nothing of the new one was landed. --accept-loss goes on with it, from its beginning; what was not landed of "
         "the one before is lost"
     )
-    return DataLoss(source, held, held + 1, why, remedy)
+    return DataLoss(source, held, held, why, remedy)
