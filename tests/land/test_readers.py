@@ -20,7 +20,7 @@ from semel.audit.identity import IdentityRule
 from semel.audit.run import AuditPlan, audit
 from semel.audit.tables import TableFiles
 from semel.client.blocking import Cluster
-from semel.land import dataset, files_of
+from semel.land import dataset, files_of, read_manifest
 from semel.land.formats import TableFormat, ValueFormat
 from semel.local import LocalLog
 from semel.record.batch import Record, encode_batch
@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
 }
 WANTED = [("ann", 0, 0), ("b c/d", 1, 1), ("ann", 2, 2), (None, 3, 3)]
 
-Reader = Callable[[Path, TableFormat], list[tuple[Any, ...]]]
+Reader = Callable[[Path, TableFormat], pa.Table]  # all rows, by offset
 
 
 @pytest.fixture
@@ -52,41 +52,57 @@ def files(table: Path, table_format: TableFormat) -> list[str]:
     return [str(path) for path in files_of(table)]
 
 
-def by_pyarrow(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
+def by_pyarrow(table: Path, table_format: TableFormat) -> pa.Table:
     its = DeltaTable(table).to_pyarrow_dataset() if table_format is DELTA else dataset(table)
-    rows = its.to_table(columns=["user", "n", "_offset"]).to_pylist()
-    return [tuple(row.values()) for row in rows]
+    return its.to_table().sort_by("_offset")
 
 
-def by_duckdb(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
-    if table_format is DELTA:
-        with duckdb.connect() as database:
+def by_duckdb(table: Path, table_format: TableFormat) -> pa.Table:
+    with duckdb.connect() as database:
+        if table_format is DELTA:
             database.register("landed", DeltaTable(table).to_pyarrow_dataset())
-            return database.sql('select "user", n, _offset from landed where _offset >= 0').fetchall()
-    return duckdb.execute(
-        'select "user", n, _offset from read_parquet($files, hive_partitioning = true)',
-        {"files": files(table, table_format)},
-    ).fetchall()
+            found = database.sql("select * from landed where _offset >= 0 order by _offset")
+        else:
+            found = database.sql(
+                "select * from read_parquet($files, hive_partitioning = true, union_by_name = true) order by _offset",
+                params={"files": files(table, table_format)},
+            )
+        return found.to_arrow_table()
 
 
-def by_pandas(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
+def by_pandas(table: Path, table_format: TableFormat) -> pa.Table:
     frame = DeltaTable(table).to_pandas() if table_format is DELTA else dataset(table).to_table().to_pandas()
-    rows = frame[["user", "n", "_offset"]].itertuples(index=False)
-    return [(row[0] if isinstance(row[0], str) else None, row[1], row[2]) for row in rows]
+    return pa.Table.from_pandas(frame.sort_values("_offset"))
 
 
-def by_polars(table: Path, table_format: TableFormat) -> list[tuple[Any, ...]]:
-    scan = (
-        pl.scan_delta(str(table))
-        if table_format is DELTA
-        else pl.scan_parquet(files(table, table_format), hive_partitioning=True)
+def by_polars(table: Path, table_format: TableFormat) -> pa.Table:
+    if table_format is DELTA:
+        return pl.scan_delta(str(table)).sort("_offset").collect().to_arrow()
+    landed = read_manifest(table)
+    in_files = pa.schema([field for field in landed.schema if field.name != landed.partition_by])
+    scan = pl.scan_parquet(
+        files(table, table_format),
+        schema=pl.DataFrame(in_files.empty_table()).schema,
+        missing_columns="insert",
+        hive_partitioning=True,
     )
-    return scan.select("user", "n", "_offset").collect().rows()
+    return scan.sort("_offset").collect().to_arrow()
 
 
-@pytest.mark.parametrize("reader", [by_pyarrow, by_duckdb, by_pandas, by_polars])
+def by_spark(spark: Any, table: Path, table_format: TableFormat) -> Any:
+    """A frame of Spark's, over the files that the table lists."""
+    reader = spark.read.option("basePath", str(table)).option("mergeSchema", "true")
+    return reader.parquet(*files(table, table_format)).orderBy("_offset")
+
+
+READERS: list[Reader] = [by_pyarrow, by_duckdb, by_pandas, by_polars]
+in_each = pytest.mark.parametrize("reader", READERS)
+
+
+@in_each
 def test_others_read_the_same_rows(landed: Path, table_format: TableFormat, reader: Reader) -> None:
-    assert sorted(reader(landed, table_format), key=lambda row: row[2]) == WANTED
+    rows = reader(landed, table_format).select(["user", "n", "_offset"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == WANTED
 
 
 YEAR_1_MS = -62_135_596_800_000
@@ -94,29 +110,6 @@ NO_DATE_MS = 1_700_000_000_000_000  # microseconds, sent as milliseconds: the ye
 NO_TIME_MS = 1_700_000_000_000_000_000  # nanoseconds: more than a column of microseconds holds
 TIMES_MS = [1_000, YEAR_1_MS, NO_DATE_MS, NO_TIME_MS, -NO_TIME_MS, 2_000]
 WANTED_US = [None if abs(time) == NO_TIME_MS else time * 1_000 for time in TIMES_MS]
-
-
-def times_by_pyarrow(table: Path, table_format: TableFormat) -> list[int | None]:
-    its = DeltaTable(table).to_pyarrow_dataset() if table_format is DELTA else dataset(table)
-    return list(its.to_table().sort_by("_offset").column("_timestamp").cast(pa.int64()).to_pylist())
-
-
-def times_by_duckdb(table: Path, table_format: TableFormat) -> list[int | None]:
-    with duckdb.connect() as database:
-        if table_format is DELTA:
-            database.register("landed", DeltaTable(table).to_pyarrow_dataset())
-        else:
-            paths = ", ".join(f"'{path}'" for path in files(table, table_format))
-            database.execute(f"create view landed as from read_parquet([{paths}])")
-        return [
-            us
-            for (us,) in database.sql("select epoch_us(_timestamp) from landed order by _offset").fetchall()
-        ]
-
-
-def times_by_polars(table: Path, table_format: TableFormat) -> list[int | None]:
-    scan = pl.scan_delta(str(table)) if table_format is DELTA else pl.scan_parquet(files(table, table_format))
-    return scan.sort("_offset").collect()["_timestamp"].cast(pl.Int64).to_list()
 
 
 @pytest.mark.parametrize("compact_every", [None, 1])
@@ -140,8 +133,9 @@ def test_a_record_with_an_odd_time_is_a_row_that_others_read(
         cluster.produce({TopicPartition(topic, 0): batch})
         done = land(log.bootstrap, table, table_format, topic, **settings)
         assert (done.rows, done.bad_rows) == (len(times), 0)
-    for reader in (times_by_pyarrow, times_by_duckdb, times_by_polars):
-        assert reader(table, table_format) == [*WANTED_US, 0], reader
+    for reader in READERS:
+        times_us = reader(table, table_format).column("_timestamp").cast(pa.int64()).to_pylist()
+        assert times_us == [*WANTED_US, 0], reader
     rows = read(table, table_format).sort_by("_offset")
     if value == "json":
         assert rows.column("n").to_pylist() == [*TIMES_MS, 0]
@@ -183,39 +177,9 @@ def with_headers(
     return table
 
 
-def headers_by_pyarrow(table: Path, table_format: TableFormat) -> list[Any]:
-    its = DeltaTable(table).to_pyarrow_dataset() if table_format is DELTA else dataset(table)
-    return list(its.to_table().sort_by("_offset").column("headers").to_pylist())
-
-
-def headers_by_duckdb(table: Path, table_format: TableFormat) -> list[Any]:
-    with duckdb.connect() as database:
-        if table_format is DELTA:
-            database.register("landed", DeltaTable(table).to_pyarrow_dataset())
-        else:
-            paths = ", ".join(f"'{path}'" for path in files(table, table_format))
-            database.execute(f"create view landed as from read_parquet([{paths}], union_by_name = true)")
-        return [row for (row,) in database.sql("select headers from landed order by _offset").fetchall()]
-
-
-def headers_by_polars(table: Path, table_format: TableFormat) -> list[Any]:
-    scan = (
-        pl.scan_delta(str(table))
-        if table_format is DELTA
-        else pl.scan_parquet(
-            files(table, table_format),
-            schema=pl.DataFrame(dataset(table).schema.empty_table()).schema,
-            missing_columns="insert",
-        )
-    )
-    return scan.sort("_offset").select("headers").collect()["headers"].to_list()
-
-
-@pytest.mark.parametrize("reader", [headers_by_pyarrow, headers_by_duckdb, headers_by_polars])
-def test_others_read_the_same_headers(
-    with_headers: Path, table_format: TableFormat, reader: Callable[[Path, TableFormat], list[Any]]
-) -> None:
-    assert reader(with_headers, table_format) == [
+@in_each
+def test_others_read_the_same_headers(with_headers: Path, table_format: TableFormat, reader: Reader) -> None:
+    assert reader(with_headers, table_format).column("headers").to_pylist() == [
         None,
         [{"key": key, "value": value} for key, value in HEADERS],
         None,
@@ -225,10 +189,9 @@ def test_others_read_the_same_headers(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_reads_the_headers(spark: Any, with_headers: Path, table_format: TableFormat) -> None:
-    paths = files(with_headers, table_format)
-    frame = spark.read.option("mergeSchema", "true").parquet(*paths)
+    frame = by_spark(spark, with_headers, table_format)
     assert frame.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
-    rows = [row.headers for row in frame.orderBy("_offset").collect()]
+    rows = [row.headers for row in frame.collect()]
     assert rows[0] is None and rows[2] is None
     assert [(each.key, each.value) for each in rows[1]] == HEADERS
 
@@ -259,8 +222,8 @@ def test_an_audit_holds_a_table_with_headers_against_its_topic(
 def test_spark_reads_the_files_that_the_table_lists(
     spark: Any, landed: Path, table_format: TableFormat
 ) -> None:
-    frame = spark.read.option("basePath", str(landed)).parquet(*files(landed, table_format))
-    rows = frame.selectExpr("user", "n", "_offset", "_timestamp").orderBy("_offset").collect()
+    frame = by_spark(spark, landed, table_format)
+    rows = frame.select("user", "n", "_offset", "_timestamp").collect()
     assert [(row[0], row[1], row[2]) for row in rows] == WANTED
     assert {row[3].timestamp() for row in rows} == {1.0}
 
