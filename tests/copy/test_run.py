@@ -12,9 +12,12 @@ from tests.copy.copying import batches, go, plan_of, put, rows, values
 from tests.spark.mortal import Died, die, nothing
 
 import semel
+from semel.client.blocking import Cluster
 from semel.copy import run_copy
+from semel.copy.log import JOURNAL_CONFIG, CopyLog
 from semel.copy.plan import Upkeep
 from semel.core.copy.journal import Begun, Held, decode
+from semel.core.copy.tenure import Tenure
 from semel.errors import ConfigError, DataLoss, ProducerFenced, ReplayUnprovable, UnknownTopic
 from semel.record.compression import Compression
 from semel.types import EARLIEST_TIMESTAMP, TopicPartition
@@ -555,6 +558,33 @@ def test_a_journal_that_alone_was_put_back_from_an_older_copy_is_told(two_logs, 
         with pytest.raises(ReplayUnprovable, match="has lost its end"):
             go(plan)
     assert values(destination.bootstrap, "t") == kept
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_journal_that_alone_was_put_back_under_a_copy_is_told(two_logs, tmp_path, is_empty):
+    """Behind a lost connection: who held the job before is the last in it again, and is no newer copy; or nobody is."""
+    source, destination = two_logs
+    plan = plan_of(source.bootstrap, destination.bootstrap, "t")
+    if is_empty:
+        make(destination.bootstrap, plan.journal, **JOURNAL_CONFIG)
+    else:
+        go(plan)
+    destination.stop()
+    (journal,) = destination.data_dir.rglob("__semel_copy.job-0")
+    shutil.copytree(journal, tmp_path / "saved")
+    destination.restart()
+    tenure = Tenure()
+    with Cluster(destination.bootstrap) as cluster:
+        CopyLog(cluster, plan, tenure).take_over()
+        destination.stop()
+        shutil.rmtree(journal)
+        shutil.copytree(tmp_path / "saved", journal)
+        destination.restart()
+        for _ in range(2):
+            with pytest.raises(
+                ReplayUnprovable, match=r"has lost its end.* Nothing more was copied\. Start the job"
+            ):
+                CopyLog(cluster, plan, tenure).take_over()
 
 
 def test_a_journal_that_would_lose_what_is_old(log, topic):

@@ -84,7 +84,10 @@ class CopyLog:
         self.history.end_offset = offset + 1
 
     def look_again(self) -> None:
-        """``ProducerFenced`` if another copy has taken the job over since this process has held it."""
+        """``ProducerFenced`` if another copy has taken the job over since this process has held it.
+
+        ``ReplayUnprovable`` if it is an older one that holds it by now: the journal was put back.
+        """
         if self._tenure.grants:
             self._read()
             self.check_held()
@@ -92,6 +95,9 @@ class CopyLog:
     def check_held(self) -> None:
         """By what was read."""
         holder = self.history.holder
+        if self._tenure.is_set_back(self.history):
+            last = "nobody" if holder is None else f"{holder.owner}, which held it before,"
+            raise self._lost(f"this copy has held the job by it, and now {last} is the last that it names")
         is_over = self._tenure.is_over(self.history)
         if is_over or (self._has_held and not self.history.is_held_by(self.grant)):
             raise self._fenced(holder)
@@ -215,14 +221,22 @@ class CopyLog:
 
     def _fenced(self, holder: Held | None) -> ProducerFenced:
         by = "another copy" if holder is None else holder.owner
+        if holder is None or self._tenure.is_behind(self.history):
+            return ProducerFenced(
+                f"job {self._plan.name!r} was taken over by {by}, and this copy of it has to stop. What it has stored "
+                f"stays, and the other goes on behind it"
+            )
         return ProducerFenced(
-            f"job {self._plan.name!r} was taken over by {by}, and this copy of it has to stop. What it has stored "
-            f"stays, and the other goes on behind it"
+            f"job {self._plan.name!r} is held by {by}, as its journal ({self._partition}) says, which has nothing of "
+            f"this copy any more, so this copy has to stop. What it has stored stays. A newer copy goes on behind it; "
+            f"where {by} is an older one, the journal was put back from an older copy: start the job again, which "
+            f"tells it"
         )
 
     def _lost(self, evidence: str) -> ReplayUnprovable:
         return ReplayUnprovable(
             f"the journal of job {self._plan.name!r} ({self._partition}) is another one than this copy has read: "
             f"{evidence}. It was deleted and made anew, or has lost its end; what was copied since cannot be told from "
-            f"what was not. Nothing more was copied"
+            f"what was not. Nothing more was copied. Start the job again: it goes on where the outputs were put back "
+            f"together with the journal, and else says what is wrong"
         )

@@ -29,7 +29,8 @@ What can go wrong, and what it comes to:
 * The destination lost rows that it had acknowledged (a leader's folder put back from an older copy): NEXT says how much
   was acknowledged, so this is told. So is a source that lost its end: the last batch's CRC is in the journal.
 * The journal alone was put back: an output has rows or fences of the job's own producer at an epoch that it does not
-  know. Who goes on by it would double what was copied since; this is told.
+  know. Who goes on by it would double what was copied since; this is told. So is one that was put back under a copy:
+  its own HELD is not there, and who held the job before is no newer copy.
 * A topic that was deleted and made anew, at either end, is another topic: offsets are held by the topic's id.
 
 :mod:`~semel.core.copy.spans` counts rows in offsets with gaps, :mod:`~semel.core.copy.journal` is what stands there,
