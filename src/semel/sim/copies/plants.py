@@ -110,6 +110,7 @@ def copy_records_of_any_holder(patch: Patches) -> None:
         known = {chunk.source for chunk in getattr(entry, "chunks", ())} <= history.places.keys()
         holder, history.holder = history.holder, Held(entry.grant, "", 0)
         if known:
+            history.held_epochs.setdefault(entry.grant.producer_id, entry.grant.producer_epoch)
             original(history, entry)
         history.holder = holder
         return known
@@ -136,6 +137,7 @@ def copy_writers_are_not_shut_out(patch: Patches) -> None:
 @copy_plant(
     "a forgotten writer is shut out one epoch behind its own, though others have raised it further",
     "here",
+    STOPPED,
     FINISHES,
 )
 def copy_forgotten_writers_one_epoch_on(patch: Patches) -> None:
