@@ -418,7 +418,7 @@ class MergeLog:
         if self._topic_id is None:
             self._topic_id = _id_of(merge_log)
         elif self._topic_id != _id_of(merge_log):
-            raise order_lost(self._tp(0), 0, 1, "it was deleted and made anew")
+            raise order_lost(self._tp(0), 0, 0, "it was deleted and made anew")
         allow(pairs(self.topic, len(merge_log.partitions), inputs))
         return inputs, len(merge_log.partitions)
 
@@ -429,7 +429,7 @@ class MergeLog:
         for number, part in self._partitions.items():
             for key, end in part.history.ends.items():
                 if key.topic == missing.topic:
-                    return _data_loss(InputLoss(key.topic, end, end + 1, Lost.DELETED), number)
+                    return _data_loss(InputLoss(key.topic, end, end, Lost.DELETED), number)
         return missing
 
     @staticmethod

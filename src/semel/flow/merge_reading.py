@@ -91,7 +91,7 @@ def order_lost(tp: TopicPartition, lost_from: int, lost_end: int, why: str) -> D
     return DataLoss(
         tp,
         lost_from,
-        max(lost_end, lost_from + 1),
+        max(lost_end, lost_from),
         f"{why}. They are the recorded order of the stage's inputs, and without it nothing can be read again as it "
         f"was. Put the topic back from a copy, or run the flow under another name, into new topics",
     )

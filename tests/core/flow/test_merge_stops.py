@@ -64,7 +64,7 @@ def test_one_driver_has_one_set_of_inputs():
 def test_an_input_made_anew_is_a_loss_whatever_it_holds():
     anew = MergeInput("clicks", "id-c2", 2)
     found = next_head(history_of([head(1), FIRST]), 2, "me", (anew, USERS), {anew.key: 0, U: 0})
-    assert found == InputLoss("clicks", 5, 6, Lost.MADE_ANEW)
+    assert found == InputLoss("clicks", 5, 5, Lost.MADE_ANEW)
     assert made_anew(history_of([head(1)]), (CLICKS, USERS)) is None
 
 

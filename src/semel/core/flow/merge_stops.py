@@ -53,7 +53,7 @@ def made_anew(history: MergeHistory, inputs: Iterable[MergeInput]) -> InputLoss 
         before = known.get(each.topic)
         if before is not None and before != each.key:
             end = history.ends[before]
-            return InputLoss(each.topic, end, end + 1, Lost.MADE_ANEW)
+            return InputLoss(each.topic, end, end, Lost.MADE_ANEW)
     return None
 
 
