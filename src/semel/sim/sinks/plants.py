@@ -127,7 +127,7 @@ def sink_needs_the_whole_output(patch: Patches) -> None:
     original = patch.set(run, "check_provable", from_the_first)
 
 
-@plant("BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE)
+@plant("BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE, FLOW_OUTPUT)
 def sink_begins_behind_the_first_row(patch: Patches) -> None:
     due: dict[tuple[str, int], Begin] = {}
 
@@ -254,7 +254,7 @@ def sink_turns_rows_round(patch: Patches) -> None:
     original = patch.set(task_write, "spread", spreads)
 
 
-@plant("a micro-batch that is decided is written again", "paimon#9666", ROWS_ONCE, STOPS)
+@plant("a micro-batch that is decided is written again", "paimon#9666", ROWS_ONCE, DECIDED, STOPS)
 def sink_writes_what_is_decided(patch: Patches) -> None:
     def always(*_: Any) -> Verdict:
         return Verdict.WRITE
