@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from semel.flow.on_spark_run import Stopping
 from semel.spark.process import SinkProcess, inside
 
 
@@ -43,7 +44,7 @@ class Ends:
 @pytest.fixture
 def reader(tmp_path: Path) -> Any:
     stage = pytest.importorskip("semel.flow.on_spark_stage")
-    return stage.StageReader(SimpleNamespace(stopping=stage.Stopping(tmp_path), name="s"))
+    return stage.StageReader(SimpleNamespace(stopping=Stopping(tmp_path), name="s"))
 
 
 def ask(reader: Any, ends: list[int]) -> list[int]:

@@ -13,8 +13,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from semel.core.sink.journal import Routing
 from semel.core.sink.ranges import SourceRange
+from semel.core.sink.routing import Routing
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.runs import plan_batch

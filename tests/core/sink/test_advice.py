@@ -9,9 +9,9 @@ import pytest
 
 from semel.core.sink.committed_state import other_plan, other_state_plan
 from semel.core.sink.decide import check_reports
-from semel.core.sink.journal import Routing
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Refusal, other_routing, unprovable
+from semel.core.sink.routing import Routing
 from semel.core.sink.run import Ticket, compacted, journal_trimmed
 from semel.core.sink.task import TaskReport, fewer_rows, may_write, other_rows
 from semel.types import TopicPartition

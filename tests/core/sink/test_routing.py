@@ -6,7 +6,8 @@ import pytest
 
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import Routing, Stored
+from semel.core.sink.journal import Stored
+from semel.core.sink.routing import Routing
 from semel.core.sink.run import begin
 from semel.types import TopicPartition
 
