@@ -62,5 +62,5 @@ def test_every_row_once_after_kill_9_amid_a_micro_batch(log, start_driver):
     kill(first)
     stored = len(log.read(sink))
     assert 0 < stored < len(ROWS)
-    assert start_driver(source, sink, 0.0).wait(timeout=100) == 0
+    assert start_driver(source, sink, 0.0).wait(timeout=250) == 0
     assert log.values(sink) == ROWS
