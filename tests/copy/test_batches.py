@@ -9,9 +9,11 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.copy.batches import Ready, choose_where, ready_batches
+from semel.copy.batches import Ready, choose_clean, choose_where, ready_batches
 from semel.copy.reading import Part
-from semel.core.copy.journal import Mark
+from semel.core.copy.clean import Cleaner
+from semel.core.copy.journal import Clean, Mark
+from semel.core.flow.lineage import Lineage
 from semel.errors import ConfigError
 from semel.record.batch import (
     DELETE_HORIZON_BIT,
@@ -109,6 +111,15 @@ def test_rows_of_any_time_are_taken_out_of_their_batch(time_ms):
     rows = [row._replace(timestamp_ms=time) for row, time in zip(ROWS, [0, time_ms, 5, 7], strict=True)]
     (ready,) = ready_batches(TP, batch_at(100, rows), decode_header(batch_at(100, rows)), 101)
     assert [row.timestamp_ms for row in decode_records(ready.batch)] == [time_ms, 5, 7]
+
+
+@pytest.mark.parametrize("time_ms", [2**62, -(2**62)])
+def test_rows_of_any_time_are_cleaned(time_ms):
+    lineages = [Lineage("clicks", 0, number).header() for number in (4, 4, 5, 6)]
+    rows = [
+        row._replace(timestamp_ms=time_ms, headers=(each,)) for row, each in zip(ROWS, lineages, strict=True)
+    ]
+    assert choose_clean(Cleaner(Clean()), TP, batch_at(100, rows), 100) == [100, 102, 103]
 
 
 def test_markers_and_what_is_done_are_nothing():
