@@ -27,6 +27,7 @@ PARTS: Final = (
     ("jvm and not alone", "-n", str(JVM_PROCESSES), "--dist", "worksteal"),
     ("alone",),
 )
+WHY_CHARS_MAX: Final = 400
 THOROUGH: Final = "--thorough"
 KINDS: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
@@ -64,7 +65,8 @@ def add(report: Path, counts: Counter[str], notes: Counter[str]) -> None:
         counts[KINDS[found[0].tag] if found else "passed"] += 1
         for child in found:
             name = f"{case.get('classname')}::{case.get('name')}"
-            notes[child.get("message", "") if child.tag == "skipped" else f"FAILED {name}"] += 1
+            why = child.get("message", "")
+            notes[why if child.tag == "skipped" else f"FAILED {name}: {why[:WHY_CHARS_MAX]}"] += 1
 
 
 if __name__ == "__main__":

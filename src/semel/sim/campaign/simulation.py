@@ -50,6 +50,8 @@ OPERATIONS_MIN: Final = 1_000
 FAULTS_MIN: Final = 20
 FAULTS_FOR_MS: Final = (6_000, 18_000)
 FAULTS_FOR_MS_BESIDE_FLOWS: Final = (12_000, 30_000)
+CALMER_BESIDE_FLOWS: Final = (1, 4, 12)  # a later stage has work only where an earlier one gets on
+FLOWS_ON_THEIR_WAY_WITHIN_MS: Final = 60_000
 PARTITIONS_BESIDE_FLOWS: Final = 1  # flows have enough of their own
 FAULTS_FOR_MS_MAX: Final = 960_000  # far from what any seed needs
 HEALED_WITHIN_MS: Final = 120_000
@@ -116,6 +118,10 @@ class Simulation:
             copies = draw_copies(self.stream("copies drawn"), lambda: self.scheduler.now_ms)
         if copies is not None:  # what a power cut takes back of a source that was read is another matter
             drawn = replace(drawn, durable=True)
+        of_flow = self.stream("flows")
+        if flows is None and sinks is None and has_flows(of_flow):
+            flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
+            drawn = drawn.calmer(self.stream("calm").choice(CALMER_BESIDE_FLOWS))
         self._mix = NO_FAULTS
         self._mix_of_faults = drawn if mix is None else mix
         self.history = History(is_replayed=self._mix_of_faults.replay > 0)
@@ -136,9 +142,6 @@ class Simulation:
         drawn_sinks = draw_sinks(
             self.stream("sinks"), self.stream("sink stragglers"), lambda: self.scheduler.elapsed_ms
         )
-        of_flow = self.stream("flows")
-        if flows is None and sinks is None and has_flows(of_flow):
-            flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
         if copies is not None:
             sinks = ()
         self.stories = Stories(drawn_sinks if sinks is None else sinks, flows or ())
@@ -264,6 +267,10 @@ class Simulation:
                 and self.counts.faults.total() >= telling.faults_min
             ),
             begin_ms + telling.faults_for_ms_max,
+        )
+        self.scheduler.run(  # or faults would meet the first stage alone
+            lambda: all(flow.is_on_its_way for flow in self.stories.flows),
+            begin_ms + min(FLOWS_ON_THEIR_WAY_WITHIN_MS, telling.faults_for_ms_max),
         )
 
     def _heal(self) -> None:

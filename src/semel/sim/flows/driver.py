@@ -127,6 +127,7 @@ class StageDriver(Life):
         self._call(self._committer, decide)
         self._around.counts.verdict("flow: micro-batch decided")
         self.has_decided = True
+        story.decisions += 1
         failure = next((each.failure for each in attempted if each.failure is not None), None)
         if failure is not None:
             raise failure

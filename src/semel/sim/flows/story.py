@@ -19,6 +19,7 @@ from semel.types import TopicPartition
 if TYPE_CHECKING:
     from semel.sim.flows.driver import StageDriver
 
+DECISIONS_MIN: Final = 2  # of each stage: the second begins with the state of the first
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -41,6 +42,7 @@ class StageStory:
     drivers: list[StageDriver] = field(default_factory=list)
     is_mended: bool = False  # its steps fail at no row any more
     was_mended: bool = False
+    decisions: int = 0
     is_finished: bool = False  # all rows of its inputs are decided, and none comes any more
     has_stopped: bool = False  # for good
     loaded: list[Loaded] = field(default_factory=list)  # since the logs were judged last
@@ -119,6 +121,14 @@ class FlowStory:
     @property
     def is_finished(self) -> bool:
         return all(stage.is_finished for stage in self.stages)
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether each stage has come so far that a fault meets what it has decided."""
+        return all(
+            stage.decisions >= DECISIONS_MIN or stage.is_finished or stage.has_stopped
+            for stage in self.stages
+        )
 
 
 def flow_topics(flows: Sequence[FlowStory]) -> list[tuple[str, int, Mapping[str, str]]]:
