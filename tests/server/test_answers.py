@@ -30,5 +30,9 @@ def test_the_last_place_can_be_taken_back() -> None:
     answers.answer(answers.owe(1), [b"a"])
     answers.take_back(answers.owe(3))
     assert answers.open_requests == 1
+    owed = answers.owe(1)
+    answers.owe_more(owed, 2)
+    assert answers.open_requests == 4
+    answers.take_back(owed)
     assert answers.take_ready() == [b"a"]
     assert not answers

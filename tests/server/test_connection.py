@@ -143,6 +143,21 @@ def test_answers_keep_the_order_of_pipelined_requests(server: Any, frame_reader:
     assert answered == list(range(10, 201))
 
 
+def test_a_large_batch_stays_between_the_small_ones_around_it(server: Any, frame_reader: FrameReader) -> None:
+    """Small ones may wait for those of other connections, and a large one never does."""
+    with server.connect() as connection:
+        make_topic(connection, frame_reader)
+        values = [b"small", b"x" * 50_000, b"small", b"small", b"x" * 500_000, b"small"]
+        connection.sendall(
+            b"".join(request(ApiKey.PRODUCE, 9, n, produce_body(value)) for n, value in enumerate(values))
+        )
+        offsets = []
+        for _ in values:
+            (result,), _ = produce.decode_response(9, frame_reader(connection)[5:])
+            offsets.append(result.base_offset)
+    assert offsets == list(range(len(values)))
+
+
 def test_a_large_batch_passes_and_a_client_that_does_not_read_is_held(
     start_server: Any, frame_reader: FrameReader
 ) -> None:

@@ -18,7 +18,7 @@ from semel.record.batch import Record, encode_batch
 from semel.record.compression import Compression
 from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Handled, framed
-from semel.server.router import handle, handle_next
+from semel.server.router import handle, handle_next, handle_together, plain_at_head
 from semel.server.storage.aside import at_once
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -133,6 +133,16 @@ class Server:
             answers.append(self.answers_of(handled))
         return answers
 
+    def in_one_turn(self, connections: Sequence[Sequence[memoryview]]) -> list[bytes | str]:
+        """What each connection leaves to the turn, then what is left of each."""
+        heads = [plain_at_head(self.broker, frames) for frames in connections]
+        left = [frames[len(head) :] for head, frames in zip(heads, connections, strict=True)]
+        joined = [head for head in heads if head]
+        handled = handle_together(self.broker, joined, NOW_MS) if joined else []
+        return [self.answers_of(each) for each in handled] + self.together(
+            [one for each in left for one in each]
+        )
+
     def alone(self, frames: Sequence[memoryview]) -> list[bytes | str]:
         """By the full codec and the general handler."""
         answers = []
@@ -180,6 +190,26 @@ def test_together_as_alone(reads: list[list[Asked]], durable: bool) -> None:
         assert one.broker.counters.requests == other.broker.counters.requests
         assert one.broker.counters.verdicts == other.broker.counters.verdicts
         assert one.broker.counters.errors == other.broker.counters.errors
+    finally:
+        one.close()
+        other.close()
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(st.lists(st.lists(asked, min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
+def test_in_one_turn_as_alone(connections: list[list[Asked]], durable: bool) -> None:
+    one, other = Server(durable), Server(durable)
+    try:
+        numbers = count()
+        frames = [[frame_of(each, next(numbers), one.topic_ids) for each in its] for its in connections]
+        views = [[memoryview(bytearray(frame)) for frame in its] for its in frames]
+        joining = [len(plain_at_head(one.broker, its)) for its in views]
+        joined = [frame for its, until in zip(frames, joining, strict=True) for frame in its[:until]]
+        left = [frame for its, until in zip(frames, joining, strict=True) for frame in its[until:]]
+        together = one.in_one_turn(views)
+        assert _joined(together) == _joined(other.alone([memoryview(frame) for frame in joined + left]))
+        assert one.broker.counters.verdicts == other.broker.counters.verdicts
+        assert one.broker.counters.requests == other.broker.counters.requests
     finally:
         one.close()
         other.close()

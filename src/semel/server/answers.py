@@ -41,6 +41,11 @@ class Answers:
         self.open_requests += requests
         return owed
 
+    def owe_more(self, owed: Owed, requests: int) -> None:
+        """It is the last in the line, and the answer to so many more."""
+        owed.requests += requests
+        self.open_requests += requests
+
     def take_back(self, owed: Owed) -> None:
         """Its request is to be answered in another way; nothing has begun behind it."""
         last = self._line.pop()
@@ -54,13 +59,11 @@ class Answers:
     def take_ready(self) -> list[Buffer]:
         """Every answer at the head of the line that is known."""
         line, ready = self._line, list[Buffer]()
-        while line and line[0].parts is not None:
-            first = line.popleft()
-            self.open_requests -= first.requests
-            ready += first.parts or ()
-        self.waiting_bytes = (
-            sum(sum(map(len, one.parts)) for one in line if one.parts is not None) if line else 0
-        )
+        while line and (parts := line[0].parts) is not None:
+            self.open_requests -= line.popleft().requests
+            ready += parts
+        if self.waiting_bytes:
+            self.waiting_bytes = sum(sum(map(len, one.parts)) for one in line if one.parts is not None)
         return ready
 
     def clear(self) -> None:

@@ -2,8 +2,8 @@
 
 Invariants
 - Requests take effect in the order in which they were sent (:mod:`semel.server.in_order`).
-- Memory is bounded: reads land in one scratch buffer shared by all connections; only a frame that does not
-  arrive at once gets a buffer of its own, and counts against the server's budget.
+- Memory is bounded: reads land in one scratch buffer shared by all connections (:mod:`semel.server.turn`); only a
+  frame that does not arrive at once gets a buffer of its own, and counts against the server's budget.
 - Nothing is handled while the client does not read its answers, has too many open, or the budget is spent:
   then the connection stops reading, and TCP tells the client.
 - A frame with a length that cannot be, or that does not arrive in time, closes this connection and no other.
@@ -39,13 +39,14 @@ from semel.server.outcome import (
 )
 from semel.server.outlet import Outlet
 from semel.server.purgatory import DelayedOperation
-from semel.server.router import handle_next
+from semel.server.router import handle_next, plain_at_head
 from semel.server.shell import Shell
 from semel.wire.api import ApiKey
 from semel.wire.frames import INT32, LENGTH_BYTES, Buffer, MalformedMessage
 
 REQUESTS_OPEN_MAX: Final = 64  # answers that one connection may be owed
 WRITE_BUFFER_HIGH_BYTES: Final = 1024 * 1024
+JOINED_BYTES_MAX: Final = 16 * 1024  # larger ones gain nothing by company, and lie in a fresh cache
 REQUEST_BYTES_MIN: Final = 8  # API key, version, correlation id
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
@@ -62,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         "_flush_scheduled",
         "_good",
         "_in_order",
+        "_in_turn",
         "_is_held",
         "_outlet",
         "_partial",
@@ -86,6 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog = b""  # bytes that were read but may not be handled yet
         self._answers = Answers()
         self._in_order = InOrder()
+        self._in_turn: Owed | None = None  # the answer to what is appended when the turn ends
         self._waiting: bool | None = None  # the next request may not begin yet; whether it is a produce
         self._delayed: set[DelayedOperation] = set()
         self._flush_scheduled = False
@@ -133,13 +136,13 @@ class Connection(asyncio.BufferedProtocol):
         arriving = self._arriving
         if arriving.frame is not None:
             return arriving.frame[arriving.filled_bytes :]
-        return self._shell.scratch
+        return self._shell.turn.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.active_at_s = self._shell.loop.time()
         arriving = self._arriving
         if arriving.frame is None:
-            self._feed(self._shell.scratch[:nbytes])
+            self._feed(self._shell.turn.read(nbytes))
         else:
             arriving.filled_bytes += nbytes
             if arriving.is_whole:
@@ -251,11 +254,13 @@ class Connection(asyncio.BufferedProtocol):
             self._partial = b""
         position = 0
         while not self._closing:
-            frames, position = self._cut(data, position)
+            began = position
+            frames, position = self._cut(data, began)
             if not frames:
                 self._keep(data[position:])
                 break
-            left = self._handle(frames)
+            joined = self._join_turn(frames) if position - began < JOINED_BYTES_MAX else 0
+            left = self._handle(frames[joined:]) if joined < len(frames) else ()
             if left:
                 position -= sum(LENGTH_BYTES + len(frame) for frame in left)
             if self._is_held_up():
@@ -368,9 +373,33 @@ class Connection(asyncio.BufferedProtocol):
         self._arriving.give_back(frame)
         self._arriving.started_at_s = None
 
+    def _join_turn(self, frames: Sequence[memoryview]) -> int:
+        """Leave those at the head of ``frames`` to the turn that can be; how many."""
+        requests = plain_at_head(self._shell.broker, frames)
+        if requests:
+            if self._in_turn is None:
+                self._in_turn = self._answers.owe(len(requests))
+                self._in_order.begin(is_produce=True)
+            else:
+                self._answers.owe_more(self._in_turn, len(requests))
+            self._good = True
+            self._shell.turn.join(self, requests)
+        return len(requests)
+
+    def appended(self, handled: Handled | None) -> None:
+        """The turn has ended."""
+        owed, self._in_turn = self._in_turn, None
+        assert owed is not None
+        self._in_order.end(is_produce=True)
+        self._go_on(owed, handled)
+        self._flush()
+        self.resume()
+
     def _handle(self, frames: Sequence[memoryview]) -> Sequence[memoryview]:
         """Handle them in order; those that may not begin any more are given back."""
         shell = self._shell
+        if self._in_turn is not None:
+            shell.turn.end()
         handled_to = 0
         while True:
             try:
@@ -476,20 +505,24 @@ class Connection(asyncio.BufferedProtocol):
         def appended(then: Answer | AfterSync | Disconnect | None) -> None:
             shell.budget.give_back(outcome.held_bytes)
             self._in_order.end(is_produce=False)
-            if not self._answers:  # the client is gone, or held; what is written is to be seen all the same
-                if isinstance(then, AfterSync):
-                    shell.durability.request(then.partitions, None)
-                elif isinstance(then, Disconnect):
-                    shell.durability.request(then.behind, None)
-                return
-            self._answers.take_back(owed)
-            if then is None:
-                self.close("internal error")
-            else:
-                self._carry_out(handled._replace(outcome=then))
+            self._go_on(owed, None if then is None else handled._replace(outcome=then))
             self._flush_soon()
 
         shell.compressing.request(lambda: outcome.begin(shell.wall_clock_ms), appended)
+
+    def _go_on(self, owed: Owed, handled: Handled | None) -> None:
+        """With what requests came to that had to wait before they were appended; ``owed`` was their place."""
+        if self._answers:
+            self._answers.take_back(owed)
+            if handled is None:
+                self.close("internal error")
+            else:
+                self._carry_out(handled)
+        elif handled is not None:  # the client is gone, or held; what is written is to be seen all the same
+            if isinstance(handled.outcome, AfterSync):
+                self._shell.durability.request(handled.outcome.partitions, None)
+            elif isinstance(handled.outcome, Disconnect):
+                self._shell.durability.request(handled.outcome.behind, None)
 
     # -- answers
 
@@ -524,9 +557,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Send every answer at the head of the line that is known, in one write."""
-        ready = self._answers.take_ready()
-        if ready and not self._transport.is_closing():
-            self._outlet.write(ready)
+        if self._answers:
+            ready = self._answers.take_ready()
+            if ready and not self._transport.is_closing():
+                self._outlet.write(ready)
         if self._closing and not self._answers and not self._is_held and not self._transport.is_closing():
             self._transport.close()
 

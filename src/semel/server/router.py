@@ -6,14 +6,16 @@ is the caller's work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from semel.config import Address
 from semel.server.broker import Broker
 from semel.server.handlers import HANDLERS
+from semel.server.handlers import plain_produce as plain_produces
 from semel.server.handlers.plain_fetch import handle as handle_plain_fetch
-from semel.server.handlers.plain_produce import handle_all as handle_plain_produce
+from semel.server.handlers.plain_produce import Plain
 from semel.server.outcome import Answer, Call, Handled, NotServed, Outcome
 from semel.wire import api_versions, plain_fetch, plain_produce
 from semel.wire.api import SERVED, ApiKey
@@ -42,9 +44,8 @@ def handle_next(
         arrived.append(plain)
     if arrived:
         outcome: Outcome
-        outcome, requests = handle_plain_produce(broker, arrived, now_ms)
-        form, correlation_id, _ = arrived[0]
-        return Handled(outcome, requests, _PRODUCE, form.version, correlation_id)
+        outcome, requests = plain_produces.handle_all(broker, arrived, now_ms)
+        return _produced(arrived, outcome, requests)
     asked = plain_fetch.decode(frames[0])
     if asked is not None:
         fetch_form, correlation_id, partitions = asked
@@ -56,6 +57,36 @@ def handle_next(
     call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max)
     outcome = handle(broker, call, frames[0][body_at:])
     return Handled(outcome, 1, api_key, version, correlation_id)
+
+
+def plain_at_head(broker: Broker, frames: Iterable[memoryview]) -> list[Plain]:
+    """The plain produce requests at the head of ``frames`` that may be handled with those of other connections."""
+    found: list[Plain] = []
+    for frame in frames:
+        plain = plain_produce.decode(frame)
+        if plain is None or (
+            not (found and plain[0] is found[-1][0]) and plain_produces.may_wait(broker, plain[0])
+        ):
+            break
+        found.append(plain)
+    return found
+
+
+def handle_together(broker: Broker, arrived: Sequence[Sequence[Plain]], now_ms: int) -> list[Handled]:
+    """Handle what :func:`plain_at_head` found for several connections, and say what it comes to for each."""
+    produced = plain_produces.append_all(broker, chain.from_iterable(arrived), now_ms)
+    plain_produces.count(broker, produced)
+    handled, end = [], 0
+    for its in arrived:
+        begin, end = end, end + len(its)
+        outcome = plain_produces.conclude(broker, produced[begin:end])
+        handled.append(_produced(its, outcome, len(its)))
+    return handled
+
+
+def _produced(arrived: Sequence[Plain], outcome: Outcome, requests: int) -> Handled:
+    form, correlation_id, _ = arrived[0]
+    return Handled(outcome, requests, _PRODUCE, form.version, correlation_id)
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:

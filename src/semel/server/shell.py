@@ -1,4 +1,4 @@
-"""What all connections of one server share: bounds, scratch buffer, the lines before the disk, delayed operations.
+"""What all connections of one server share: bounds, the turn, the lines before the disk, delayed operations.
 
 It knows asyncio by the few calls of an event loop only, so that the simulator drives it, and the connections, as they
 are.
@@ -26,6 +26,7 @@ from semel.server.event_loop import EventLoop, Threads
 from semel.server.frame_pool import FramePool
 from semel.server.offenders import Held, Offenders
 from semel.server.purgatory import Purgatory
+from semel.server.turn import Turn
 from semel.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,6 @@ class Shell:
         self.broker: Final = broker
         self.loop: Final = loop
         self.wall_clock_ms: Final = wall_clock_ms
-        self.scratch: Final = memoryview(bytearray(scratch_bytes))
         self.frame_pool: Final = FramePool(FRAME_POOL_BYTES)
         self.budget: Final = Budget(settings.queued_max_request_bytes, self._on_release)
         self.purgatory: Final = Purgatory(loop)
@@ -93,6 +93,7 @@ class Shell:
         self.changes: Final = Changes(loop, changing)
         self.compressing: Final = Changes(loop, compressing)
         self.lines: Final = BoundedLog(log, loop.time)
+        self.turn: Final = Turn(broker, loop, wall_clock_ms, self.lines, scratch_bytes)
         self.offenders: Final = Offenders(loop)
         self.held_up: Final[dict[Connected, None]] = {}  # wait for the budget
         self.connections: Final[dict[Connected, None]] = {}
@@ -201,6 +202,7 @@ class Shell:
         """Close who is left, begin no other change, and call ``done`` when nothing waits for the disk."""
         for connection in list(self.connections):
             connection.close("the server stops")
+        self.turn.end()
         self.compressing.close(lambda: self.changes.close(lambda: self.durability.drain(done)))
 
     def close(self) -> None:

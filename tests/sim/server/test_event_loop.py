@@ -45,6 +45,18 @@ def test_turns_and_timers() -> None:
     assert world.loop.time() == 1.0
 
 
+def test_what_comes_in_a_busy_turn_comes_in_front_of_what_it_put_off() -> None:
+    world = World()
+
+    def one() -> None:
+        world.loop.call_soon(world.say, "put off")
+        world.say("one")
+
+    world.loop.enter_busily(3, one)
+    world.scheduler.after(2, lambda: world.loop.enter_busily(9, world.say, "other"))
+    assert world.run() == ["0 one", "2 other", "3 put off"]
+
+
 def test_no_more_threads_work_at_once_than_there_are() -> None:
     world = World(count=2)
     for name in ("a", "b", "c"):
@@ -64,10 +76,10 @@ def test_what_arrives_while_a_thread_works_comes_inside_its_sync() -> None:
 
     world.threads.run(sync, lambda: world.say("told"))
     a, b = (Link(world.network, name, NOBODY) for name in "ab")
-    world.meanwhile.arrive(a, b"at once", may_wait=False)
-    world.meanwhile.arrive(a, b"held back", may_wait=True)
-    world.meanwhile.arrive(a, b", and more", may_wait=False)
-    world.meanwhile.arrive(b, b"behind it", may_wait=False)
+    world.meanwhile.arrive(a, b"at once", turn_ms=0, may_wait=False)
+    world.meanwhile.arrive(a, b"held back", turn_ms=0, may_wait=True)
+    world.meanwhile.arrive(a, b", and more", turn_ms=0, may_wait=False)
+    world.meanwhile.arrive(b, b"behind it", turn_ms=0, may_wait=False)
     assert world.run() == [
         "0 a at once",
         "10 begins",
@@ -81,7 +93,7 @@ def test_what_arrives_while_a_thread_works_comes_inside_its_sync() -> None:
 def test_a_sync_of_the_loop_itself_lets_nothing_in() -> None:
     world = World()
     world.threads.run(lambda: None, lambda: None)
-    world.meanwhile.arrive(Link(world.network, "a", NOBODY), b"held back", may_wait=True)
+    world.meanwhile.arrive(Link(world.network, "a", NOBODY), b"held back", turn_ms=0, may_wait=True)
     world.loop.enter(world.meanwhile.inside_sync)
     assert world.said == []
     assert world.run() == ["10 a held back"]

@@ -1,4 +1,4 @@
-"""Produce requests of the plain form that arrived together: one write for each partition, one answer for all.
+"""Produce requests of the plain form that arrived together: one write for each partition.
 
 Invariants: the batches of a partition are judged and appended in the order of their requests; every request
 gets the answer that it would have got alone; none is answered before all of them are as durable as asked.
@@ -7,7 +7,7 @@ gets the answer that it would have got alone; none is answered before all of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
@@ -23,166 +23,192 @@ from semel.wire.frames import Buffer, encode_response_header, frame_of
 from semel.wire.plain_produce import PlainForm
 from semel.wire.produce import ProducedPartition
 
+# A request's form, its correlation id and its records in place, as ``wire.plain_produce.decode`` gives them.
+Plain: TypeAlias = tuple[PlainForm, int, memoryview]
+
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
 
-class _Fate:
-    """What became of one request."""
+class Produced:
+    """What becomes of one request."""
 
     __slots__ = ("correlation_id", "form", "outcome", "partition")
 
     def __init__(self, form: PlainForm, correlation_id: int) -> None:
         self.form = form
         self.correlation_id = correlation_id
-        self.partition: Partition | None = None
+        self.partition: Partition | None = None  # that it was given to
         self.outcome: AppendOutcome = NO_OUTCOME
 
 
 class _Share:
-    """What goes to one partition, and whose fate that is."""
+    """What goes to one partition, and for whom."""
 
-    __slots__ = ("fates", "incoming")
+    __slots__ = ("incoming", "produced")
 
     def __init__(self) -> None:
         self.incoming: list[Incoming] = []
-        self.fates: list[_Fate] = []
+        self.produced: list[Produced] = []
+
+
+def may_wait(broker: Broker, form: PlainForm) -> bool:
+    """Whether batches may have to be compressed again first: then only those of one connection go together."""
+    found = find_partition(broker, form.partition)
+    return not isinstance(found, AppendOutcome) and found.config.compression is not None
 
 
 def handle_all(
-    broker: Broker, arrived: Sequence[tuple[PlainForm, int, memoryview]], now_ms: int
+    broker: Broker, arrived: Sequence[Plain], now_ms: int
 ) -> tuple[Answer | AfterSync | Compressing, int]:
-    """Append the first of the requests, as many as one outcome serves; that, and how many."""
-    fates: list[_Fate] = []
+    """Append the first of one connection's requests, as many as one outcome serves; that, and how many."""
+    produced = append_all(broker, arrived, now_ms, in_line=True)
+    if not produced:
+        return _go_in_line(broker, arrived, now_ms)
+    count(broker, produced)
+    return conclude(broker, produced), len(produced)
+
+
+def append_all(
+    broker: Broker, arrived: Iterable[Plain], now_ms: int, *, in_line: bool = False
+) -> list[Produced]:
+    """Judge and append them: one write for each partition. With ``in_line`` those in front of the first that must be
+    compressed again; without, none is.
+    """
+    all_produced: list[Produced] = []
     shares: dict[Partition, _Share] = {}
     form: PlainForm | None = None
     found: Partition | AppendOutcome = NO_OUTCOME
-    may_wait = False
     for its_form, correlation_id, records in arrived:
         if its_form is not form:  # mostly they are all alike
             form = its_form
             found = find_partition(broker, form.partition)
-            may_wait = not isinstance(found, AppendOutcome) and found.config.compression is not None
-        fate = _Fate(form, correlation_id)
+        produced = Produced(form, correlation_id)
         if isinstance(found, AppendOutcome):
-            fate.outcome = found
-            fates.append(fate)
+            produced.outcome = found
+            all_produced.append(produced)
             continue
         header = check_batch(form.version, records)
         if not isinstance(header, BatchHeader):
-            fate.outcome = header
-            fates.append(fate)
+            produced.outcome = header
+            all_produced.append(produced)
             continue
-        if may_wait and must_wait(found, header):
-            if not fates:
-                return _go_in_line(broker, arrived, now_ms)
+        if in_line and must_wait(found, header):
             break
-        fates.append(fate)
+        all_produced.append(produced)
         share = shares.get(found)
         if share is None:
             share = shares[found] = _Share()
-        fate.partition = found
+        produced.partition = found
         share.incoming.append(Incoming(records, (header,)))
-        share.fates.append(fate)
-    dirty = []
+        share.produced.append(produced)
     for partition, share in shares.items():
         outcomes = partition.append_all(share.incoming, now_ms)
-        for fate, outcome in zip(share.fates, outcomes, strict=True):
-            fate.outcome = outcome
-        if _is_dirty(broker, partition, share.fates):
-            dirty.append(partition)
-    return _conclude(broker, fates, dirty, shares), len(fates)
+        for produced, outcome in zip(share.produced, outcomes, strict=True):
+            produced.outcome = outcome
+        _note_readable(broker, partition, share.produced)
+    return all_produced
+
+
+def count(broker: Broker, all_produced: Sequence[Produced]) -> None:
+    """In the server's metrics."""
+    broker.counters.count_produced(_PRODUCE, [(one.form.version, one.outcome) for one in all_produced])
+
+
+def conclude(broker: Broker, all_produced: Sequence[Produced]) -> Answer | AfterSync:
+    """All is appended or refused: the answer, one part for each request, and what it has to wait for."""
+    partitions: dict[Partition, None] = {}
+    dirty: dict[Partition, None] = {}
+    for one in all_produced:
+        partition = one.partition
+        if partition is not None:
+            partitions[partition] = None
+            if one.outcome.sync_offset > partition.high_watermark:
+                dirty[partition] = None
+    if dirty:
+        return AfterSync(tuple(dirty), lambda: _answer(broker, all_produced))
+    behind = [partition for partition in partitions if partition.wants_sync]
+    answer = _answer(broker, all_produced)
+    return AfterSync(behind, None, answer) if behind else answer
 
 
 def _go_in_line(
-    broker: Broker, arrived: Sequence[tuple[PlainForm, int, memoryview]], now_ms: int
+    broker: Broker, arrived: Sequence[Plain], now_ms: int
 ) -> tuple[Answer | AfterSync | Compressing, int]:
     """The first of the requests must be compressed again: with those behind it for the same partition."""
     first = arrived[0][0]
     found = find_partition(broker, first.partition)
     assert isinstance(found, Partition)
-    fates: list[_Fate] = []
+    all_produced: list[Produced] = []
     line: list[Waiting] = []
-    its_fates: list[_Fate] = []
+    in_line: list[Produced] = []
     for form, correlation_id, records in arrived:
         if form is not first:
             break
-        fate = _Fate(form, correlation_id)
-        fates.append(fate)
+        produced = Produced(form, correlation_id)
+        all_produced.append(produced)
         header = check_batch(form.version, records)
         if not isinstance(header, BatchHeader):
-            fate.outcome = header
+            produced.outcome = header
             continue
-        fate.partition = found
+        produced.partition = found
         place = join_line(broker, found, records, header, now_ms)
         if isinstance(place, Waiting):
             line.append(place)
-            its_fates.append(fate)
+            in_line.append(produced)
         else:
-            fate.outcome = place
+            produced.outcome = place
 
     if not line:
-        return _conclude(broker, fates, [], [found]), len(fates)
+        count(broker, all_produced)
+        return conclude(broker, all_produced), len(all_produced)
 
     async def compress_and_append(clock: Callable[[], int]) -> Answer | AfterSync:
         await append_in_line(broker, line, clock)
-        for one, fate in zip(line, its_fates, strict=True):
-            fate.outcome = one.outcome or fate.outcome
-        dirty = [found] if _is_dirty(broker, found, its_fates) else []
-        return _conclude(broker, fates, dirty, [found])
+        for one, produced in zip(line, in_line, strict=True):
+            produced.outcome = one.outcome or produced.outcome
+        _note_readable(broker, found, in_line)
+        count(broker, all_produced)
+        return conclude(broker, all_produced)
 
-    return Compressing(compress_and_append, sum(one.header.size_bytes for one in line)), len(fates)
-
-
-def _conclude(
-    broker: Broker, fates: Sequence[_Fate], dirty: Sequence[Partition], partitions: Iterable[Partition]
-) -> Answer | AfterSync:
-    """All is appended or refused: the answer, and what it has to wait for."""
-    broker.counters.count_produced(_PRODUCE, [(fate.form.version, fate.outcome) for fate in fates])
-    if dirty:
-        return AfterSync(dirty, lambda: _answer(broker, fates))
-    behind = [partition for partition in partitions if partition.wants_sync]
-    answer = _answer(broker, fates)
-    return AfterSync(behind, None, answer) if behind else answer
+    held_bytes = sum(one.header.size_bytes for one in line)
+    return Compressing(compress_and_append, held_bytes), len(all_produced)
 
 
-def _is_dirty(broker: Broker, partition: Partition, fates: Iterable[_Fate]) -> bool:
-    """Whether a sync must come before the answer to what was just appended to a partition."""
+def _note_readable(broker: Broker, partition: Partition, appended: Iterable[Produced]) -> None:
+    """Tell who waits for rows, unless a sync comes first, which tells them."""
     high_watermark = partition.high_watermark
-    is_dirty = has_new = False
-    for fate in fates:
-        outcome = fate.outcome
-        if outcome.sync_offset > high_watermark:
-            is_dirty = True
-        elif outcome.error_code is ErrorCode.NONE:
-            has_new = True
-    if has_new and not is_dirty:
+    has_new = False
+    for one in appended:
+        if one.outcome.sync_offset > high_watermark:
+            return
+        has_new |= one.outcome.error_code is ErrorCode.NONE
+    if has_new:
         broker.note_readable(partition.name)
-    return is_dirty
 
 
-def _answer(broker: Broker, fates: Sequence[_Fate]) -> Answer:
+def _answer(broker: Broker, all_produced: Sequence[Produced]) -> Answer:
     """By now what could be synced is."""
     parts: list[Buffer] = []
-    for fate in fates:
-        code, base_offset, log_append_time_ms, log_start_offset, sync_offset, *_ = fate.outcome
-        partition = fate.partition
+    for one in all_produced:
+        code, base_offset, log_append_time_ms, log_start_offset, sync_offset, *_ = one.outcome
+        partition = one.partition
         if partition is not None and sync_offset > partition.high_watermark:
             reason = partition.offline_reason
             broker.note_storage_error(partition, reason)
-            parts += _refusal(fate, AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason))
+            parts += _refusal(one, AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=reason))
         elif code:
             if code is ErrorCode.KAFKA_STORAGE_ERROR:
-                broker.note_storage_error(partition, fate.outcome.error_message)
-            parts += _refusal(fate, fate.outcome)
+                broker.note_storage_error(partition, one.outcome.error_message)
+            parts += _refusal(one, one.outcome)
         else:
-            success = fate.form.encode_success
-            parts.append(success(fate.correlation_id, base_offset, log_append_time_ms, log_start_offset))
+            success = one.form.encode_success
+            parts.append(success(one.correlation_id, base_offset, log_append_time_ms, log_start_offset))
     return Answer(parts, is_framed=True)
 
 
-def _refusal(fate: _Fate, outcome: AppendOutcome) -> list[Buffer]:
-    version = fate.form.version
-    topic, number = fate.form.partition
+def _refusal(produced: Produced, outcome: AppendOutcome) -> list[Buffer]:
+    version = produced.form.version
+    topic, number = produced.form.partition
     result = ProducedPartition(
         topic,
         number,
@@ -192,5 +218,5 @@ def _refusal(fate: _Fate, outcome: AppendOutcome) -> list[Buffer]:
         outcome.log_start_offset,
         outcome.error_message,
     )
-    head = encode_response_header(_PRODUCE, version, fate.correlation_id)
+    head = encode_response_header(_PRODUCE, version, produced.correlation_id)
     return frame_of(head, produce.encode_response(version, [result]))

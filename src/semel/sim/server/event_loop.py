@@ -40,6 +40,15 @@ class SimulatedLoop:
     def enter(self, callback: Callable[..., object], *args: Any) -> None:
         """Run it, and the turns behind it until nothing is left to do."""
         callback(*args)
+        self._end_turn()
+
+    def enter_busily(self, turn_ms: int, callback: Callable[..., object], *args: Any) -> None:
+        """The same in a turn that takes so long: what comes meanwhile may be of it, too."""
+        callback(*args)
+        if self._ready:
+            self._later(turn_ms, self._end_turn)
+
+    def _end_turn(self) -> None:
         while self._ready:
             callback, args = self._ready.popleft()
             callback(*args)
@@ -58,12 +67,12 @@ class Meanwhile:
         self._in_thread = False
         self.working = 0  # threads that have begun, or are about to
 
-    def arrive(self, link: Link, data: bytes, *, may_wait: bool) -> None:
+    def arrive(self, link: Link, data: bytes, *, turn_ms: int, may_wait: bool) -> None:
         """At once, or held back if ``may_wait`` or others are held back already."""
         if self.working and (may_wait or self._held_back):
             self._held_back.append((link, data))
         else:
-            self._loop.enter(self._deliver, link, data)
+            self._loop.enter_busily(turn_ms, self._deliver, link, data)
 
     def work(self, work: Callable[[], object]) -> None:
         """In a thread."""

@@ -20,6 +20,7 @@ from semel.sim.world.network import Link
 from semel.types import TopicPartition
 
 SYNC_MS_MAX: Final = 4
+TURN_MS: Final = (0, 0, 1, 4)  # of the event loop; it is busy at times
 COMPRESS_MS_MAX: Final = 3
 SLOW_SYNC_MS: Final = (500, 60_000)
 SCRATCH_BYTES: Final = 1 << 16
@@ -71,7 +72,8 @@ class ServerProcess:
         return [link for link, transport in self._transports.items() if not transport.is_closing()]
 
     def bytes_arrived(self, link: Link, data: bytes) -> None:
-        self._meanwhile.arrive(link, data, may_wait=self._random.random() < 0.5)
+        random = self._random
+        self._meanwhile.arrive(link, data, turn_ms=random.choice(TURN_MS), may_wait=random.random() < 0.5)
 
     def link_closed(self, link: Link) -> None:
         transport = self._transports.get(link)
