@@ -16,6 +16,7 @@ from semel.core.lease import STARTING_EPOCHS
 from semel.core.producer_state.verdict import APPEND, Duplicate, LeaseExpired, UnknownProducer
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import at_once
+from semel.server.storage.outcome import Incoming
 from semel.server.storage.partition import Partition
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
@@ -173,6 +174,19 @@ def test_an_id_that_nobody_was_leased_is_refused_below_later_leases_too(
 def test_a_lease_beyond_its_room_is_no_forgery(leasing: Leasing, send: Send) -> None:
     lease = leasing.lease(TPS[:1])
     assert [send(leasing[number], lease, 0).verdict for number in (0, 1)] == [APPEND, APPEND]
+
+
+def test_leases_that_begin_in_one_write_take_the_room_that_was_kept_for_them(
+    tmp_path: Path, make_batch: Any
+) -> None:
+    """Counted twice, as known and as kept for, it was in the way of the next of the same write."""
+    leasing = Leasing(tmp_path / "data", producers_max=2)
+    lease = leasing.lease(TPS[:1])
+    began = [(lease.producer_id, lease.producer_epoch), (1, 0), (2, 0)]
+    group = [Incoming(*make_batch(0, producer_id=n, epoch=epoch, timestamp_ms=NOW_MS)) for n, epoch in began]
+    codes = [outcome.error_code for outcome in leasing[0].append_all(group, NOW_MS)]
+    assert codes == [0, 0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert leasing.storage.producer_count == 2
 
 
 def test_stock_ids_are_no_leases(leasing: Leasing, send: Send) -> None:

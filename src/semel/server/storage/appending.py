@@ -133,7 +133,7 @@ class Appending:
                     return self._refuse(header, verdict, group.end_offset)
                 # Only an id that begins, or is fenced, can be new here.
                 begins = header.base_sequence <= 0 and producer_id != NO_PRODUCER_ID
-                if begins and known.is_one_too_many(producer_id):
+                if begins and known.is_one_too_many(producer_id, group.new_leases):
                     group.take_back(batches_before, producers)
                     return self._refuse_unknown(header)
                 if header.is_control:

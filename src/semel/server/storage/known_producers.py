@@ -36,15 +36,18 @@ class KnownProducers:
         for producer_id in leased_ids:
             self._leased.add(producer_id)
 
-    def is_one_too_many(self, producer_id: int) -> bool:
-        """Whether a producer would be new here, and cannot be."""
-        known, share = self.state, self.share
-        if producer_id in known or share.has_room(len(known), producer_id):
+    def is_one_too_many(self, producer_id: int, beginning: Sequence[int]) -> bool:
+        """Whether a producer would be new here, and cannot be. ``beginning`` are the leases that write here for the
+        first time, but have not been noted.
+        """
+        share = self.share
+        if producer_id in self.state or share.has_room(len(self.state), producer_id):
             return False
         if share.is_forged(producer_id):
             return True
-        share.make_room(len(known))
-        return not share.has_room(len(known), producer_id)
+        twice = share.kept_for(beginning)  # as known, and in the room that is kept for them
+        share.make_room(len(self.state) - twice)
+        return not share.has_room(len(self.state) - twice, producer_id)
 
     def expire(self, before_ms: int) -> Iterator[int]:
         """Forget whoever appended nothing since ``before_ms``, and the leases that are over.

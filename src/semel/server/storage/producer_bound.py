@@ -121,6 +121,10 @@ class BoundShare:
         self.update(known)
         self._bound.make_room(1)
 
+    def kept_for(self, leased_ids: Iterable[int]) -> int:
+        """For how many of these leases room is kept."""
+        return sum(self._bound.kept_for(producer_id) > 0 for producer_id in leased_ids)
+
     def use(self, leased_ids: Iterable[int]) -> None:
         """These leases have written here for the first time."""
         for producer_id in leased_ids:
