@@ -54,7 +54,7 @@ class UpheavalMix:
             grow_ms=random.choice((0, 5_000)),
             source_anew_ms=random.choice((0, 0, 6_000)),
             output_anew_ms=random.choice((0, 0, 8_000)),
-            output_old_ms=random.choice((0, 0, 3_000)),
+            output_old_ms=random.choice((0, 0, 1_000)),
             forget_ms=random.choice((0, 1_000, 4_000)),
         )
 
