@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.carrying_out import carry_out
 
 from semel.config import Address, ServerSettings
 from semel.core.log.config import LogConfig
@@ -18,7 +19,7 @@ from semel.core.log.described import TOPIC_SETTINGS
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.broker_settings import broker_settings
-from semel.server.outcome import Answer, Call, InTurn
+from semel.server.outcome import Answer, Call
 from semel.server.router import handle
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFileSystem
@@ -64,10 +65,7 @@ def call(api_key: ApiKey, version: int) -> Call:
 def ask(broker: Broker, api_key: ApiKey, version: int, **fields: Any) -> Any:
     body = messages.encode_request(api_key, version, fields)
     outcome = handle(broker, call(api_key, version), body)
-    if isinstance(outcome, InTurn):
-        outcome = at_once(outcome.begin())
-    assert isinstance(outcome, Answer)
-    return messages.decode_response(api_key, version, b"".join(map(bytes, outcome.parts)))
+    return messages.decode_response(api_key, version, b"".join(map(bytes, carry_out(outcome).answer.parts)))
 
 
 def described(broker: Broker, kind: int, name: str, *, synonyms: bool = False) -> dict[str, Any]:
@@ -155,16 +153,9 @@ def test_much_is_described_in_steps(broker: Broker) -> None:
     ]
     fields = {"resources": resources, "include_synonyms": False, "include_documentation": False}
     body = messages.encode_request(ApiKey.DESCRIBE_CONFIGS, 4, fields)
-    outcome = handle(broker, call(ApiKey.DESCRIBE_CONFIGS, 4), body)
-    assert isinstance(outcome, InTurn)
-    steps = 0
-    change = outcome.begin()
-    with pytest.raises(StopIteration) as ended:
-        while True:
-            change.send(None).run()
-            steps += 1
-    assert steps > 3, "others have their turn in between"
-    answer = messages.decode_response(ApiKey.DESCRIBE_CONFIGS, 4, b"".join(ended.value.value.parts))
+    told = carry_out(handle(broker, call(ApiKey.DESCRIBE_CONFIGS, 4), body))
+    assert told.asides > 3, "others have their turn in between"
+    answer = messages.decode_response(ApiKey.DESCRIBE_CONFIGS, 4, b"".join(told.answer.parts))
     assert [one.resource_name for one in answer.results] == names
     assert answer.results[0].configs[0].value == "604800000"
     missing = {int(one.error_code) for one in answer.results[1:]}

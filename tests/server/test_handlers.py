@@ -9,13 +9,14 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.server.carrying_out import carry_out
 
 from semel.config import Address, ServerSettings
 from semel.core.topics import Refused
 from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Answer, Call, Delayed, Disconnect, InTurn, Outcome
+from semel.server.outcome import AfterSync, Answer, Call, Delayed, Disconnect, Operation, Outcome
 from semel.server.router import handle, handle_next
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import File, OsFile, OsFileSystem
@@ -77,8 +78,8 @@ def ask(broker: Broker, api_key: ApiKey, version: int, body: Buffer) -> Outcome:
 
 def carried_out(outcome: Outcome) -> bytes:
     """The answer's bytes, with whatever change or sync it needs done first."""
-    if isinstance(outcome, InTurn):
-        outcome = at_once(outcome.begin())
+    if isinstance(outcome, Operation):
+        outcome = carry_out(outcome).answer
     if isinstance(outcome, AfterSync):
         for partition in outcome.partitions:
             partition.sync()
@@ -124,16 +125,9 @@ def test_many_producers_are_described_in_steps_and_once_they_are_durable(broker:
     count = 1200
     for producer_id in range(count):
         ask_produce(broker, sequence=0, producer_id=count - producer_id, epoch=3)
-    outcome = describe(broker)
-    assert isinstance(outcome, InTurn)
-    steps = 0
-    change = outcome.begin()
-    with pytest.raises(StopIteration) as ended:
-        while True:
-            change.send(None).run()
-            steps += 1
-    assert steps >= count // 250, "others have their turn in between"
-    (described,) = describe_producers.decode_response(b"".join(ended.value.value.parts))
+    told = carry_out(describe(broker))
+    assert told.asides >= count // 250, "others have their turn in between"
+    (described,) = describe_producers.decode_response(b"".join(told.answer.parts))
     assert [(one.producer_id, one.producer_epoch, one.last_sequence) for one in described.producers] == [
         (producer_id, 3, 0) for producer_id in range(1, count + 1)
     ]

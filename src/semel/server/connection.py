@@ -33,8 +33,8 @@ from semel.server.outcome import (
     Delayed,
     Disconnect,
     Handled,
-    InTurn,
     NotServed,
+    Operation,
     framed,
 )
 from semel.server.outlet import Outlet
@@ -448,11 +448,11 @@ class Connection(asyncio.BufferedProtocol):
                         self._carry_out(handled._replace(outcome=answer))
                     return
                 owed = self._answers.owe(handled.requests)
-                ask, is_produce = finish, handled.api_key == _PRODUCE
-                self._in_order.begin(is_produce)
+                ask = finish
+                self._in_order.begin(is_produce=True)
 
                 def synced() -> None:
-                    self._in_order.end(is_produce)
+                    self._in_order.end(is_produce=True)
                     try:
                         parts = framed(ask(), handled)
                     except Exception:  # who told of the sync logs it; nobody may wait for this answer
@@ -470,18 +470,18 @@ class Connection(asyncio.BufferedProtocol):
 
                 delayed = self._shell.purgatory.watch(outcome, complete)
                 self._delayed.add(delayed)
-            case InTurn(begin):
+            case Operation(steps):
                 owed = self._answers.owe(handled.requests)
                 self._in_order.begin(is_produce=False)
 
-                def changed(answer: Answer | None) -> None:
+                def ended(answer: Answer | None) -> None:
                     self._in_order.end(is_produce=False)
                     if answer is None:
                         self.close("internal error")
                     else:
                         self._answer_later(owed, framed(answer, handled))
 
-                self._shell.changes.request(begin, changed)
+                self._shell.operations.begin(steps, ended)
             case Compressing():
                 self._compress_first(outcome, handled)
             case NotServed(reason, is_offence, client_id=client_id):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from semel.config import Address
 from semel.server.durability import Syncable
+from semel.server.operation import Steps
 from semel.server.storage.aside import Change
 from semel.server.storage.outcome import Slice
 from semel.wire.frames import INT32, Buffer, encode_response_header
+
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -56,8 +59,8 @@ class AnswerInFiles(NamedTuple):
 class AfterSync(NamedTuple):
     """Sync these partitions, then ask ``finish``: it looks at what became durable and what did not.
 
-    ``finish`` is None when no answer waits for it, but consumers for the high watermark, or full segments for the
-    disk.
+    It is what nearly every produce request comes to, and for anything else see :class:`Operation`. ``finish`` is None
+    when no answer waits for it, but consumers for the high watermark, or full segments for the disk.
     """
 
     partitions: Sequence[Syncable]
@@ -66,7 +69,7 @@ class AfterSync(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Delayed:
+class Delayed(Generic[T]):
     """Call ``attempt`` whenever something happens to one of ``keys``; for the last time in ``wait_ms``.
 
     A partition's name is a key: it has more to read. ``attempt(final)`` gives None as long as there is nothing to
@@ -75,14 +78,17 @@ class Delayed:
 
     keys: Sequence[Hashable]
     wait_ms: int
-    attempt: Callable[[bool], Answer | None]
+    attempt: Callable[[bool], T | None]
 
 
 @dataclass(frozen=True, slots=True)
-class InTurn:
-    """Begin this change when all those before it have ended, and carry it out: it ends in the answer."""
+class Operation:
+    """Carry this out, which may wait for this and that (:mod:`semel.server.operation`): it ends in the answer.
 
-    begin: Callable[[], Change[Answer]]
+    Nothing else of its connection begins before that.
+    """
+
+    steps: Steps[Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,9 @@ class NotServed(Disconnect):
     client_id: str | None = None
 
 
-Outcome: TypeAlias = Answer | AnswerInFiles | AfterSync | Delayed | InTurn | Compressing | Disconnect
+Outcome: TypeAlias = (
+    Answer | AnswerInFiles | AfterSync | Delayed[Answer] | Operation | Compressing | Disconnect
+)
 
 
 class Handled(NamedTuple):

@@ -9,10 +9,12 @@ answered with what there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from semel.server.event_loop import EventLoop, Timer
-from semel.server.outcome import Answer, Delayed
+from semel.server.outcome import Delayed
+
+T = TypeVar("T")
 
 WATCHED_MAX: Final = 200_000  # keys of all operations together: about 100 MiB
 
@@ -22,7 +24,7 @@ class DelayedOperation:
 
     __slots__ = ("complete", "delayed", "timer")
 
-    def __init__(self, delayed: Delayed, complete: Callable[[Answer], None]) -> None:
+    def __init__(self, delayed: Delayed[Any], complete: Callable[[Any], None]) -> None:
         self.delayed: Final = delayed
         self.complete: Final = complete
         self.timer: Timer | None = None
@@ -42,7 +44,7 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._all)
 
-    def watch(self, delayed: Delayed, complete: Callable[[Answer], None]) -> DelayedOperation:
+    def watch(self, delayed: Delayed[T], complete: Callable[[T], None]) -> DelayedOperation:
         """Attempt it whenever one of its keys is woken; for the last time when its time is over."""
         operation = DelayedOperation(delayed, complete)
         for key in delayed.keys:

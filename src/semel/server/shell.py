@@ -25,6 +25,7 @@ from semel.server.durability import SYNC_THREADS, GroupCommit
 from semel.server.event_loop import EventLoop, Threads
 from semel.server.frame_pool import FramePool
 from semel.server.offenders import Held, Offenders
+from semel.server.operations import Operations
 from semel.server.purgatory import Purgatory
 from semel.server.turn import Turn
 from semel.types import TopicPartition
@@ -92,6 +93,7 @@ class Shell:
         )
         self.changes: Final = Changes(loop, changing)
         self.compressing: Final = Changes(loop, compressing)
+        self.operations: Final = Operations(self.durability, self.purgatory, self.changes, changing)
         self.lines: Final = BoundedLog(log, loop.time)
         self.turn: Final = Turn(broker, loop, wall_clock_ms, self.lines, scratch_bytes)
         self.offenders: Final = Offenders(loop)
@@ -203,6 +205,7 @@ class Shell:
         for connection in list(self.connections):
             connection.close("the server stops")
         self.turn.end()
+        self.operations.close()
         self.compressing.close(lambda: self.changes.close(lambda: self.durability.drain(done)))
 
     def close(self) -> None:

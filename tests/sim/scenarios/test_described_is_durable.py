@@ -7,10 +7,13 @@ asked drops those rows. Answered at once, a power cut now would lose them for ev
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from semel.config import Address, ServerSettings
 from semel.record.batch import Record, decode_header, encode_batch
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Answer, Call
+from semel.server.operation import Synced
+from semel.server.outcome import Answer, Call, Operation
 from semel.server.router import handle
 from semel.server.storage.aside import at_once
 from semel.server.storage.storage import Storage
@@ -38,12 +41,15 @@ def test_what_is_told_of_a_producer_is_synced_first() -> None:
     body = memoryview(messages.encode_request(ApiKey.DESCRIBE_PRODUCERS, 0, fields))
 
     outcome = handle(broker, call, body)
-    assert isinstance(outcome, AfterSync)
-    assert outcome.finish is not None
-    for waited_for in outcome.partitions:
+    assert isinstance(outcome, Operation)
+    awaited = outcome.steps.send(None)
+    assert isinstance(awaited, Synced)
+    for waited_for in awaited.partitions:
         waited_for.sync()
     assert partition.high_watermark == 1
-    answer = b"".join(outcome.finish().parts)
+    with pytest.raises(StopIteration) as ended:
+        outcome.steps.send(None)
+    answer = b"".join(ended.value.value.parts)
     (described,) = messages.decode_response(ApiKey.DESCRIBE_PRODUCERS, 0, answer).topics[0].partitions
     assert [(one.producer_id, one.last_sequence) for one in described.active_producers] == [(7, 0)]
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 from semel.core.group import CommitOffsets, CommittedOffset
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.handlers.schema import FieldsAfterSync, once, partitions_once
+from semel.server.handlers.schema import once, partitions_once
+from semel.server.operation import Synced
 from semel.server.outcome import Call
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire.messages import Fields, field_of
@@ -23,7 +24,7 @@ _NONE_COMMITTED: Final = CommittedOffset(-1)
 _GROUPS_FROM: Final = 8
 
 
-def handle_commit(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:
+async def handle_commit(broker: Broker, call: Call, request: Any) -> Fields:
     named = [
         (TopicPartition(topic.name, item.partition_index), item)
         for topic in request.topics
@@ -49,34 +50,32 @@ def handle_commit(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:
     submitted = storage.commit_offsets(commit, now_ms=call.now_ms)
     partition = storage.group_log.partition
 
-    def finish() -> Fields:
-        durable = submitted.error_message is None and partition.high_watermark >= submitted.sync_offset
-        if not durable:
-            broker.note_storage_error(partition, submitted.error_message or partition.offline_reason)
-        codes = submitted.response
+    await Synced((partition,))
+    durable = submitted.error_message is None and partition.high_watermark >= submitted.sync_offset
+    if not durable:
+        broker.note_storage_error(partition, submitted.error_message or partition.offline_reason)
+    codes = submitted.response
 
-        def code_of(name: TopicPartition) -> ErrorCode:
-            code = codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            # Kafka's clients do not expect a storage error here; this one makes them ask again.
-            return code if durable or code is not ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    def code_of(name: TopicPartition) -> ErrorCode:
+        code = codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        # Kafka's clients do not expect a storage error here; this one makes them ask again.
+        return code if durable or code is not ErrorCode.NONE else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-        return {
-            "topics": [
-                {
-                    "name": topic.name,
-                    "partitions": [
-                        {
-                            "partition_index": item.partition_index,
-                            "error_code": code_of(TopicPartition(topic.name, item.partition_index)),
-                        }
-                        for item in topic.partitions
-                    ],
-                }
-                for topic in request.topics
-            ]
-        }
-
-    return FieldsAfterSync((partition,), finish)
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": item.partition_index,
+                        "error_code": code_of(TopicPartition(topic.name, item.partition_index)),
+                    }
+                    for item in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
 
 
 def handle_fetch(broker: Broker, call: Call, request: Any) -> Fields:

@@ -18,7 +18,8 @@ from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
 from semel.server.handlers.room import Room
-from semel.server.handlers.schema import FieldsInTurn, once
+from semel.server.handlers.schema import Large, once
+from semel.server.operation import InTurn, Steps
 from semel.server.outcome import Call
 from semel.server.storage.aside import aside
 from semel.wire.messages import Fields, field_of
@@ -50,22 +51,25 @@ _CLIENT_METRICS_ONLY: Final = 0  # ListConfigResources's version 0 (KIP-714)
 # Describe
 
 
-def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
+def handle_describe(broker: Broker, call: Call, request: Any) -> Fields | Steps[Large]:
     """What is asked for at once if it is little, else in steps, and others have their turn in between."""
     settings = broker_settings(broker, call)
     asked = list(once(request.resources, _key))
     if len(asked) <= _AT_ONCE_MAX:
         return {"results": [_describe(broker, settings, request, item) for item in asked]}
 
-    async def describe() -> Fields:
+    async def describe() -> Large:
         results: list[Fields] = []
         for begin in range(0, len(asked), _AT_ONCE_MAX):
             step = asked[begin : begin + _AT_ONCE_MAX]
             results += [_describe(broker, settings, request, item) for item in step]
             await aside(_nothing)
-        return {"results": results}
+        return Large({"results": results})
 
-    return FieldsInTurn(describe, is_large=True)
+    async def describe_in_turn() -> Large:
+        return await InTurn(describe)
+
+    return describe_in_turn()
 
 
 def _nothing() -> None:

@@ -13,7 +13,8 @@ from typing import Final
 from semel.core.identity import Refused
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.outcome import AfterSync, Answer, Call, Outcome
+from semel.server.operation import Synced
+from semel.server.outcome import Answer, Call, Operation, Outcome
 from semel.types import Lease, ProducerGrant
 from semel.wire import init_producer_id
 from semel.wire.frames import Buffer
@@ -34,7 +35,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     )
     partition = broker.storage.metadata_log.partition
 
-    def finish() -> Answer:
+    def answer() -> Answer:
         granted = submitted.response
         if submitted.error_message is not None or partition.high_watermark < submitted.sync_offset:
             broker.note_storage_error(partition, submitted.error_message or partition.offline_reason)
@@ -55,6 +56,9 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             response = InitProducerIdResponse(code)
         return Answer((init_producer_id.encode_response(version, response),))
 
-    if submitted.sync_offset <= partition.high_watermark:
-        return finish()
-    return AfterSync((partition,), finish)
+    async def answer_once_durable() -> Answer:
+        await Synced((partition,))
+        return answer()
+
+    is_durable = submitted.sync_offset <= partition.high_watermark
+    return answer() if is_durable else Operation(answer_once_durable())

@@ -15,7 +15,8 @@ from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.authorized import ON_CLUSTER, ON_TOPIC, when_asked
 from semel.server.handlers.room import Room
-from semel.server.handlers.schema import FieldsInTurn, once
+from semel.server.handlers.schema import once
+from semel.server.operation import InTurn, Steps
 from semel.server.outcome import Call
 from semel.wire.frames import MalformedMessage
 from semel.wire.messages import Fields, field_of
@@ -25,7 +26,7 @@ _BROKERS: Final = 1  # DescribeCluster's endpoint types
 _CONTROLLERS: Final = 2
 
 
-def handle(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
+def handle(broker: Broker, call: Call, request: Any) -> Fields | Steps[Fields]:
     wanted = request.topics
     on_topic = when_asked(field_of(request, "include_topic_authorized_operations", False), ON_TOPIC)
 
@@ -47,10 +48,10 @@ def handle(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
         return answer(_find(broker, item, {}) for item in asked)
 
     async def create_and_answer() -> Fields:
-        not_made = await _create_missing(broker, call, asked)
+        not_made = await InTurn(lambda: _create_missing(broker, call, asked))
         return answer(_find(broker, item, not_made) for item in asked)
 
-    return FieldsInTurn(create_and_answer)
+    return create_and_answer()
 
 
 def _answer(broker: Broker, call: Call, request: Any, topics: Sequence[Fields]) -> Fields:

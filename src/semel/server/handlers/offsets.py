@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.handlers.schema import FieldsInTurn, partitions_once
+from semel.server.handlers.schema import partitions_once
+from semel.server.operation import InTurn, Steps
 from semel.server.outcome import Call
 from semel.server.storage.outcome import TimestampOffset
 from semel.server.storage.partition import Partition
@@ -60,7 +61,7 @@ _SPECIAL_FROM: Final = {
 }
 
 
-def handle_list(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTurn:
+def handle_list(broker: Broker, call: Call, request: Any) -> Fields | Steps[Fields]:
     """At once, but for the newest record: that may have to be looked for."""
     asked = partitions_once(request.topics)
     isolation_level = field_of(request, "isolation_level", 0)
@@ -70,8 +71,8 @@ def handle_list(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTu
     ):
         return _topics(asked, lambda name, item: _list(broker, name, item, version, isolation_level))
 
-    async def list_in_turn() -> Fields:
-        answers = {
+    async def find_newest() -> dict[tuple[str, int], Fields]:
+        return {
             (name, item.partition_index): (
                 await _list_newest(broker, name, item)
                 if item.timestamp == MAX_TIMESTAMP
@@ -80,9 +81,12 @@ def handle_list(broker: Broker, call: Call, request: Any) -> Fields | FieldsInTu
             for name, items in asked
             for item in items
         }
+
+    async def list_in_turn() -> Fields:
+        answers = await InTurn(find_newest)
         return _topics(asked, lambda name, item: answers[name, item.partition_index])
 
-    return FieldsInTurn(list_in_turn)
+    return list_in_turn()
 
 
 def _found(broker: Broker, topic: str, item: Any) -> tuple[Partition | ErrorCode, dict[str, Any]]:

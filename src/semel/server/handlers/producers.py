@@ -22,8 +22,9 @@ from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
 from semel.server.broker import Broker
 from semel.server.handlers.offsets import find_partition
-from semel.server.handlers.schema import FieldsAfterSync, partitions_once
-from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
+from semel.server.handlers.schema import partitions_once
+from semel.server.operation import InTurn, Synced
+from semel.server.outcome import Answer, Call, Operation, Outcome
 from semel.server.storage.aside import aside
 from semel.server.storage.outcome import NO_OFFSET, Incoming
 from semel.server.storage.partition import Partition
@@ -52,21 +53,29 @@ def handle_describe(broker: Broker, call: Call, body: Buffer) -> Outcome:
     }
     logs = {tp: log for tp, log in found.items() if isinstance(log, Partition)}
     if sum(log.producer_count for log in logs.values()) > _AT_ONCE_MAX:
-        return InTurn(lambda: _describe_many(broker, found))
+        return Operation(_describe_in_turn(broker, found))
     described = {
         tp: _refused(tp, log) if isinstance(log, ErrorCode) else _described(broker, tp, log.producers())
         for tp, log in found.items()
     }
     waits_for = {tp: log.log_end_offset for tp, log in logs.items()}
 
-    def finish() -> Answer:
-        for tp, log in logs.items():
-            if log.high_watermark < waits_for[tp]:
-                described[tp] = _failed(tp, log)
+    def answer() -> Answer:
         return Answer((describe_producers.encode_response(described.values()),))
 
-    dirty = [log for tp, log in logs.items() if log.high_watermark < waits_for[tp]]
-    return AfterSync(dirty, finish) if dirty else finish()
+    async def answer_once_durable(dirty: Mapping[TopicPartition, Partition]) -> Answer:
+        await Synced(tuple(dirty.values()))
+        described.update(
+            {tp: _failed(tp, log) for tp, log in dirty.items() if log.high_watermark < waits_for[tp]}
+        )
+        return answer()
+
+    dirty = {tp: log for tp, log in logs.items() if log.high_watermark < waits_for[tp]}
+    return Operation(answer_once_durable(dirty)) if dirty else answer()
+
+
+async def _describe_in_turn(broker: Broker, found: Mapping[TopicPartition, Partition | ErrorCode]) -> Answer:
+    return await InTurn(lambda: _describe_many(broker, found))
 
 
 async def _describe_many(broker: Broker, found: Mapping[TopicPartition, Partition | ErrorCode]) -> Answer:
@@ -121,7 +130,7 @@ def _each(broker: Broker, producers: Iterable[tuple[int, ProducerEntry]]) -> Ite
         )
 
 
-def handle_markers(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:
+async def handle_markers(broker: Broker, call: Call, request: Any) -> Fields:
     """Append what has to be appended; the partitions of one marker stay together in the answer."""
     pending: list[tuple[int, str, int, Partition | None, ErrorCode, int]] = []
     for marker in request.markers:
@@ -129,22 +138,18 @@ def handle_markers(broker: Broker, call: Call, request: Any) -> FieldsAfterSync:
             for number in topic.partition_indexes:
                 partition, code, sync_offset = _fence(broker, call, marker, topic.name, number)
                 pending.append((marker.producer_id, topic.name, number, partition, code, sync_offset))
-    dirty = [partition for *_, partition, _, _ in pending if partition is not None]
-
-    def finish() -> Fields:
-        answers: dict[int, dict[str, list[Fields]]] = {}
-        for producer_id, topic, number, partition, code, sync_offset in pending:
-            if partition is not None:
-                broker.note_readable(partition.name)
-                if partition.high_watermark < sync_offset:
-                    code = ErrorCode.KAFKA_STORAGE_ERROR
-                if code is ErrorCode.KAFKA_STORAGE_ERROR:
-                    broker.note_storage_error(partition, partition.offline_reason or partition.no_room)
-            result = {"partition_index": number, "error_code": code}
-            answers.setdefault(producer_id, {}).setdefault(topic, []).append(result)
-        return {"markers": [_marker_fields(producer_id, topics) for producer_id, topics in answers.items()]}
-
-    return FieldsAfterSync(dirty, finish)
+    await Synced([partition for *_, partition, _, _ in pending if partition is not None])
+    answers: dict[int, dict[str, list[Fields]]] = {}
+    for producer_id, topic, number, partition, code, sync_offset in pending:
+        if partition is not None:
+            broker.note_readable(partition.name)
+            if partition.high_watermark < sync_offset:
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+            if code is ErrorCode.KAFKA_STORAGE_ERROR:
+                broker.note_storage_error(partition, partition.offline_reason or partition.no_room)
+        result = {"partition_index": number, "error_code": code}
+        answers.setdefault(producer_id, {}).setdefault(topic, []).append(result)
+    return {"markers": [_marker_fields(producer_id, topics) for producer_id, topics in answers.items()]}
 
 
 def _marker_fields(producer_id: int, topics: dict[str, list[Fields]]) -> Fields:

@@ -1,19 +1,18 @@
 """Handlers of the messages that go through kio: from fields to fields, in any version.
 
-Such a handler takes kio's request and gives the fields of the answer, or :class:`FieldsAfterSync` when the
-answer must wait for the disk, or :class:`FieldsInTurn` when it changes what there is; :func:`through_schema`
-puts the bytes around it.
+Such a handler takes kio's request and gives the fields of the answer; one that has to wait for something is a coroutine
+(:mod:`semel.server.operation`). :func:`through_schema` puts the bytes around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from semel.server.broker import Broker
-from semel.server.durability import Syncable
-from semel.server.outcome import AfterSync, Answer, Call, InTurn, Outcome
+from semel.server.operation import InTurn, Steps
+from semel.server.outcome import Answer, Call, Operation, Outcome
 from semel.server.storage.aside import Change, aside
 from semel.wire import messages
 from semel.wire.api import ApiKey
@@ -22,26 +21,14 @@ from semel.wire.messages import Fields
 
 
 @dataclass(frozen=True, slots=True)
-class FieldsAfterSync:
-    """Sync these partitions, then ask for the answer's fields."""
+class Large:
+    """An answer's fields that become bytes in a thread, so that others go on meanwhile."""
 
-    partitions: Sequence[Syncable]
-    finish: Callable[[], Fields]
-
-
-@dataclass(frozen=True, slots=True)
-class FieldsInTurn:
-    """A change that ends in the answer's fields, to be begun when its turn has come.
-
-    An answer that ``is_large`` becomes bytes in a thread, so that others go on meanwhile.
-    """
-
-    begin: Callable[[], Change[Fields]]
-    is_large: bool = False
+    fields: Fields
 
 
 Handler: TypeAlias = "Callable[[Broker, Call, Buffer], Outcome]"
-FieldsHandler: TypeAlias = "Callable[[Broker, Call, Any], Fields | FieldsAfterSync | FieldsInTurn]"
+FieldsHandler: TypeAlias = "Callable[[Broker, Call, Any], Fields | Steps[Fields] | Steps[Fields | Large]]"
 ChangingHandler: TypeAlias = "Callable[[Broker, Call, Any], Change[Fields]]"
 
 
@@ -86,7 +73,11 @@ def partitions_once(
 
 def in_turn(handle: ChangingHandler) -> FieldsHandler:
     """A handler whose every request is a change."""
-    return lambda broker, call, request: FieldsInTurn(lambda: handle(broker, call, request))
+
+    async def handle_in_turn(broker: Broker, call: Call, request: Any) -> Fields:
+        return await InTurn(lambda: handle(broker, call, request))
+
+    return handle_in_turn
 
 
 def through_schema(api_key: ApiKey, handle: FieldsHandler) -> Handler:
@@ -98,17 +89,11 @@ def through_schema(api_key: ApiKey, handle: FieldsHandler) -> Handler:
         def answer(fields: Fields) -> Answer:
             return Answer((messages.encode_response(api_key, version, fields),))
 
-        match handle(broker, call, messages.decode_request(api_key, version, body)):
-            case FieldsAfterSync(partitions, finish):
-                return AfterSync(partitions, lambda: answer(finish()))
-            case FieldsInTurn(begin, is_large):
+        async def answer_in_steps(steps: Steps[Fields | Large]) -> Answer:
+            fields = await steps
+            return await aside(answer, fields.fields) if isinstance(fields, Large) else answer(fields)
 
-                async def change() -> Answer:
-                    fields = await begin()
-                    return await aside(answer, fields) if is_large else answer(fields)
-
-                return InTurn(change)
-            case fields:
-                return answer(fields)
+        found = handle(broker, call, messages.decode_request(api_key, version, body))
+        return Operation(answer_in_steps(found)) if isinstance(found, Coroutine) else answer(found)
 
     return handle_bytes
