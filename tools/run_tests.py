@@ -65,7 +65,7 @@ def add(report: Path, counts: Counter[str], notes: Counter[str]) -> None:
         counts[KINDS[found[0].tag] if found else "passed"] += 1
         for child in found:
             name = f"{case.get('classname')}::{case.get('name')}"
-            why = child.get("message", "")
+            why = " ".join(child.get("message", "").split())
             notes[why if child.tag == "skipped" else f"FAILED {name}: {why[:WHY_CHARS_MAX]}"] += 1
 
 

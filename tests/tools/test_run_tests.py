@@ -58,7 +58,7 @@ def test_what_could_not_run_is_told_once_above_the_count(tmp_path: Path) -> None
 def test_a_failure_of_the_first_part_is_told_after_the_last(tmp_path: Path) -> None:
     exit_code, lines = run(tmp_path, small=FAILS, jvm=JVM, alone=ALONE)
     assert exit_code == 1
-    assert lines[-2:] == ["FAILED test_small::test_fails", "2 passed, 1 failed, 0 skipped"]
+    assert lines[-2:] == ["FAILED test_small::test_fails: assert False", "2 passed, 1 failed, 0 skipped"]
 
 
 @pytest.mark.slow
