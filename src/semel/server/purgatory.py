@@ -1,5 +1,5 @@
 """Operations that wait for something to happen, or for their time (Kafka's ``DelayedOperationPurgatory``, without its
-wheel): fetches that wait for something to read.
+wheel): fetches that wait for something to read, and whatever else awaits an event or a deadline.
 
 Invariants: an operation is completed exactly once, at its deadline at the latest; one whose connection has gone is
 dropped and leaves nothing behind. What they wait for is bounded in all: beyond that the one that waits for most is

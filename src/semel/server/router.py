@@ -64,9 +64,10 @@ def plain_at_head(broker: Broker, frames: Iterable[memoryview]) -> list[Plain]:
     found: list[Plain] = []
     for frame in frames:
         plain = plain_produce.decode(frame)
-        if plain is None or (
-            not (found and plain[0] is found[-1][0]) and plain_produces.may_wait(broker, plain[0])
-        ):
+        if plain is None:
+            break
+        is_like_the_last = bool(found) and plain[0] is found[-1][0]  # as mostly
+        if not is_like_the_last and plain_produces.may_wait(broker, plain[0]):
             break
         found.append(plain)
     return found
