@@ -3,9 +3,11 @@
 The page says at which seed each was found last. That one is tried first: most are found there again, at once.
 """
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from semel.sim.campaign.swarm import run_watched
 from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.plants.catalogue import PLANTS
-from semel.sim.plants.planting import Plant
+from semel.sim.plants.planting import Patches, Plant
 
 PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
 PLANTS_MIN = 25
@@ -55,6 +57,28 @@ def test_a_plant_breaks_what_is_there(plant: Plant) -> None:
         pass
 
 
+class _Taking(Patches):
+    """Patches that are called as what they replace is."""
+
+    def set(self, owner: Any, name: str, value: Any) -> Any:
+        before = super().set(owner, name, value)
+        if isinstance(before, FunctionType) and isinstance(value, FunctionType):
+            asked = inspect.signature(before).parameters.values()
+            by_place = [one.name for one in asked if one.kind <= one.POSITIONAL_OR_KEYWORD]
+            by_name = {one.name: None for one in asked if one.kind is one.KEYWORD_ONLY}
+            inspect.signature(value).bind(*by_place, **by_name)
+        return before
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_a_plant_takes_what_is_asked(plant: Plant) -> None:
+    patches = _Taking()
+    try:
+        plant.switch_on(patches)
+    finally:
+        patches.undo()
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(PLANTS) >= PLANTS_MIN
     assert sum(plant.may_show is seed_has_flows for plant in PLANTS.values()) >= FLOW_PLANTS_MIN
@@ -92,4 +116,6 @@ def test_the_page_names_every_plant_as_the_code_does() -> None:
     assert written == [row_without_finding(plant) for plant in PLANTS.values()], (
         "run: semel sim --prove --page docs/proof.md"
     )
-    assert not any("not found" in row[3] for row in rows())
+    for row in rows():
+        plant, invariant = PLANTS[row[1].strip(" `")], row[3].split("`")[1]
+        assert invariant in plant.found_by, f"{plant.name} was found by {invariant}"

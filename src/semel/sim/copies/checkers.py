@@ -77,6 +77,8 @@ class CopyIsSource(Checker, CopyWatcher):
         if not view.job.is_finished:
             return
         for place, log in view.outputs():
+            if log.was_put_back:
+                self._cursors.pop(place, None)  # of what it had before, which other rows may have come behind
             self._follow(view, place, log)
         for tp in view.sources():
             output = view.output_log(tp)

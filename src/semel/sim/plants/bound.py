@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from semel.server.storage.expired_leases import ExpiredLeases
 from semel.server.storage.known_producers import KnownProducers
@@ -59,8 +59,8 @@ def writer_makes_room(patch: Patches) -> None:
 def _make_room(patch: Patches, first_to_go: Callable[[KnownProducers], int | None]) -> None:
     """Forget one after the other, until there is room or nobody left to forget."""
 
-    def is_one_too_many(known: KnownProducers, producer_id: int) -> bool:
-        while original(known, producer_id):
+    def is_one_too_many(known: KnownProducers, producer_id: int, beginning: Sequence[int]) -> bool:
+        while original(known, producer_id, beginning):
             forgotten = first_to_go(known)
             if forgotten is None:
                 return True

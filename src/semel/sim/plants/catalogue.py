@@ -455,7 +455,7 @@ def epoch_not_raised(patch: Patches) -> None:
     patch.set(identity, "replace", same)
 
 
-@plant("an identity is granted before its epoch is durable", "KAFKA-16541", GRANTED, OVER)
+@plant("an identity is granted before its epoch is durable", "KAFKA-16541", GRANTED, OVER, DEFINITE)
 def grant_before_sync(patch: Patches) -> None:
     def submits(log: StateLog, decision: Any, now_ms: int) -> Any:
         return original(log, decision, now_ms)._replace(sync_offset=0)

@@ -96,7 +96,7 @@ def sink_restarts_share_an_epoch(patch: Patches) -> None:
     patch.set(task_write, "writer_epoch", of_a_pair)
 
 
-@plant("a run looks for undecided rows behind the output's end only", "step 4", ROWS_ONCE)
+@plant("a run looks for undecided rows behind the output's end only", "step 4", ROWS_ONCE, FLOW_STOPS)
 def sink_scans_nothing(patch: Patches) -> None:
     def from_the_end(history: SinkHistory, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         return dict(ends)

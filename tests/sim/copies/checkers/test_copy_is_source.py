@@ -111,6 +111,22 @@ def test_an_output_that_was_put_back_is_judged_at_the_end(breaks: Breaks) -> Non
         look(view([log(IN)], behind, is_finished=True), ended=True)
 
 
+def test_what_was_put_back_and_has_grown_since_is_held_against_the_source_anew(breaks: Breaks) -> None:
+    source = log(rows(1, 2, 3, 4), may_be_gone_below=3)
+    for behind, is_right in (((1, 4), True), ((1, 3, 4), True), ((1, 2, 4), True), ((1, 2, 1), False)):
+        checker, output = CopyIsSource(), log(rows(1, 2))
+        made = view([source], output, goes_on=True, is_finished=True)
+        checker.copy_looked(made)
+        output.was_put_back = True
+        output.forget_from(1)
+        output.records[:] = rows(*behind)
+        if is_right:
+            checker.copy_ended(made)
+        else:
+            with breaks():
+                checker.copy_ended(made)
+
+
 def test_an_output_that_lost_its_end_is_held_against_the_source_anew(breaks: Breaks) -> None:
     checker, output = CopyIsSource(), log(IN)
     made = view([log(IN)], output)
