@@ -4,8 +4,8 @@
 
 ``--thorough``: every case, too, of rows of like ones of which it leaves most out (marked ``thorough``).
 
-Each part runs whatever the ones before it found. What failed in any, and what this machine could not run and
-why, stands once more at the end, above the one line that counts all.
+Each part runs whatever the ones before it found. The files that took the longest, what failed in any, and what this
+machine could not run and why, stand once more at the end, above the one line that counts all.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PARTS: Final = (
     ("alone",),
 )
 WHY_CHARS_MAX: Final = 400
+SLOWEST: Final = 15
 THOROUGH: Final = "--thorough"
 KINDS: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 
@@ -35,6 +36,7 @@ KINDS: Final = {"failure": "failed", "error": "failed", "skipped": "skipped"}
 def main() -> int:
     counts: Counter[str] = Counter()
     notes: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
     exit_code = 0
     options = [option for option in sys.argv[1:] if option != THOROUGH]
     left_out = "" if THOROUGH in sys.argv else " and not thorough"
@@ -46,11 +48,12 @@ def main() -> int:
             command = [sys.executable, "-m", "pytest", *part, f"--junit-xml={report}", *options]
             ended = subprocess.run(command, check=False).returncode
             if report.is_file():
-                add(report, counts, notes)
+                add(report, counts, notes, seconds)
             if ended and counts["failed"] == failed_before:
                 notes[f"FAILED {' '.join(part)}: pytest ended with exit code {ended}"] += 1
                 counts["failed"] += 1
             exit_code = exit_code or ended
+    sys.stdout.writelines(f"{spent:6.0f} s in {name}\n" for name, spent in seconds.most_common(SLOWEST))
     sys.stdout.writelines(
         f"{note}{f' ({count} tests)' if count > 1 else ''}\n" for note, count in notes.items()
     )
@@ -58,10 +61,11 @@ def main() -> int:
     return exit_code
 
 
-def add(report: Path, counts: Counter[str], notes: Counter[str]) -> None:
-    """Count what is in ``report``, and note what did not pass."""
+def add(report: Path, counts: Counter[str], notes: Counter[str], seconds: Counter[str]) -> None:
+    """Count what is in ``report``, note what did not pass, and how long each file took."""
     for case in ElementTree.parse(report).iter("testcase"):
         found = [child for child in case if child.tag in KINDS]
+        seconds[case.get("classname", "")] += float(case.get("time", 0))
         counts[KINDS[found[0].tag] if found else "passed"] += 1
         for child in found:
             name = f"{case.get('classname')}::{case.get('name')}"

@@ -342,6 +342,22 @@ def test_the_name_of_nulls_folder_as_a_text_is_a_row_with_its_error(
     assert count == 2
 
 
+def test_a_table_that_cannot_be_compacted_is_landed_in_and_told(
+    log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
+) -> None:
+    """delta-rs finds no file of a folder with a "~" in its name."""
+    settings = {"value_format": JSON, "schema": "user string", "partition_by": "user", "compact_every": 1}
+    for _ in range(2):
+        produce(cluster, topic, 0, [b'{"user": "~ann"}'] * 3)
+        done = land(log.bootstrap, table, table_format, topic, **settings)
+    assert offsets(read(table, table_format)) == {(topic, 0): list(range(6))}
+    if table_format is DELTA:
+        assert (done.files_compacted, done.compactions_failed) == (0, 1)
+        assert "its small files were not made larger ones" in (done.why_not_compacted or "")
+    else:
+        assert (done.files_compacted, done.compactions_failed, done.why_not_compacted) == (2, 0, None)
+
+
 def test_errors_that_rows_are_parted_by_are_cut_to_the_name_of_a_folder(
     log: LocalLog, cluster: Cluster, topic: str, table: Path, table_format: TableFormat
 ) -> None:

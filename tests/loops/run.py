@@ -1,8 +1,9 @@
 """Crash loops: kill -9 at seeded random moments, audit after each round.
 
-    python -m tests.loops.run --kind server|producer|driver|flow|cluster --rounds 50 [--resume STATE] [--seed S]
+    python -m tests.loops.run --kind KIND --rounds 50 [--resume STATE] [--seed S]
 
-``flow`` is a flow on Spark with ``local[2]``, ``cluster`` the same on a standalone cluster with two workers;
+``server``, ``producer`` and ``driver`` (the sink's, on Spark) are what a loop kills; ``land`` is a job of ``semel
+land``. ``flow`` is a flow on Spark with ``local[2]``, ``cluster`` the same on a standalone cluster with two workers;
 ``flow-on-kafka`` and ``cluster-on-kafka`` have Apache Kafka as their log. ``copy`` is a job of ``semel copy`` from one
 semel to another; ``copy-to-kafka``, ``copy-from-kafka`` and ``copy-on-kafka`` have Apache Kafka at one end, or at both.
 

@@ -134,6 +134,9 @@ def land(
         )
     if not quiet:
         rows = counted(progress.rows, "row")
+        if progress.why_not_compacted is not None:
+            failed = counted(progress.compactions_failed, "compaction")
+            note(f"semel: {failed} failed, the last because of: {progress.why_not_compacted}")
         note(f"semel: {rows} in {counted(progress.commits, 'commit')}; {table} has all that was read")
     if was_stopped and until_end:
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from semel.core.land.columns import additions
@@ -109,9 +109,15 @@ class DeltaTarget:
             self.check_held()
             try:
                 told = self._table.optimize.compact(commit_properties=self._properties({}))
-            except DeltaError:
+            except CommitFailedError:
                 self.check_held()
                 return 0  # somebody else compacts, or deletes
+            except DeltaError as failed:
+                self.check_held()
+                raise StorageError(
+                    f"{self.folder}: its small files were not made larger ones: {_one_line(failed)}. The table is as "
+                    f"it was, with all its rows"
+                ) from failed
         self.check_held()
         return int(told["numFilesRemoved"])
 
@@ -192,7 +198,7 @@ class DeltaTarget:
 
     def _failed(self, what: str, failed: DeltaError) -> StorageError:
         return StorageError(
-            f"{self.folder}: could not {what}: {' '.join(str(failed).split())}. Nothing of it came into the table; "
+            f"{self.folder}: could not {what}: {_one_line(failed)}. Nothing of it came into the table; "
             f"run it again: it goes on behind the last commit"
         )
 
@@ -237,6 +243,10 @@ def _create(folder: Path, schema: pa.Schema, partition_by: str | None) -> DeltaT
 
 def _unreadable(folder: Path, failed: DeltaError) -> StorageError:
     return StorageError(
-        f"{folder}: the table cannot be read: {' '.join(str(failed).split())}. What was committed stays; what was "
+        f"{folder}: the table cannot be read: {_one_line(failed)}. What was committed stays; what was "
         f"not is landed when it is run again"
     )
+
+
+def _one_line(failed: DeltaError) -> str:
+    return " ".join(str(failed).split())

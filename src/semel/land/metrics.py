@@ -27,6 +27,10 @@ class LandCollector(Collector):
             "bad_rows": ("Rows read whose value does not fit", progress.bad_rows),
             "files": ("Files committed", progress.files),
             "files_compacted": ("Files that compaction has replaced", progress.files_compacted),
+            "compactions_failed": (
+                "Compactions that failed and left the table as it was",
+                progress.compactions_failed,
+            ),
             "commits": ("Commits", progress.commits),
         }
         for name, (told, number) in counters.items():

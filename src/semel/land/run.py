@@ -15,7 +15,7 @@ from semel.core.land.columns import additions, landed_rows
 from semel.core.land.fitting import fitting
 from semel.core.land.marks import batch_marks, file_name, files_mark, held_batch, offset_mark
 from semel.core.land.starting import LogTopic, another_batch, starting
-from semel.errors import DataLoss, JobTakenOver, SemelError
+from semel.errors import DataLoss, JobTakenOver, SemelError, StorageError
 from semel.land.files import NewFiles
 from semel.land.source import Source
 from semel.land.target import Target
@@ -248,9 +248,16 @@ class Landing:
         self.progress.committed(sum(file.rows for file in files), len(files), self._clock.now_ms())
         every = self._plan.compact_every
         if files and every is not None and self.progress.commits % every == 0:
-            self.progress.files_compacted += self._target.compact()
+            self._compact()
             self._on_step("compacted")
         self._tell()
+
+    def _compact(self) -> None:
+        try:
+            self.progress.files_compacted += self._target.compact()
+        except StorageError as failed:  # its readers have more files to open, and every row
+            self.progress.compactions_failed += 1
+            self.progress.why_not_compacted = str(failed)
 
     def _since(self, moment_ms: int) -> int:
         return self._clock.elapsed_ms() - moment_ms

@@ -59,7 +59,7 @@ class Target(Protocol):
         """:class:`JobTakenOver` if another copy has taken the job over since."""
 
     def compact(self) -> int:
-        """Make large files of small ones; how many were replaced."""
+        """Make large files of small ones; how many were replaced. ``StorageError``: none, the table is as it was."""
 
     def garbage(self) -> list[str]:
         """Files in its folder, relative to it, that copies of this job left and that can never be of the table."""

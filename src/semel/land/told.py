@@ -24,6 +24,8 @@ class Progress:
     bad_rows: int = 0  # read so far; they are among the rows once they are committed
     files: int = 0
     files_compacted: int = 0
+    compactions_failed: int = 0
+    why_not_compacted: str | None = None  # the last of those
     commits: int = 0
     last_commit_ms: int | None = None  # by the wall
     lag: int = 0  # offsets that are not read, of those that the log had at the last look
