@@ -54,7 +54,8 @@ class RefusedIsNotStored(Checker, LogWatcher):
     """``refused_is_not_stored``: a record whose producer was told "not stored" never appears in the log.
 
     Where the network delivers requests again that were answered, which TCP does not, one thing is not judged: a refusal
-    for want of room holds of the moment only, and a copy that comes when there is room is new to the log.
+    for want of room, for the disk, or for a gap in front of it, holds of the moment only, and a copy that comes when
+    that is over is new to the log.
 
     An error has one meaning: the answer "no" must stay true for ever.
     """

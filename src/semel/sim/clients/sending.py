@@ -89,7 +89,7 @@ class PipelineShell:
         match event:
             case Answered(request_id, answers):
                 for batch in self._sent.pop(request_id):
-                    if answers[batch.tp].code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                    if _holds_of_the_moment(answers[batch.tp].code):
                         for record in self._rows_of(batch):
                             record.was_turned_away = True
             case Lost(request_id):
@@ -107,3 +107,8 @@ class PipelineShell:
     def _ended(self, result: None, error: Exception | None) -> None:
         if error is not None:
             raise error
+
+
+def _holds_of_the_moment(code: ErrorCode) -> bool:
+    """Whether what is refused so is welcome later: when there is room, a sound disk, or no gap in front of it."""
+    return code.retriable or code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -44,7 +44,7 @@ class SentRecord:
     tp: TopicPartition
     promise: Promise = Promise.OPEN
     record_offset: int | None = None
-    was_turned_away: bool = False  # for want of room: a copy that comes later may find some
+    was_turned_away: bool = False  # for the moment: a copy that comes later may be welcome
 
 
 @dataclass(frozen=True, slots=True)
