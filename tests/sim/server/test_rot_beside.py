@@ -38,6 +38,24 @@ def test_an_index_that_is_trusted_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         assert any(result.violation for result in short_histories(Fault.INDEX_ROT, monkeypatch))
 
 
+def test_a_trim_that_was_told_to_have_failed_may_show_at_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by seed 2618769: the start was renamed to its place, and the folder could not be synced."""
+
+    def live_coda(world: Simulation) -> None:
+        storage = world.server.storage
+        assert storage is not None
+        for tp in world.server.tps:
+            partition = storage.partition(tp.topic, tp.partition)
+            assert partition is not None
+            storage._log_starts.raise_to(tp, partition.high_watermark * 2 // 3)
+        coda.live_coda(world)
+
+    monkeypatch.setattr(simulation, "live_coda", live_coda)
+    assert next(short_histories(Fault.INDEX_ROT, monkeypatch)).violation is None
+
+
 def test_an_end_that_was_due_inside_a_step_does_not_come_amid_the_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,6 +48,7 @@ TRIES_TO_START_MS: Final = 10_000
 READ_BYTES: Final = 300
 _ALL: Final = -1
 _File = tuple[TopicPartition, Path, int]  # whose, and how many bytes it has
+_ByTime = tuple[int, int] | None  # offset and time of the first record that is as new
 KINDS: Final = (Fault.INDEX_ROT, Fault.INDEX_ROT, Fault.SNAPSHOT_ROT, Fault.METADATA_ROT)
 REFUSED: Final = "rot: partition refused, the snapshot of its producers is damaged"
 NOT_STARTED: Final = "rot: refused to start, the metadata log is damaged"
@@ -151,21 +152,23 @@ def _partitions(world: Simulation) -> dict[TopicPartition, Partition]:
     return {tp: partition for tp, partition in found.items() if partition is not None}
 
 
-def _what_is_found(partition: Partition) -> tuple[list[LoggedBatch], list[object]]:
+def _what_is_found(partition: Partition) -> tuple[list[LoggedBatch], list[_ByTime]]:
     batches = whole_log(partition)
     return batches, [_found_by_time(partition, batch) for batch in batches]
 
 
-def _found_by_time(partition: Partition, batch: LoggedBatch) -> object:
+def _found_by_time(partition: Partition, batch: LoggedBatch) -> _ByTime:
     found = partition.offset_for_timestamp(batch.header.max_timestamp)
-    return found and found[:2]
+    return None if found is None else (found.offset, found.timestamp_ms)
 
 
-def _what_is_wrong(partition: Partition, batches: list[LoggedBatch], since: list[object]) -> str | None:
+def _what_is_wrong(partition: Partition, batches: list[LoggedBatch], since: list[_ByTime]) -> str | None:
     if not partition.is_online:
         return f"{partition.name} is not served: {partition.recovery}"
     # Backwards, for a partition knows where a read has ended and where the next one will go on.
     for batch, by_time in reversed(list(zip(batches, since, strict=True))):
+        if batch.header.last_offset < partition.log_start_offset:
+            return None  # a trim that was told to have failed may show at the next start
         first = max(batch.header.base_offset, partition.log_start_offset)  # the log may begin amid a batch
         try:
             found = [_found_at(partition, offset) for offset in (batch.header.last_offset, first)]
@@ -174,7 +177,8 @@ def _what_is_wrong(partition: Partition, batches: list[LoggedBatch], since: list
             return f"{partition.name}: {batch} is not found: {error}"
         if found != [batch, batch]:
             return f"{partition.name}: {batch} was asked for, {found} found"
-        if found_by_time != by_time:
+        is_there = by_time is None or by_time[0] >= partition.log_start_offset
+        if is_there and found_by_time != by_time:
             return f"{partition.name}: the time of {batch} led to {by_time}, now {found_by_time}"
     return None
 
