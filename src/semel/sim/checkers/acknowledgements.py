@@ -53,9 +53,9 @@ class AcknowledgedIsStored(Checker, LogWatcher):
 class RefusedIsNotStored(Checker, LogWatcher):
     """``refused_is_not_stored``: a record whose producer was told "not stored" never appears in the log.
 
-    Where the network delivers requests again that were answered, which TCP does not, one thing is not judged: a refusal
-    for want of room, for the disk, or for a gap in front of it, holds of the moment only, and a copy that comes when
-    that is over is new to the log.
+    Where the network delivers requests twice, which TCP does not, one thing is not judged: a refusal for want of room,
+    for the disk, for a gap in front of it or by a fence holds of the moment only, and a copy that comes when that is
+    over, or has not begun, is new to the log.
 
     An error has one meaning: the answer "no" must stay true for ever.
     """

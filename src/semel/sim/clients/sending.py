@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from semel.client.effects import EffectRunner
 from semel.core.client.batch import ProducerBatch
@@ -20,6 +20,14 @@ from semel.sim.world.history import SentRecord
 from semel.sim.world.process import Process
 from semel.sim.world.scheduler import Event as Planned
 from semel.types import Lease, ProducerGrant
+
+_REFUSED_ALONE: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)
 
 
 class PipelineShell:
@@ -89,7 +97,7 @@ class PipelineShell:
         match event:
             case Answered(request_id, answers):
                 for batch in self._sent.pop(request_id):
-                    if _holds_of_the_moment(answers[batch.tp].code):
+                    if _is_refused_alone(answers[batch.tp].code):
                         for record in self._rows_of(batch):
                             record.was_turned_away = True
             case Lost(request_id):
@@ -109,6 +117,8 @@ class PipelineShell:
             raise error
 
 
-def _holds_of_the_moment(code: ErrorCode) -> bool:
-    """Whether what is refused so is welcome later: when there is room, a sound disk, or no gap in front of it."""
-    return code.retriable or code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+def _is_refused_alone(code: ErrorCode) -> bool:
+    """Whether a copy of the request may fare otherwise: later, when there is room, a sound disk or no gap in front of
+    it, or earlier, before its producer was fenced.
+    """
+    return code.retriable or code in _REFUSED_ALONE

@@ -44,7 +44,7 @@ class SentRecord:
     tp: TopicPartition
     promise: Promise = Promise.OPEN
     record_offset: int | None = None
-    was_turned_away: bool = False  # for the moment: a copy that comes later may be welcome
+    was_turned_away: bool = False  # so that a copy of its request may fare otherwise
 
 
 @dataclass(frozen=True, slots=True)
