@@ -62,8 +62,9 @@ class Answers:
         while line and (parts := line[0].parts) is not None:
             self.open_requests -= line.popleft().requests
             ready += parts
-        if self.waiting_bytes:
-            self.waiting_bytes = sum(sum(map(len, one.parts)) for one in line if one.parts is not None)
+        self.waiting_bytes = (
+            sum(sum(map(len, one.parts)) for one in line if one.parts is not None) if line else 0
+        )
         return ready
 
     def clear(self) -> None:

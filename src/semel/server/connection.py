@@ -375,6 +375,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _join_turn(self, frames: Sequence[memoryview]) -> int:
         """Leave those at the head of ``frames`` to the turn that can be; how many."""
+        if frames[0][1] != _PRODUCE:  # as each fetch request is
+            return 0
         requests = plain_at_head(self._shell.broker, frames)
         if requests:
             if self._in_turn is None:

@@ -6,7 +6,8 @@ Invariants:
   take. Where the page cache is trusted with it, it is the end of the log.
 - There are no transactions yet, so all that may be seen is stable.
 
-One thread appends, and another may tell of a sync meanwhile: what it tells is one value.
+One thread appends, and another may tell of a sync meanwhile: what it tells is one value, and what readers may see
+follows it.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ class Synced(NamedTuple):
 class Watermarks:
     """Of one log; all are exclusive ends."""
 
-    __slots__ = ("_is_durable", "log_end_offset", "synced")
+    __slots__ = ("_is_durable", "high_watermark", "log_end_offset", "synced")
 
     def __init__(self, synced: Synced, *, durable: bool) -> None:
         """All there is, is synced."""
         self._is_durable: Final = durable
         self.log_end_offset = synced.offset
         self.synced = synced
+        self.high_watermark = synced.offset  # what readers may see
 
     def appended(self, log_end_offset: int) -> None:
         self.log_end_offset = log_end_offset
+        if not self._is_durable:
+            self.high_watermark = log_end_offset
 
     def synced_to(self, offset: int, position: int | None) -> None:
         assert self.synced.offset <= offset <= self.log_end_offset, f"synced to {offset}"
         self.synced = Synced(offset, position)
-
-    @property
-    def high_watermark(self) -> int:
-        """What readers may see."""
-        return self.synced.offset if self._is_durable else self.log_end_offset
+        if self._is_durable:
+            self.high_watermark = offset
 
     @property
     def last_stable_offset(self) -> int:

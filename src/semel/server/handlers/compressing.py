@@ -49,7 +49,8 @@ class Waiting:
 
 def must_wait(partition: Partition, header: BatchHeader) -> bool:
     """Whether the log wants the batch in another codec."""
-    return partition.config.compression not in (None, header.compression)
+    wanted = partition.config.compression
+    return wanted is not None and wanted is not header.compression
 
 
 def join_line(

@@ -166,7 +166,7 @@ class Partition:
 
     @property
     def is_online(self) -> bool:
-        return self._log.is_online
+        return self._log.offline_reason is None  # asked for at each request
 
     @property
     def offline_reason(self) -> str | None:
