@@ -259,7 +259,8 @@ class Connection(asyncio.BufferedProtocol):
             if not frames:
                 self._keep(data[position:])
                 break
-            joined = self._join_turn(frames) if position - began < JOINED_BYTES_MAX else 0
+            may_join = self._shell.turn.is_open and frames[0][1] == _PRODUCE
+            joined = self._join_turn(frames) if may_join and position - began < JOINED_BYTES_MAX else 0
             left = self._handle(frames[joined:]) if joined < len(frames) else ()
             if left:
                 position -= sum(LENGTH_BYTES + len(frame) for frame in left)
@@ -375,8 +376,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _join_turn(self, frames: Sequence[memoryview]) -> int:
         """Leave those at the head of ``frames`` to the turn that can be; how many."""
-        if frames[0][1] != _PRODUCE:  # as each fetch request is
-            return 0
         requests = plain_at_head(self._shell.broker, frames)
         if requests:
             if self._in_turn is None:

@@ -1,7 +1,8 @@
 """The plain produce requests that one turn of the event loop brings, from whichever connections: appended together.
 
 What many connections send at once thus costs one write a partition, as what one connection sends at once does. Each
-connection's answer waits for what it wrote itself, and for nothing else.
+connection's answer waits for what it wrote itself, and for nothing else. Where it waits for a sync, syncs bring the
+connections together already, and none joins: the turn would only begin them one pass of the event loop later.
 
 Invariants
 - A connection's requests keep their order: it ends the turn before it has another produce request handled.
@@ -42,6 +43,7 @@ class Turn:
         lines: BoundedLog,
         scratch_bytes: int,
     ) -> None:
+        self.is_open: Final = not broker.storage.settings.durable
         self._broker = broker
         self._loop = loop
         self._wall_clock_ms = wall_clock_ms

@@ -76,7 +76,9 @@ __all__ = ["PLANTS"]
 
 @plant("acks=all is answered before the sync", "here", STORED, ONE_VALUE, MARKS, OVER)
 def ack_before_sync(patch: Patches) -> None:
-    patch.set(Watermarks, "high_watermark", property(lambda marks: marks.log_end_offset))
+    patch.set(
+        Watermarks, "high_watermark", property(lambda marks: marks.log_end_offset, lambda marks, offset: None)
+    )
 
 
 @plant("fdatasync is not called", "Alagappan FAST18", OPENS, STORED, MARKS, ONE_VALUE, OVER)
@@ -257,9 +259,12 @@ def readers_see_what_is_not_synced(patch: Patches) -> None:
         return reads
 
     def as_shown(marks: Watermarks) -> int:
-        return marks.log_end_offset if is_read[0] else int(original.fget(marks))
+        return marks.log_end_offset if is_read[0] else int(original.__get__(marks))
 
-    original = patch.set(Watermarks, "high_watermark", property(as_shown))
+    def sets(marks: Watermarks, offset: int) -> None:
+        original.__set__(marks, offset)
+
+    original = patch.set(Watermarks, "high_watermark", property(as_shown, sets))
     patch.set(fetch, "_look_at", reading(fetch._look_at))
     patch.set(router, "handle_plain_fetch", reading(vars(router)["handle_plain_fetch"]))
 

@@ -94,7 +94,7 @@ def buffer_is_used_twice(patch: Patches) -> None:
     def encodes(batch: ProducerBatch, compression: Any) -> bytearray:
         is_new = batch.encoded is None
         encoded: bytearray = encode(batch, compression)
-        if is_new and free and is_never_split(batch):
+        if is_new and free and len(free[-1]) == len(encoded) and is_never_split(batch):
             batch.encoded = free.pop()
             batch.encoded[:] = encoded
         assert batch.encoded is not None

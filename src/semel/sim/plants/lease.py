@@ -25,6 +25,7 @@ from semel.server.storage.state_log import StateLog
 from semel.sim.plants.planting import (
     DEFINITE,
     FENCED,
+    FINISHES,
     GRANTED,
     LIVES,
     ONCE,
@@ -166,6 +167,7 @@ def lease_epoch_not_raised(patch: Patches) -> None:
     ONCE,
     ORDER,
     SILENCE,
+    FINISHES,
 )
 def moves_with_batches_unsettled(patch: Patches) -> None:
     def adopts(queue: PartitionQueue, grant: ProducerGrant, ends_ms: int | None = None) -> bool:

@@ -127,7 +127,7 @@ def sink_needs_the_whole_output(patch: Patches) -> None:
     original = patch.set(run, "check_provable", from_the_first)
 
 
-@plant("BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE, FLOW_OUTPUT)
+@plant("BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE, FLOW_OUTPUT, FINISHES)
 def sink_begins_behind_the_first_row(patch: Patches) -> None:
     due: dict[tuple[str, int], Begin] = {}
 
