@@ -54,8 +54,8 @@ class Client:
 
 
 class World:
-    def __init__(self) -> None:
-        self.server = Server(durable=False)
+    def __init__(self, *, durable: bool = False) -> None:
+        self.server = Server(durable)
         self.loop = Loop()
         lines = BoundedLog(logging.getLogger("turn"), self.loop.time)
         self.turn = Turn(self.server.broker, self.loop, lambda: NOW_MS, lines, SCRATCH_BYTES)
@@ -103,6 +103,13 @@ def test_requests_of_several_connections_are_one_write_of_a_partition(
     world.loop.run()
     assert writes == [0]
     assert [world.results(client.told[0]) for client in clients] == [[(0, 0)], [(0, 1)], [(0, 2)]]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_it_is_open_where_no_answer_waits_for_a_sync(durable: bool) -> None:
+    made = World(durable=durable)
+    assert made.turn.is_open is not durable
+    made.server.close()
 
 
 def test_one_connection_that_joins_twice_is_told_once_and_in_its_order(world: World) -> None:
