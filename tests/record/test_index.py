@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.errors import CorruptRecordBatch
-from semel.record import columnar
+from semel.record import index
 from semel.record.batch import Record, decode_header, encode_batch, payload_of
 from semel.record.columnar import decode_table
 from semel.record.index import walk, walk_together
@@ -94,7 +94,7 @@ def test_a_long_batch_that_is_broken_is_never_taken_for_whole(data):
 
 
 def test_records_of_one_long_batch_are_found_side_by_side(monkeypatch):
-    monkeypatch.setattr(columnar, "walk", None)
+    monkeypatch.setattr(index, "walk", None)
     values = [b"%d" % number * (number % 40) for number in range(5_000)]
     batch = bytes(encode_batch([Record(0, 5, None, value) for value in values]))
     assert decode_table([batch], topic="t", partition=0)["value"].to_pylist() == values

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from semel.wire import fetch, init_producer_id, messages, produce
+from semel.wire import fetch, init_producer_id, messages, offset_commit, produce
 from semel.wire.api import SERVED, ApiKey
 from semel.wire.entity import reader_of
 from semel.wire.frames import MalformedMessage
@@ -98,6 +98,61 @@ def test_produce_response(version: int) -> None:
         (b, 1, 45, -1),
     ]
     assert produce.decode_response(version, data) == (results, 12)
+
+
+def committed(version: int, topic: str) -> offset_commit.CommittedTopic:
+    leader_epoch = 7 if version >= 6 else -1
+    partitions = [
+        offset_commit.CommittedPartition(0, 2**40, leader_epoch, "note"),
+        offset_commit.CommittedPartition(9, 0, leader_epoch, ""),
+    ]
+    return offset_commit.CommittedTopic(topic, partitions)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
+def test_offset_commit_request(version: int) -> None:
+    topics = [committed(version, "a"), committed(version, "b")]
+    request = offset_commit.OffsetCommitRequest(
+        "g", 4, "m", "i" if version >= 7 else None, 60_000 if version <= 4 else -1, topics
+    )
+    fields = {
+        "group_id": "g",
+        "generation_id_or_member_epoch": 4,
+        "member_id": "m",
+        "group_instance_id": "i",
+        "retention_time": 60_000,
+        "topics": [
+            {
+                "name": each.topic,
+                "partitions": [
+                    {
+                        "partition_index": one.partition_index,
+                        "committed_offset": one.committed_offset,
+                        "committed_leader_epoch": one.leader_epoch,
+                        "committed_metadata": one.metadata or None,
+                    }
+                    for one in each.partitions
+                ],
+            }
+            for each in topics
+        ],
+    }
+    data = messages.encode_request(ApiKey.OFFSET_COMMIT, version, fields)
+    assert offset_commit.decode_request(version, data) == request
+    for cut in range(len(data)):
+        with pytest.raises(MalformedMessage):
+            offset_commit.decode_request(version, data[:cut])
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
+def test_offset_commit_response(version: int) -> None:
+    data = bytes(offset_commit.encode_response(version, [("a", [(0, 0), (9, 22)]), ("b", [(1, 3)])]))
+    seen = kio_read(ApiKey.OFFSET_COMMIT, version, "response", data)
+    assert [
+        (topic.name, one.partition_index, int(one.error_code))
+        for topic in seen.topics
+        for one in topic.partitions
+    ] == [("a", 0, 0), ("a", 9, 22), ("b", 1, 3)]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FETCH))
@@ -253,6 +308,49 @@ SAMPLES: dict[ApiKey, Any] = {
         "topics": [{"name": "a", "partitions": [{"partition_index": 3, "timestamp": -2}] * 2}],
         "timeout": 1500,
     },
+    ApiKey.ADD_PARTITIONS_TO_TXN: {
+        "v3_and_below_transactional_id": "ü",
+        "v3_and_below_producer_id": 2**40,
+        "v3_and_below_producer_epoch": 7,
+        "v3_and_below_topics": [{"name": "a", "partitions": [0, 1, 2]}, {"name": "b", "partitions": []}],
+    },
+    ApiKey.ADD_OFFSETS_TO_TXN: {
+        "transactional_id": "ü",
+        "producer_id": 2**40,
+        "producer_epoch": 7,
+        "group_id": "g",
+    },
+    ApiKey.END_TXN: {"transactional_id": "ü", "producer_id": 2**40, "producer_epoch": 7, "committed": True},
+    ApiKey.TXN_OFFSET_COMMIT: {
+        "transactional_id": "ü",
+        "group_id": "g",
+        "producer_id": 2**40,
+        "producer_epoch": 7,
+        "generation_id": 3,
+        "member_id": "m",
+        "group_instance_id": None,
+        "topics": [
+            {
+                "name": "a",
+                "partitions": [
+                    {
+                        "partition_index": number,
+                        "committed_offset": 2**40,
+                        "committed_leader_epoch": 1,
+                        "committed_metadata": metadata,
+                    }
+                    for number, metadata in enumerate(("note", "", None))
+                ],
+            }
+        ],
+    },
+    ApiKey.DESCRIBE_TRANSACTIONS: {"transactional_ids": ["ü", ""]},
+    ApiKey.LIST_TRANSACTIONS: {
+        "state_filters": ["Ongoing"],
+        "producer_id_filters": [2**40, -1],
+        "duration_filter": 5,
+        "transactional_id_pattern": None,
+    },
     ApiKey.WRITE_TXN_MARKERS: {
         "markers": [
             {
@@ -274,6 +372,42 @@ def test_our_reader_reads_what_kio_reads(api_key: ApiKey) -> None:
         assert messages.decode_request(api_key, version, data) == kio_read(api_key, version, "request", data)
 
 
+def described(started_ms: int) -> bytes:
+    """An answer about one transaction."""
+    state = {
+        "error_code": 0,
+        "transactional_id": "t",
+        "transaction_state": "Ongoing",
+        "transaction_timeout": 60_000,
+        "transaction_start_time": started_ms,
+        "producer_id": 7,
+        "producer_epoch": 3,
+        "topics": [{"topic": "a", "partitions": [0, 1]}],
+    }
+    return messages.encode_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, {"transaction_states": [state]})
+
+
+def test_our_reader_reads_an_instant_as_kio_does() -> None:
+    data = described(1_700_000_000_123)
+    seen = messages.decode_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, data)
+    assert seen == kio_read(ApiKey.DESCRIBE_TRANSACTIONS, 0, "response", data)
+    assert seen.transaction_states[0].transaction_start_time.timestamp() == 1_700_000_000.123
+
+
+def test_no_instant_is_the_one_before_1970() -> None:
+    """Which kio refuses, and Apache Kafka sends of a transaction that has not begun."""
+    seen = messages.decode_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, described(-1))
+    assert seen.transaction_states[0].transaction_start_time.timestamp() == -0.001
+
+
+@pytest.mark.parametrize("started_ms", [2**63 - 1, -(2**63), 10**15])
+def test_an_instant_of_no_calendar_is_malformed(started_ms: int) -> None:
+    data = described(1_700_000_000_123)
+    bad = data.replace(struct.pack(">q", 1_700_000_000_123), struct.pack(">q", started_ms))
+    with pytest.raises(MalformedMessage):
+        messages.decode_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, bad)
+
+
 @pytest.mark.parametrize("direction", ["request", "response"])
 @pytest.mark.parametrize("api_key", SERVED)
 def test_every_schema_has_a_reader(api_key: ApiKey, direction: messages.Direction) -> None:
@@ -281,3 +415,21 @@ def test_every_schema_has_a_reader(api_key: ApiKey, direction: messages.Directio
         return
     for version in versions(api_key):
         reader_of(messages.schema_of(api_key, version, direction))
+
+
+def test_dates_are_read() -> None:
+    """DescribeTransactions alone has one; -1 stands for none, and any other number is no reason to fail otherwise."""
+    schema = messages.schema_of(ApiKey.DESCRIBE_TRANSACTIONS, 0, "response")
+
+    def read(began_ms: int) -> Any:
+        state = b"\0\0\x02t\x08Ongoing" + struct.pack(">iqqh", 60_000, began_ms, 7, 1) + b"\x01\0"
+        return messages.decode_response(
+            ApiKey.DESCRIBE_TRANSACTIONS, 0, memoryview(struct.pack(">i", 0) + b"\x02" + state + b"\0")
+        )
+
+    assert isinstance(read(0), schema)
+    (item,) = read(1_700_000_000_123).transaction_states
+    assert item.transaction_start_time.timestamp() == 1_700_000_000.123
+    assert read(-1).transaction_states[0].transaction_start_time.timestamp() == -0.001
+    with pytest.raises(MalformedMessage):
+        read(2**62)

@@ -38,3 +38,13 @@ class LogBacked(Protocol):
 
     def live_records(self) -> Iterable[StateRecord]:
         """The records that alone make this state: what a compacted log would hold."""
+
+
+class Transactional(Protocol):
+    """A state some of whose records come in transactions: each counts once its producer's is committed."""
+
+    def apply_pending(self, producer_id: int, record: StateRecord) -> bool:
+        """Take one in that may come to count; ``False`` when its key belongs to another state."""
+
+    def end_pending(self, producer_id: int, *, is_commit: bool) -> None:
+        """The transaction of a producer has ended."""

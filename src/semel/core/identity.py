@@ -5,18 +5,17 @@ Invariants:
   used: a crash wastes the rest of a block and reuses none (KIP-98; the proposal's "global sequence").
 - Of one id, every epoch is granted to one caller only. After a grant of epoch n+1 nothing is granted for n:
   of two copies of one saved identity the first to ask goes on, the other is ``PRODUCER_FENCED``.
-- A named identity (Kafka's transactional id) keeps its producer id, and its epoch rises with every grant; by
-  its number alone nobody resumes it.
-  When the epochs of an id are used up, the identity goes on with a fresh id at epoch 0.
+- When the epochs of an id are used up, whoever resumes it goes on with a fresh id at epoch 0.
 
-In Kafka an id without a transactional id cannot be resumed (``InitProducerId`` ignores it); here it can.
+In Kafka an id without a transactional id cannot be resumed (``InitProducerId`` ignores it); here it can. Those that
+have one are :mod:`semel.core.transaction`'s; by its number alone nobody resumes such an id.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from semel.core.decision import Decision, StateRecord
@@ -24,7 +23,6 @@ from semel.errors import ErrorCode
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, PRODUCER_EPOCH_MAX, ProducerGrant
 
 BLOCK_IDS: Final = 100
-IDENTITY_NAME_BYTES_MAX: Final = 1024
 IDENTITIES_MAX: Final = 100_000
 
 _BLOCK_KEY: Final = b"producer-ids"
@@ -56,22 +54,20 @@ NO_FRESH_ID: Final = Refused(
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """Ask for the right to write.
+    """Ask for the right to write: without an id a fresh one, else that one, and the other copies are fenced.
 
-    Without a name and id: a fresh id. With an id: resume it, and fence the other copies. With a name: the
-    identity of that name. ``fresh_producer_id`` comes from a claimed block; it is wasted when not needed. If there
-    is none at hand, whoever needs it is told to ask again.
+    ``fresh_producer_id`` comes from a claimed block; it is wasted when not needed. If there is none at hand, whoever
+    needs it is told to ask again.
     """
 
     fresh_producer_id: int
-    name: str | None = None
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A named identity as it was last granted."""
+    """A named identity as it was last granted, in a folder of format 2 or below."""
 
     name: str
     producer_id: int
@@ -89,18 +85,12 @@ Response: TypeAlias = ProducerGrant | Refused
 class Identities:
     """All that was ever granted and still matters."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[int], str | None] = lambda producer_id: None) -> None:
+        """``name_of``: the transactional id that an id belongs to."""
         self._next_id = 0
-        self._named: dict[str, Identity] = {}
-        self._names: dict[int, str] = {}  # by the id that each has now
+        self._name_of = name_of
+        self.named: Final[dict[str, Identity]] = {}  # of a folder that is to be taken over
         self._resumed_epochs: dict[int, int] = {}  # ids without a name whose epoch is above 0
-
-    def __iter__(self) -> Iterator[Identity]:
-        """Every named identity, by name."""
-        return iter(sorted(self._named.values(), key=lambda identity: identity.name))
-
-    def get(self, name: str) -> Identity | None:
-        return self._named.get(name)
 
     @property
     def next_id(self) -> int:
@@ -112,9 +102,9 @@ class Identities:
         assert block.first_id >= self._next_id, "no id twice"
         return Decision((_record(_BLOCK_KEY, {"next": block.end_id}),), block)
 
-    def decide(self, request: InitProducer, now_ms: int) -> Decision[Response]:
+    def decide(self, request: InitProducer) -> Decision[Response]:
         """What becomes of ``request``."""
-        decision = self._init(request, now_ms)
+        decision = self._init(request)
         fresh_id = request.fresh_producer_id
         # Whoever guesses an id of a claimed block may have resumed it before it was given out.
         is_at_hand = fresh_id != NO_PRODUCER_ID and fresh_id not in self._resumed_epochs
@@ -122,9 +112,16 @@ class Identities:
             return Decision((), NO_FRESH_ID)
         return decision
 
-    def _init(self, request: InitProducer, now_ms: int) -> Decision[Response]:
-        if request.name is not None:
-            return self._init_named(request, request.name, now_ms)
+    def seal(self, producer_id: int) -> Decision[None]:
+        """Nobody resumes it any more."""
+        return Decision((_resumed_record(producer_id, PRODUCER_EPOCH_MAX),), None)
+
+    def forget_named(self) -> Decision[None]:
+        """They are known elsewhere, durably."""
+        keys = [NAMED_PREFIX + name.encode() for name in sorted(self.named)]
+        return Decision(tuple(StateRecord(key, None) for key in keys), None)
+
+    def _init(self, request: InitProducer) -> Decision[Response]:
         if request.producer_id == NO_PRODUCER_ID:
             return Decision((), ProducerGrant(request.fresh_producer_id, 0))
         return self._resume(request)
@@ -136,11 +133,10 @@ class Identities:
         elif record.key.startswith(NAMED_PREFIX):
             name = record.key[len(NAMED_PREFIX) :].decode()
             if record.value is None:
-                self._put_named(name, None)
+                self.named.pop(name, None)
             else:
                 fields = json.loads(record.value)
-                identity = Identity(name, fields["id"], fields["epoch"], fields["granted_ms"])
-                self._put_named(name, identity)
+                self.named[name] = Identity(name, fields["id"], fields["epoch"], fields["granted_ms"])
         elif record.key.startswith(_RESUMED_PREFIX):
             producer_id = int(record.key[len(_RESUMED_PREFIX) :])
             if record.value is None:
@@ -153,52 +149,18 @@ class Identities:
 
     def live_records(self) -> Iterable[StateRecord]:
         yield _record(_BLOCK_KEY, {"next": self._next_id})
-        for identity in self:
+        for _, identity in sorted(self.named.items()):
             yield _identity_record(identity)
         for producer_id, producer_epoch in sorted(self._resumed_epochs.items()):
             yield _resumed_record(producer_id, producer_epoch)
-
-    def _put_named(self, name: str, identity: Identity | None) -> None:
-        before = self._named.pop(name, None)
-        if before is not None:
-            del self._names[before.producer_id]
-        if identity is not None:
-            self._named[name] = identity
-            self._names[identity.producer_id] = name
-
-    def _init_named(self, request: InitProducer, name: str, now_ms: int) -> Decision[Response]:
-        if not 0 < len(name.encode()) <= IDENTITY_NAME_BYTES_MAX:
-            reason = f"an identity's name has 1 to {IDENTITY_NAME_BYTES_MAX} bytes"
-            return _refuse(ErrorCode.INVALID_REQUEST, reason)
-        known = self._named.get(name)
-        if known is None:
-            if request.producer_id != NO_PRODUCER_ID:
-                return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"there is no identity {name!r}")
-            if len(self._named) >= IDENTITIES_MAX:
-                reason = f"there are {IDENTITIES_MAX} identities already"
-                return _refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, reason)
-            return _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
-        asked = (request.producer_id, request.producer_epoch)
-        if request.producer_id != NO_PRODUCER_ID and asked != (known.producer_id, known.producer_epoch):
-            return _refuse(
-                ErrorCode.PRODUCER_FENCED,
-                f"identity {name!r} was granted to another copy: "
-                f"producer id {known.producer_id}, epoch {known.producer_epoch}",
-            )
-        if known.producer_epoch >= PRODUCER_EPOCH_MAX - 1:
-            sealed = _resumed_record(known.producer_id, PRODUCER_EPOCH_MAX)  # to whoever asks by its number
-            granted = _grant(Identity(name, request.fresh_producer_id, 0, now_ms))
-            return Decision((sealed, *granted.records), granted.response)
-        return _grant(replace(known, producer_epoch=known.producer_epoch + 1, granted_ms=now_ms))
 
     def _resume(self, request: InitProducer) -> Decision[Response]:
         producer_id, producer_epoch = request.producer_id, request.producer_epoch
         if not 0 <= producer_id < self._next_id:
             return _refuse(ErrorCode.UNKNOWN_PRODUCER_ID, f"producer id {producer_id} was never given out")
-        if producer_id in self._names:
-            reason = (
-                f"producer id {producer_id} belongs to identity {self._names[producer_id]!r}: ask by its name"
-            )
+        name = self._name_of(producer_id)
+        if name is not None:
+            reason = f"producer id {producer_id} belongs to transactional id {name!r}: ask by its name"
             return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
         current = self._resumed_epochs.get(producer_id, 0)
         if producer_epoch < current:
@@ -216,10 +178,6 @@ class Identities:
             return Decision((sealed,), ProducerGrant(request.fresh_producer_id, 0))
         record = _resumed_record(producer_id, current + 1)
         return Decision((record,), ProducerGrant(producer_id, current + 1))
-
-
-def _grant(identity: Identity) -> Decision[Response]:
-    return Decision((_identity_record(identity),), identity.grant)
 
 
 def _refuse(error_code: ErrorCode, reason: str) -> Decision[Response]:

@@ -59,10 +59,13 @@ __all__ = [
     "decode_header",
     "decode_records",
     "encode_batch",
+    "max_timestamp_of",
     "payload_of",
     "restamp",
     "scan_batches",
     "validate_batch",
+    "without_producer",
+    "without_transaction",
 ]
 
 HEADER_BYTES: Final = 61
@@ -262,6 +265,30 @@ def assign_offsets(
     _UINT32.pack_into(batch, _CRC_AT, crc32c(checked))
 
 
+def max_timestamp_of(batch: Buffer) -> int:
+    """What its header says, and no more than that is read."""
+    (timestamp_ms,) = _INT64.unpack_from(batch, _MAX_TIMESTAMP_AT)
+    return int(timestamp_ms)
+
+
+def without_transaction(batch: Buffer) -> bytearray:
+    """The same records of the same producer, whatever becomes of a transaction."""
+    plain = bytearray(batch)
+    (attributes,) = _ATTRIBUTES.unpack_from(plain, _CHECKED_AT)
+    _ATTRIBUTES.pack_into(plain, _CHECKED_AT, attributes & ~TRANSACTIONAL_BIT)
+    _UINT32.pack_into(plain, _CRC_AT, crc32c(memoryview(plain)[_CHECKED_AT:]))
+    return plain
+
+
+def without_producer(batch: Buffer) -> bytearray:
+    """The same records at the same offsets, of nobody: only the sequence still tells that they were somebody's."""
+    nobodys = without_transaction(batch)
+    base_sequence = decode_header(batch).base_sequence
+    _PRODUCER.pack_into(nobodys, _PRODUCER_AT, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence)
+    _UINT32.pack_into(nobodys, _CRC_AT, crc32c(memoryview(nobodys)[_CHECKED_AT:]))
+    return nobodys
+
+
 def restamp(batch: Buffer, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
     """The same records, compressed as they are, as another producer's batch that is in no transaction and no log."""
     stamped = bytearray(batch)
@@ -327,6 +354,7 @@ def assemble_batch(
     partition_leader_epoch: int = NO_LEADER_EPOCH,
     transactional: bool = False,
     control: bool = False,
+    delete_horizon: bool = False,
 ) -> bytearray:
     """Compress encoded records and put header and CRC before them."""
     packed = compress(payload, compression, level=compression_level)
@@ -345,7 +373,8 @@ def assemble_batch(
         compression
         | timestamp_type << 3
         | (TRANSACTIONAL_BIT if transactional else 0)
-        | (CONTROL_BIT if control else 0),
+        | (CONTROL_BIT if control else 0)
+        | (DELETE_HORIZON_BIT if delete_horizon else 0),
         last_offset_delta,
         base_timestamp,
         max_timestamp,

@@ -11,7 +11,6 @@ The table has the columns of Spark's Kafka source. Order of rows is order of off
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Unpack
 
@@ -37,16 +36,13 @@ from semel.record.index import (
     HeaderFields,
     Int64s,
     fields_of,
-    lane_count,
-    walk,
-    walk_together,
+    starts_of,
 )
 from semel.record.partitioner import murmur2
 from semel.sequence import advance
 from semel.types import NO_SEQUENCE
 
 _ARENA_BYTES: Final = 8 * 1024 * 1024
-_LANES_WALKED_TOGETHER_MIN: Final = 24  # below this a numpy step costs more than the records that it takes
 _TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 BATCH_ROWS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 1_000_000  # below Kafka's max.message.bytes
@@ -146,7 +142,7 @@ def _decode_arena(
     headers = [header for header, _ in arena]
     counts = np.array([header.record_count for header in headers], np.int64)
     ends = np.cumsum(np.array([len(part) for _, part in arena], np.int64))
-    bounds = np.append(_starts_of(payload, ends, counts), ends[-1])
+    bounds = np.append(starts_of(payload, ends, counts), ends[-1])
     batch_of_record = np.repeat(np.arange(len(headers), dtype=np.int64), counts)
     previous_delta = -1
     for first in range(0, len(bounds) - 1, BLOCK_RECORDS_MAX):
@@ -166,19 +162,6 @@ def _decode_arena(
             null_timestamps,
         )
         yield block
-
-
-def _starts_of(payload: bytes, ends: Int64s, counts: Int64s) -> Int64s:
-    """Where each record begins; batches end at ``ends`` and have ``counts`` records."""
-    starts = np.concatenate(([0], ends[:-1]))
-    if lane_count(counts) >= _LANES_WALKED_TOGETHER_MIN:
-        found = walk_together(np.frombuffer(payload, np.uint8), starts, ends, counts)
-        if found is not None:
-            return found
-    positions: array[int] = array("q")
-    for start, end, count in zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True):
-        walk(payload, start, end, count, positions)
-    return np.frombuffer(positions, np.int64)
 
 
 def _decode_block(

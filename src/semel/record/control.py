@@ -71,6 +71,12 @@ def _encode(
     )
 
 
+def is_abort(control_batch: Buffer) -> bool:
+    """Whether it is an abort marker."""
+    marker = decode_marker(control_batch)
+    return marker is not None and marker.marker_type is MarkerType.ABORT
+
+
 def decode_marker(batch: Buffer) -> Marker | None:
     """The marker in a control batch, or None for a control record of another kind (Raft's, say)."""
     header = decode_header(batch)

@@ -31,6 +31,7 @@ _HEADER_ROUNDS_MAX: Final = 16  # records with more headers than this are walked
 _HEADER_BYTES_MIN: Final = 2
 _NULL: Final = -1
 _LANE_RECORDS: Final = 64
+_LANES_WALKED_TOGETHER_MIN: Final = 24  # below this a numpy step costs more than the records that it takes
 _LANE_STEPS_MAX: Final = 16 * _LANE_RECORDS  # a lane that is longer is walked faster alone
 _GUESS_BYTES_MAX: Final = 2048  # that are looked through for a lane's beginning
 _GUESSES_MAX: Final = 64  # zeros in them, for each lane: who has more has other things than text
@@ -46,6 +47,17 @@ class HeaderFields:
     key_length: Int64s
     value_start: Int64s
     value_length: Int64s  # -1 for null
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFields:
+    """What stands before a record's value: enough to tell which record of which key it is."""
+
+    timestamp_delta: Int64s
+    offset_delta: Int64s
+    key_start: Int64s
+    key_length: Int64s  # -1: no key
+    value_length: Int64s  # -1: a tombstone
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,19 @@ def walk(payload: bytes, start: int, end: int, record_count: int, positions: arr
         raise CorruptRecordBatch("records end before their count is reached") from None
     if position != end:
         raise CorruptRecordBatch(f"{end - position} bytes follow the last of {record_count} records")
+
+
+def starts_of(payload: bytes, ends: Int64s, counts: Int64s) -> Int64s:
+    """Where each record begins, of batches that end at ``ends`` and have ``counts`` records."""
+    starts = np.concatenate(([0], ends[:-1]))
+    if lane_count(counts) >= _LANES_WALKED_TOGETHER_MIN:
+        found = walk_together(np.frombuffer(payload, np.uint8), starts, ends, counts)
+        if found is not None:
+            return found
+    positions: array[int] = array("q")
+    for start, end, count in zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True):
+        walk(payload, start, end, count, positions)
+    return np.frombuffer(positions, np.int64)
 
 
 def walk_together(payload: Bytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
@@ -195,12 +220,7 @@ def fields_of(
 
     Records that have more than ``headers_max`` headers in all are refused before the first header is read.
     """
-    length, position = read_varints(payload, starts, ends)
-    if length.min() < RECORD_BYTES_MIN - 1:
-        _refuse(f"record claims {int(length.min())} bytes, {RECORD_BYTES_MIN - 1} is the least")
-    position += 1  # attributes: no bit has a meaning yet
-    timestamp_delta, position = read_varlongs(payload, position, ends)
-    offset_delta, position = read_varints(payload, position, ends)
+    timestamp_delta, offset_delta, position = _read_deltas(payload, starts, ends)
     key_start, key_length, position = _read_fields(payload, position, ends)
     value_start, value_length, position = _read_fields(payload, position, ends)
     header_count, position = read_varints(payload, position, ends)
@@ -212,6 +232,25 @@ def fields_of(
     return RecordFields(
         timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, header_count, headers
     )
+
+
+def key_fields_of(payload: Bytes, starts: Int64s, ends: Int64s) -> KeyFields:
+    """The same up to the value; nothing is said of what comes behind that."""
+    timestamp_delta, offset_delta, position = _read_deltas(payload, starts, ends)
+    key_start, key_length, position = _read_fields(payload, position, ends)
+    _, value_length, _ = _read_fields(payload, position, ends)
+    return KeyFields(timestamp_delta, offset_delta, key_start, key_length, value_length)
+
+
+def _read_deltas(payload: Bytes, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Of time and of offset, and the positions after them."""
+    length, position = read_varints(payload, starts, ends)
+    if length.min() < RECORD_BYTES_MIN - 1:
+        _refuse(f"record claims {int(length.min())} bytes, {RECORD_BYTES_MIN - 1} is the least")
+    position += 1  # attributes: no bit has a meaning yet
+    timestamp_delta, position = read_varlongs(payload, position, ends)
+    offset_delta, position = read_varints(payload, position, ends)
+    return timestamp_delta, offset_delta, position
 
 
 def read_varints(payload: Bytes, positions: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:

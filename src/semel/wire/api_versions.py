@@ -4,7 +4,8 @@ The answer to an unsupported version is version 0 with error 35 and the range of
 newer client can step down (KIP-511). Its header is always version 0 (``frames.encode_response_header``).
 
 What semel does beyond Kafka's protocol, or otherwise, stands among the supported features (KIP-584), by which a client
-knows what it talks to; which APIs are served says nothing of that.
+knows what it talks to; which APIs are served says nothing of that. The *finalized* features are what the cluster has
+switched on: by the level of ``transaction.version`` a client knows which protocol of transactions it has to speak.
 """
 
 from __future__ import annotations
@@ -16,26 +17,37 @@ from typing import Final
 
 from semel.errors import ErrorCode
 from semel.wire.api import SERVED, ApiKey
-from semel.wire.frames import INT16, INT32, Buffer, Reader, write_count, write_string, write_tags
+from semel.wire.frames import INT16, INT32, INT64, Buffer, Reader, write_count, write_string, write_tags
 
 _FLEXIBLE_FROM: Final = 3
 _RANGE: Final = struct.Struct(">hhh")
 _LEVELS: Final = struct.Struct(">hh")
-_SUPPORTED_FEATURES: Final = 0  # its tag
+_SUPPORTED_FEATURES, _FINALIZED_EPOCH, _FINALIZED_FEATURES = 0, 1, 2  # their tags
+_FEATURES_EPOCH: Final = 0  # what is finalized here never changes
 
 # A marker shuts out a producer's older epochs in a partition, whoever writes it, and no transaction is needed.
 MARKER_FENCE: Final = "semel.marker_fence"
-FEATURES: Final = {MARKER_FENCE: (1, 1)}
+# Clients raise a producer's epoch with each transaction, and let Produce register partitions, where level 2 of it is
+# finalized, and by nothing else (KIP-890).
+TRANSACTION_VERSION: Final = "transaction.version"
+FEATURES: Final = {MARKER_FENCE: (1, 1), TRANSACTION_VERSION: (0, 2)}
+FINALIZED: Final = {
+    TRANSACTION_VERSION: (2, 2)
+}  # maximum and minimum: on the wire they are the other way round
 
 
 @dataclass(slots=True)
 class ApiVersionsResponse:
-    """Which versions (both ends inclusive) a broker serves of each API key, and the levels of each feature."""
+    """Which versions (both ends inclusive) a broker serves of each API key, and the levels of each feature.
+
+    ``finalized``: of the features that the cluster has switched on, up to which level.
+    """
 
     error_code: int
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     throttle_time_ms: int = 0
     features: dict[str, tuple[int, int]] = field(default_factory=dict)
+    finalized: dict[str, int] = field(default_factory=dict)
 
 
 def decode_request(version: int, body: Buffer) -> tuple[str | None, str | None]:
@@ -71,7 +83,14 @@ def encode_response(
     if version >= 1:
         out += INT32.pack(0)
     if flexible:
-        write_tags(out, {_SUPPORTED_FEATURES: _encode_features(FEATURES)})
+        write_tags(
+            out,
+            {
+                _SUPPORTED_FEATURES: _encode_features(FEATURES),
+                _FINALIZED_EPOCH: INT64.pack(_FEATURES_EPOCH),
+                _FINALIZED_FEATURES: _encode_features(FINALIZED),
+            },
+        )
     return out
 
 
@@ -90,9 +109,12 @@ def decode_response(version: int, body: Buffer) -> ApiVersionsResponse:
             reader.skip_tags()
     if version >= 1:
         response.throttle_time_ms = reader.int32()
-    supported = reader.tags().get(_SUPPORTED_FEATURES) if flexible else None
-    if supported is not None:
+    tags = reader.tags() if flexible else {}
+    if (supported := tags.get(_SUPPORTED_FEATURES)) is not None:
         response.features = _decode_features(Reader(supported))
+    if (finalized := tags.get(_FINALIZED_FEATURES)) is not None:
+        # The other way round than the supported ones: the highest level comes first.
+        response.finalized = {name: level for name, (level, _) in _decode_features(Reader(finalized)).items()}
     return response
 
 

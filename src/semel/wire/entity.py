@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from semel.wire.frames import MalformedMessage, Reader
 
 _Read: TypeAlias = Callable[[Reader], Any]
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGERS: Final[dict[str, tuple[_Read, int]]] = {
     "int8": (Reader.int8, 1),
     "int16": (Reader.int16, 2),
@@ -82,6 +84,14 @@ def _create(schema: type[Any]) -> _Type:
     return _Type(read, bytes_min)
 
 
+def _read_bytes(reader: Reader, *, flexible: bool, nullable: bool) -> bytes | None:
+    """A copy: it may be kept for long."""
+    found = reader.nullable_bytes(flexible)
+    if found is None and not nullable:
+        raise MalformedMessage("bytes that must not be null are null")
+    return None if found is None else bytes(found)
+
+
 def _type_of(hint: Any, kafka_type: str | None, flexible: bool) -> _Type:
     options = [option for option in typing.get_args(hint) if option is not type(None)]
     nullable = type(None) in typing.get_args(hint)
@@ -97,6 +107,8 @@ def _type_of(hint: Any, kafka_type: str | None, flexible: bool) -> _Type:
         if nullable:
             return _Type(lambda reader: reader.nullable_string(flexible), length_bytes)
         return _Type(lambda reader: reader.string(flexible), length_bytes)
+    if kafka_type == "bytes":
+        return _Type(partial(_read_bytes, flexible=flexible, nullable=nullable), 1 if flexible else 4)
     if kafka_type in _INTEGERS:
         return _Type(*_INTEGERS[kafka_type])
     try:
@@ -106,6 +118,7 @@ def _type_of(hint: Any, kafka_type: str | None, flexible: bool) -> _Type:
             "uuid": _Type(_read_uuid, 16),
             "timedelta_i32": _Type(lambda reader: timedelta(milliseconds=reader.int32()), 4),
             "timedelta_i64": _Type(_read_long_timedelta, 8),
+            "datetime_i64": _Type(_read_datetime, 8),
         }[str(kafka_type)]
     except KeyError:
         raise TypeError(f"no reader for a field of type {kafka_type}") from None
@@ -145,6 +158,14 @@ def _read_long_timedelta(reader: Reader) -> timedelta:
         return timedelta(milliseconds=reader.int64())
     except OverflowError:
         raise MalformedMessage("a duration of more than a million years") from None
+
+
+def _read_datetime(reader: Reader) -> datetime:
+    """Milliseconds since 1970; -1, which stands for none, is the last one before."""
+    try:
+        return _EPOCH + timedelta(milliseconds=reader.int64())
+    except OverflowError:
+        raise MalformedMessage("a date that no calendar has") from None
 
 
 def _read_error_code(reader: Reader) -> int:

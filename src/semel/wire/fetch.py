@@ -79,7 +79,9 @@ class FetchedPartition:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: Buffer | None = None
-    aborted: list[tuple[int, int]] | None = None  # (producer id, first offset)
+    aborted: list[tuple[int, int]] | None = (
+        None  # (producer id, first offset); None: READ_UNCOMMITTED was asked
+    )
     preferred_read_replica: int = -1  # of another broker's answer; nothing is read here then
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from io import BytesIO
@@ -25,6 +25,8 @@ from semel.wire.frames import REQUEST_ITEMS_MAX, RESPONSE_ITEMS_MAX, Buffer, Mal
 
 Direction = Literal["request", "response"]
 Fields = Mapping[str, Any]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Parsed into objects, these messages grow tenfold; none of them is large in earnest.
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -125,6 +127,8 @@ def _create_builder(schema: type[Any]) -> Callable[[Fields], Any]:
 def _converter_of(hint: Any, kafka_type: str | None) -> Callable[[Any], Any] | None:
     if kafka_type is not None and kafka_type.startswith("timedelta"):
         return lambda value: timedelta(milliseconds=value)
+    if kafka_type == "datetime_i64":
+        return lambda value: _EPOCH + timedelta(milliseconds=value)
     if kafka_type == "error_code":
         from kio.schema.errors import ErrorCode
 

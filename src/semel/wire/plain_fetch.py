@@ -18,7 +18,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from semel.types import NO_LEADER_EPOCH
 from semel.wire import fetch
 from semel.wire.api import SERVED, ApiKey
-from semel.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from semel.wire.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from semel.wire.frames import INT32, MalformedMessage, encode_response_header, write_bytes_length, write_count
 
 _FETCH: Final = int(ApiKey.FETCH)
@@ -99,6 +99,7 @@ class PlainForm:
         """The whole answer, length prefix and header included; records are passed on by reference."""
         version = self.version
         flexible = version >= _FLEXIBLE_FROM
+        none = 0 if self.isolation_level == READ_COMMITTED else _NULL  # aborted transactions
         first = out = bytearray(_START.size)
         out += self._start
         write_count(out, len(found), flexible)
@@ -106,13 +107,13 @@ class PlainForm:
         for partition, high_watermark, last_stable_offset, log_start_offset, records in found:
             offsets = high_watermark, last_stable_offset, log_start_offset
             if version >= 12:
-                out += _FOUND_V12.pack(partition, 0, *offsets, 0, -1)
+                out += _FOUND_V12.pack(partition, 0, *offsets, none + 1, -1)
             elif version >= 11:
-                out += _FOUND_V11.pack(partition, 0, *offsets, -1, -1)
+                out += _FOUND_V11.pack(partition, 0, *offsets, none, -1)
             elif version >= 5:
-                out += _FOUND_V5.pack(partition, 0, *offsets, -1)
+                out += _FOUND_V5.pack(partition, 0, *offsets, none)
             else:
-                out += _FOUND_V4.pack(partition, 0, high_watermark, last_stable_offset, -1)
+                out += _FOUND_V4.pack(partition, 0, high_watermark, last_stable_offset, none)
             write_bytes_length(out, len(records), flexible)
             if len(records):
                 out = bytearray()

@@ -534,6 +534,23 @@ def test_what_is_left_of_a_trimmed_log_may_suffice() -> None:
     assert isinstance(world.fates[batch], Stored)
 
 
+def test_in_doubt_if_the_log_was_compacted_behind_what_it_has() -> None:
+    world, batch = forgotten(arrived=True)
+    (behind,) = world.append("b")
+    grant = world.read_backs.pop().grant
+    world.feed(LogAnswered(TP, grant.producer_epoch, 0, grant, is_final=True, is_compacted=True))
+    assert isinstance(world.fates[batch], InDoubt)
+    world.settle_all()
+    assert isinstance(world.fates[behind], Stored)
+
+
+def test_what_is_left_of_a_compacted_log_may_suffice() -> None:
+    world, batch = forgotten(arrived=True)
+    grant = world.read_backs.pop().grant
+    world.feed(LogAnswered(TP, grant.producer_epoch, 1, grant, is_final=True, is_compacted=True))
+    assert isinstance(world.fates[batch], Stored)
+
+
 def test_unknown_on_a_leased_id_sends_anew_what_the_log_has_not() -> None:
     world, old = begun()
     world.end_lease(old.producer_id)  # an older data folder came back

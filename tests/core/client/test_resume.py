@@ -18,6 +18,7 @@ from semel.core.client.resume import (
     SeenBatch,
     Unprovable,
     counted_to,
+    is_compacted,
     made_anew,
     not_held,
     plan_begin,
@@ -27,6 +28,8 @@ from semel.core.client.resume import (
     total_stored,
 )
 from semel.core.client.saved import UNCOUNTED, SavedIdentity, SavedPartition, decode_identity, encode_identity
+from semel.record.batch import Record, decode_header, encode_batch, without_producer
+from semel.record.filtering import emptied, hole
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
 PRODUCER_ID = 7
@@ -413,6 +416,20 @@ def test_batches_that_were_taken_out_of_a_log_are_missed() -> None:
             assert missed == 7 + 2 + 4  # nothing more of epoch 3 was there
         else:
             assert isinstance(missed, Unprovable) and "taken out" in missed.why
+
+
+def test_what_was_taken_out_of_a_log_is_seen_by_what_was_left() -> None:
+    rows = [Record(n, 0, b"key", b"row") for n in range(3)]
+    batch = encode_batch(rows, producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=5)
+    whole, of_nobody = decode_header(batch), decode_header(encode_batch(rows))
+    assert not is_compacted(whole, 0)
+    assert not is_compacted(of_nobody, 0)
+    assert not is_compacted(whole, 2), "read from the middle of a batch on"
+    assert is_compacted(whole._replace(base_offset=4), 3), "a gap, as Apache Kafka leaves it"
+    assert is_compacted(whole._replace(record_count=2), 0)
+    assert is_compacted(decode_header(emptied(whole)), 0)
+    assert is_compacted(decode_header(hole(0, 2, 0)), 0)
+    assert is_compacted(decode_header(without_producer(batch)), 0), "somebody's, and nobody knows whose"
 
 
 def test_where_a_topic_was_begun_may_be_gone_if_the_log_does_not_know_the_identity() -> None:

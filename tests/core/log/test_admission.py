@@ -16,6 +16,7 @@ from semel.record.batch import (
     encode_batch,
 )
 from semel.record.control import encode_abort_marker
+from semel.types import LEASED_IDS_FROM
 
 NOW_MS = 1_000_000
 HOUR_MS = 3_600_000
@@ -47,7 +48,7 @@ def test_an_honest_batch_may_enter() -> None:
     [
         ({"batch_length": 2_000_000}, ErrorCode.MESSAGE_TOO_LARGE),
         ({"attributes": 0x20}, ErrorCode.INVALID_RECORD),
-        ({"attributes": 0x10}, ErrorCode.INVALID_TXN_STATE),
+        ({"attributes": 0x10}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ({"attributes": TimestampType.LOG_APPEND_TIME << 3}, ErrorCode.INVALID_TIMESTAMP),
         ({"attributes": DELETE_HORIZON_BIT}, ErrorCode.INVALID_RECORD),
         ({"record_count": 0}, ErrorCode.INVALID_RECORD),
@@ -60,6 +61,25 @@ def test_an_honest_batch_may_enter() -> None:
 )
 def test_what_may_not(changes: dict[str, int], expected: ErrorCode) -> None:
     assert code(header(**changes)) is expected
+
+
+def test_a_transaction_needs_somebody_who_vouches_for_it() -> None:
+    transactional = header(attributes=0x10)
+    for origin, expected in (
+        (AppendOrigin.CLIENT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (AppendOrigin.TRANSACTION, ErrorCode.NONE),
+        (AppendOrigin.COORDINATOR, ErrorCode.NONE),
+    ):
+        assert code(transactional, origin=origin) is expected
+    vouched_for = AppendOrigin.TRANSACTION
+    assert code(header(), origin=vouched_for) is ErrorCode.NONE
+    assert code(header(attributes=0x30), origin=vouched_for) is ErrorCode.INVALID_RECORD
+    assert code(header(attributes=0x18), origin=vouched_for) is ErrorCode.INVALID_TIMESTAMP
+    assert code(transactional._replace(record_count=0), origin=vouched_for) is ErrorCode.INVALID_RECORD
+    assert code(transactional._replace(base_sequence=-1), origin=vouched_for) is ErrorCode.INVALID_RECORD
+    for producer_id in (-1, LEASED_IDS_FROM):
+        whose = transactional._replace(producer_id=producer_id)
+        assert code(whose, origin=vouched_for) is ErrorCode.INVALID_RECORD
 
 
 def test_a_coordinator_may_write_what_it_likes() -> None:

@@ -19,7 +19,13 @@ def test_what_is_shown_can_be_given_back() -> None:
     ("name", "value"),
     [
         ("retention.mss", "1"),
-        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compacted"),
+        ("cleanup.policy", "compact,compact"),
+        ("cleanup.policy", ""),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("min.cleanable.dirty.ratio", "half"),
+        ("max.compaction.lag.ms", "0"),
         ("segment.bytes", "12"),
         ("segment.bytes", "many"),
         ("message.timestamp.type", "Now"),
@@ -33,6 +39,35 @@ def test_what_is_not_done_is_refused(name: str, value: str) -> None:
     refused = parse_config({name: value}, LogConfig())
     assert isinstance(refused, BadConfig)
     assert refused.name == name
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_compacted", "is_deleted"),
+    [
+        ("delete", False, True),
+        ("compact", True, False),
+        ("compact,delete", True, True),
+        ("delete, compact", True, True),
+    ],
+)
+def test_what_becomes_of_old_records(policy: str, is_compacted: bool, is_deleted: bool) -> None:
+    config = parse_config({"cleanup.policy": policy}, LogConfig())
+    assert isinstance(config, LogConfig)
+    assert (config.is_compacted, config.is_deleted) == (is_compacted, is_deleted)
+
+
+def test_the_smallest_lag_is_not_more_than_the_largest() -> None:
+    lags = {"min.compaction.lag.ms": "11", "max.compaction.lag.ms": "10"}
+    refused = parse_config(lags, LogConfig())
+    assert isinstance(refused, BadConfig)
+    assert refused.name == "min.compaction.lag.ms"
+    assert isinstance(parse_config(lags | {"max.compaction.lag.ms": "11"}, LogConfig()), LogConfig)
+
+
+def test_a_segment_that_is_to_be_compacted_is_full_in_time() -> None:
+    lag = LogConfig(segment_ms=100, max_compaction_lag_ms=10)
+    assert (lag.roll_ms, LogConfig(segment_ms=100).roll_ms) == (100, 100)
+    assert LogConfig(segment_ms=100, max_compaction_lag_ms=10, cleanup_policy="compact").roll_ms == 10
 
 
 @pytest.mark.parametrize(

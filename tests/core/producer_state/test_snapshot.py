@@ -7,9 +7,9 @@ import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.core.producer_state.entry import BatchSpan, ProducerEntry
+from semel.core.producer_state.entry import NO_TRANSACTION, BatchSpan, ProducerEntry
 from semel.core.producer_state.kafka_snapshot import decode_kafka_snapshot, encode_kafka_snapshot
-from semel.core.producer_state.row import encode_row
+from semel.core.producer_state.row import ROW_BYTES, encode_row
 from semel.core.producer_state.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot, rows_of
 from semel.core.producer_state.state import ProducerState
 from semel.record.batch import BatchHeader
@@ -28,6 +28,7 @@ entries = st.builds(
     st.integers(-1, 2**31 - 1),
     st.integers(-1, 2**62),
     st.lists(spans, max_size=5).map(tuple),
+    st.just(NO_TRANSACTION) | offsets,
 )
 states = st.builds(
     lambda known, end: ProducerState(known, end_offset=end),
@@ -106,10 +107,33 @@ def test_what_was_not_written_by_this_program_is_refused(state: ProducerState, d
     assert isinstance(decoded, CorruptSnapshot) or encoded(decoded) == content
 
 
-@given(states)
+def without_transactions(state: ProducerState) -> ProducerState:
+    entries = {
+        producer_id: entry._replace(current_txn_first_offset=NO_TRANSACTION) for producer_id, entry in state
+    }
+    return ProducerState(entries, end_offset=state.end_offset)
+
+
+@given((states | many()).map(without_transactions), st.booleans())
+def test_version_2_is_still_read(state: ProducerState, is_damaged: bool) -> None:
+    """Its rows had nothing behind the id."""
+    rows = bytes(rows_of(memoryview(encoded(state))))
+    body = struct.pack(">qI", state.end_offset, len(state))
+    for at in range(0, len(rows), ROW_BYTES):
+        body += rows[at : at + 8] + rows[at + 16 : at + ROW_BYTES]
+    content = struct.pack(">8sHI", b"semelPS\0", 2, crc32c.crc32c(body)) + body
+    decoded = decode_snapshot(content[: len(content) - is_damaged], now_ms=0)
+    if is_damaged:
+        assert isinstance(decoded, CorruptSnapshot)
+    else:
+        assert isinstance(decoded, ProducerState)
+        assert encoded(decoded) == encoded(state)
+
+
+@given(states.map(without_transactions))
 def test_version_1_is_still_read(state: ProducerState) -> None:
     body = struct.pack(">qI", state.end_offset, len(state))
-    for producer_id, (producer_epoch, coordinator_epoch, timestamp_ms, window) in sorted(state):
+    for producer_id, (producer_epoch, coordinator_epoch, timestamp_ms, window, _) in sorted(state):
         body += struct.pack(
             ">qhiqB", producer_id, producer_epoch, coordinator_epoch, timestamp_ms, len(window)
         )

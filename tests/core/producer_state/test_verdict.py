@@ -18,6 +18,7 @@ from semel.core.producer_state.verdict import (
     Append,
     Duplicate,
     InvalidProducerEpoch,
+    InvalidTxnState,
     LeaseExpired,
     OutOfOrderSequence,
     Straddling,
@@ -92,6 +93,7 @@ def test_every_verdict_has_its_code_and_its_evidence() -> None:
         (UnknownProducer(PRODUCER, 2), 59, True),
         (UnknownProducer(LEASED_IDS_FROM, 0), 59, True),
         (LeaseExpired(LEASED_IDS_FROM, LEASED_IDS_FROM + 1), 59, True),
+        (InvalidTxnState(5), 48, True),
     ]
     for verdict, code, has_evidence in table:
         assert error_code(verdict) == ErrorCode(code)

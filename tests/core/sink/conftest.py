@@ -6,8 +6,9 @@ zombie that goes on later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import (
     Attempt,
     Decision,
+    Entry,
     Fence,
     OutputClaim,
     OutputTopic,
@@ -31,6 +33,7 @@ from semel.core.sink.journal import (
     decode,
     encode,
 )
+from semel.core.sink.litter import Litter
 from semel.core.sink.ranges import SourceRange, Verdict
 from semel.core.sink.refusal import Refusal
 from semel.core.sink.run import Ticket
@@ -69,6 +72,17 @@ def allow(outcome):
     return outcome
 
 
+@lru_cache(4_096)
+def entry_of(value: bytes) -> Entry:
+    """As the log has it."""
+    record = decode(value)
+    return Entry(encode(record)[0], record.sink_id, record)
+
+
+class Tombstone(bytes):
+    """The key that one is put on, in the place of a record's value."""
+
+
 @dataclass
 class World:
     """Output partitions with producer state, the decision log, and the counters of the coordinator."""
@@ -76,6 +90,7 @@ class World:
     rows: dict[TopicPartition, list[tuple[int, bytes]]] = field(default_factory=dict)
     state: dict[tuple[int, TopicPartition], tuple[int, int]] = field(default_factory=dict)
     journal: list[bytes] = field(default_factory=list)
+    swept: set[int] = field(default_factory=set)  # offsets of it that compaction has taken
     sink_epochs: int = 0  # of all grants
     identities: dict[int, int] = field(default_factory=dict)  # newest epoch of each generation's identity
     identity_ids: dict[int, int] = field(default_factory=dict)  # its producer id
@@ -151,10 +166,35 @@ class World:
     def append_as_task(self, record) -> None:
         self.journal.append(encode(record)[1])
 
-    def history(self, since: int = 0) -> SinkHistory:
-        history = SinkHistory(SINK)
-        for value in self.journal[since:]:
-            history.apply(decode(value))
+    def sweep(self, keys: Sequence[bytes], producer_id: int, sink_epoch: int) -> None:
+        """Tombstones, as the log takes them from a driver."""
+        if identity_epoch(sink_epoch) < self.newest_driver_epochs.get(producer_id, -1):
+            raise Stopped("SinkFenced")
+        self.journal += map(Tombstone, keys)
+
+    def entries(self, since: int = 0, *, whole: bool = False) -> Iterator[Entry]:
+        """What is left of the decision log; ``whole``: all that it ever had."""
+        for offset in range(since, len(self.journal)):
+            value = self.journal[offset]
+            if isinstance(value, Tombstone):
+                yield Entry(value, SINK, None)
+            elif whole or offset not in self.swept:
+                yield entry_of(value)
+
+    def sweepable(self) -> list[int]:
+        """Offsets of records that have a newer one, or a tombstone, of their key behind them."""
+        entries = list(self.entries(whole=True))
+        newest = {entry.key: offset for offset, entry in enumerate(entries)}
+        return [
+            offset
+            for offset, entry in enumerate(entries)
+            if entry.record is not None and newest[entry.key] > offset
+        ]
+
+    def history(self, *, whole: bool = False) -> SinkHistory:
+        history = SinkHistory(SINK, litter=Litter())
+        for entry in self.entries(whole=whole):
+            history.take(entry)
         history.end_offset = len(self.journal)
         return history
 
@@ -221,8 +261,8 @@ class TaskAttempt:
 
     def _read_on(self) -> SinkHistory:
         since = self.ticket.history()
-        for value in self.world.journal[since.end_offset :]:
-            since.apply(decode(value))
+        for entry in self.world.entries(since.end_offset):
+            since.take(entry)
         return since
 
     def _output_topic(self, topic: str) -> OutputTopic:
@@ -341,7 +381,7 @@ class Driver:
         """A record of the driver's; it counts, or the driver stops."""
         self.world.append_as_driver(record, self.granted.producer_id)
         history = SinkHistory(SINK)
-        if [history.apply(decode(value)) for value in self.world.journal][-1] is False:
+        if [history.take(entry) for entry in self.world.entries()][-1] is False:
             raise Stopped(history.fenced_by_other(self.sink_epoch) or "void")
 
     def fence_writers(self) -> Driver:
@@ -381,6 +421,7 @@ class Driver:
                 if found:
                     digest = NO_ROWS.over(None, pa.array([row for _, row in found], pa.binary()))
                     have[writer, tp] = Stored(digest, found[-1][0] + 1)
+        self.read()
         begun = allow(
             run.begin(
                 self.history,
@@ -397,6 +438,15 @@ class Driver:
         self.history = world.history()
         self.ticket = run.new_ticket(self.history, begun, 7, 2, self.state_plan)
         return self
+
+    def sweep(self, settled_min: int = 1) -> int:
+        """How many tombstones it puts."""
+        keys = run.to_sweep(self.history, self.sink_epoch, settled_min)
+        if keys:
+            self.world.sweep(keys, self.granted.producer_id, self.sink_epoch)
+            sequence = self.ticket.journal_sequence + len(keys)
+            self.ticket = replace(self.ticket, journal_sequence=sequence)
+        return len(keys)
 
     def plan(self) -> Driver:
         """The next micro-batch: on with the run, or a new one."""
@@ -499,6 +549,11 @@ def make_world():
 @pytest.fixture(scope="session")
 def make_driver():
     return Driver
+
+
+@pytest.fixture(scope="session")
+def make_history():
+    return SinkHistory
 
 
 @pytest.fixture(scope="session")

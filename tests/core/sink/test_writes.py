@@ -14,7 +14,7 @@ from semel.core.sink.journal import Attempt, Decision, NamedWrite, OutputTopic, 
 from semel.core.sink.ranges import Verdict
 from semel.core.sink.refusal import Reason, Refusal
 from semel.core.sink.run import Ticket
-from semel.core.sink.task import TaskReport
+from semel.core.sink.task import TaskReport, claimed
 from semel.core.sink.writes import (
     KEPT_MAX,
     judge_rerun,
@@ -25,15 +25,18 @@ from semel.core.sink.writes import (
 )
 from semel.types import TopicPartition
 
+RESET_EPOCH = 99
+
 
 def decision(version: int, writers=(), versions=()) -> Decision:
+    sink_epoch = version if version >= 0 else RESET_EPOCH  # each version's write is a run of its own
     return Decision(
-        "txn.a", 1, "", 0, {}, 0, 0, dict(writers), {}, txn_version=version, versions=tuple(versions)
+        "txn.a", sink_epoch, "", 0, {}, 0, 0, dict(writers), {}, txn_version=version, versions=tuple(versions)
     )
 
 
 def claim(version: int, query_id: str | None = None) -> WriterClaim:
-    return WriterClaim("txn.a", writer_of(version, query_id, query_id and 0, 0), 100 + version, 1)
+    return WriterClaim("txn.a", writer_of(version, query_id, query_id and 0, 0), 100 + version, version)
 
 
 def history(*records) -> SinkHistory:
@@ -74,6 +77,19 @@ def test_a_version_is_no_other_one_that_begins_with_its_digits():
 def test_a_history_forgets_the_writers_of_decided_versions():
     """There is one for each version and task, for ever."""
     assert list(history(claim(3), decision(3), claim(4)).writers) == [writer_of(4, None, None, 0)]
+
+
+def test_an_attempt_that_comes_late_to_a_decided_version_writes_nothing():
+    """Nobody has its name any more: as the first one it would write the version again, under an id of its own."""
+    zombie, since = claim(3), history(claim(3), decision(3))
+    assert not since.apply(zombie)
+    refusal = claimed(since, zombie.sink_epoch, zombie.writer)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, "was decided while this attempt waited" in refusal.evidence) == (
+        Reason.SINK_FENCED,
+        True,
+    )
+    assert judge_version(since, 4) is Verdict.WRITE, "and nothing of it is to be run again first"
 
 
 def test_a_reset_forgets_a_version_that_was_begun():

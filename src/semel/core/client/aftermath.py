@@ -8,6 +8,9 @@ Invariants:
 - ``in_doubt_only_in_silence``: under a lease a batch settles as InDoubt only when its time is over and no leader has
   said what became of it, or when the log was trimmed before it could be read (:mod:`semel.core.client.outliving`).
 
+In a transaction nothing is in doubt: what failed once is never committed, so every row that is not acknowledged is
+Refused, whatever the log has of it.
+
 The rest hangs on ``strict``. A producer with a saved identity is strict: the partition stops, since "the first n
 rows are stored" must stay true for a resume. One without goes on: from the sequence of what failed if nothing behind
 it was sent, else under another grant (:mod:`semel.core.client.grants`).
@@ -28,11 +31,13 @@ from semel.errors import ErrorCode
 class Aftermath:
     """Gives every fate but Stored; remembers the one that ended the producer."""
 
-    __slots__ = ("_accumulator", "_grants", "_settings", "failed", "fenced")
+    __slots__ = ("_accumulator", "_grants", "_is_transactional", "_settings", "failed", "fenced", "shut_out")
 
     def __init__(self, settings: PipelineSettings, accumulator: RecordAccumulator, grants: Grants) -> None:
         self.fenced: Fenced | None = None
         self.failed: Refused | InDoubt | None = None  # strict: why it does not go on
+        self.shut_out: Refused | None = None  # in a transaction: a higher epoch is known, of whomever
+        self._is_transactional = settings.transactions is not None
         self._settings, self._accumulator, self._grants = settings, accumulator, grants
 
     # -- one batch --------------------------------------------------------------------------------------
@@ -82,7 +87,14 @@ class Aftermath:
         newer_epoch: int | None,
         effects: Effects,
     ) -> None:
-        """A newer copy of this producer writes: no partition goes on."""
+        """A newer copy of this producer writes: no partition goes on.
+
+        In a transaction it may also be the coordinator, which aborted it: who it was, it is asked itself.
+        """
+        if self._is_transactional:
+            self.shut_out = Refused(code, "a higher epoch of its transactional id is known")
+            self._settle(queue, batch, self.shut_out, effects)
+            return
         fate = Fenced(code, batch.grant, newer_epoch, batch.maybe_stored)
         self.fenced = self.fenced or fate
         self._accumulator.settle(queue, batch, fate, effects)
@@ -124,6 +136,16 @@ class Aftermath:
                 self._settle(queue, batch, InDoubt(code, why), effects)
             self.stop(queue, code, why, effects)
 
+    def drop_waiting(self, code: ErrorCode, why: str, effects: Effects) -> None:
+        """Their transaction will not be committed: settle all that waits; what is in flight comes back first."""
+        for queue in self._accumulator.busy:
+            self.stop(queue, code, why, effects)
+
+    def forget(self) -> None:
+        """The transaction that something failed of is over, and everything of it is settled."""
+        self.failed = self.shut_out = None
+        self._accumulator.begin_anew()
+
     # -- time -------------------------------------------------------------------------------------------
 
     def expires_ms(self, batch: ProducerBatch) -> int:
@@ -155,6 +177,8 @@ class Aftermath:
     def _settle(
         self, queue: PartitionQueue, batch: ProducerBatch, fate: Refused | InDoubt, effects: Effects
     ) -> None:
+        if self._is_transactional and isinstance(fate, InDoubt):
+            fate = Refused(fate.code, fate.why)
         self._accumulator.settle(queue, batch, fate, effects)
         if self._settings.strict and self.failed is None:
             self.failed = fate

@@ -12,13 +12,14 @@ from typing import Final
 
 import crc32c
 
-from semel.record.batch import Record, decode_records, encode_batch
+from semel.record.batch import TRANSACTIONAL_BIT, Record, decode_records, encode_batch
 from semel.record.compression import Compression
 from semel.sequence import distance, last_of
 from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
 
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
+_LOW_ATTRIBUTES_AT: Final = 22
 _PRODUCER_AT: Final = 43
 _CRC: Final = struct.Struct(">I")
 _PRODUCER: Final = struct.Struct(">qhi")
@@ -27,8 +28,12 @@ RECORD_OVERHEAD_BYTES: Final = 12  # an upper guess of the varints around a smal
 BATCH_OVERHEAD_BYTES: Final = 61
 
 
-def stamp(encoded: bytearray, grant: ProducerGrant, base_sequence: int) -> None:
+def stamp(
+    encoded: bytearray, grant: ProducerGrant, base_sequence: int, *, is_transactional: bool = False
+) -> None:
     """Write the producer's fields into an encoded batch and renew its CRC."""
+    if is_transactional:
+        encoded[_LOW_ATTRIBUTES_AT] |= TRANSACTIONAL_BIT
     _PRODUCER.pack_into(encoded, _PRODUCER_AT, grant.producer_id, grant.producer_epoch, base_sequence)
     _CRC.pack_into(encoded, _CRC_AT, crc32c.crc32c(memoryview(encoded)[_CRC_FROM:]))
 
@@ -43,6 +48,7 @@ class ProducerBatch:
         "encoded",
         "first_row",
         "grant",
+        "is_transactional",
         "maybe_stored",
         "not_before_ms",
         "order",
@@ -62,6 +68,7 @@ class ProducerBatch:
         self.record_count = 0
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.grant: ProducerGrant | None = None
+        self.is_transactional = False
         self.base_sequence = NO_SEQUENCE
         self.attempts = 0
         self.was_sent = False  # a copy of an attempt may come to the log, whatever the attempt was answered
@@ -103,7 +110,7 @@ class ProducerBatch:
             return
         assert self.encoded is not None
         self.grant, self.base_sequence = grant, base_sequence
-        stamp(self.encoded, grant, base_sequence)
+        stamp(self.encoded, grant, base_sequence, is_transactional=self.is_transactional)
 
     def forget_attempts(self) -> None:
         """Be as if it had never been sent: it is not in the log, and goes under another grant."""
@@ -129,6 +136,7 @@ class ProducerBatch:
             half = ProducerBatch(self.tp, self.created_ms)
             for row in part:
                 half.add(row)
+            half.is_transactional = self.is_transactional
             half.whole, half.first_row = self.whole or self, self.first_row + start
             half.encode(compression)
             halves.append(half)

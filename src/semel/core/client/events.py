@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.fate import PartFate
+from semel.core.client.transaction_events import AskCoordinator, TransactionEvent
 from semel.errors import ErrorCode
 from semel.types import NO_SEQUENCE, Lease, ProducerGrant, TopicPartition
 
@@ -91,7 +92,8 @@ class LogAnswered:
     ``asked_for`` repeats whom the question was about: an answer that comes after the partition moved on is
     about somebody else. ``lease_remaining_ms``: of a leased id, by its server, counted from ``asked_ms``.
     ``is_final``: the id was shut out first, so nothing of it comes in any more, and the log itself was read;
-    ``is_cut``: not from where it had to be, for it begins later by now.
+    ``is_cut``: not from where it had to be, for it begins later by now; ``is_compacted``: behind ``last_sequence``
+    something was taken out of it.
     """
 
     tp: TopicPartition
@@ -102,6 +104,7 @@ class LogAnswered:
     asked_ms: int = 0
     is_final: bool = False
     is_cut: bool = False
+    is_compacted: bool = False
 
     @property
     def stored_to(self) -> int:
@@ -138,6 +141,7 @@ Event = (
     | LogAnswered
     | LogSilent
     | Trouble
+    | TransactionEvent
 )
 
 
@@ -181,4 +185,5 @@ class Effects:
     ask_leaders_of: set[str] = field(default_factory=set)
     ask_log: list[tuple[TopicPartition, ProducerGrant]] = field(default_factory=list)
     read_back: list[ReadBack] = field(default_factory=list)
+    ask_coordinator: AskCoordinator | None = None
     sends: list[SendProduce] = field(default_factory=list)

@@ -126,8 +126,9 @@ class Judge:
             self._aftermath.give_up(queue, batch, fate, effects)
         elif asked is not None and asked.refusal is not None and not queue.is_over(now_ms):
             self._aftermath.refuse(queue, batch, *asked.refusal, now_ms, effects)
-        elif answer.is_final and answer.is_cut and answer.last_sequence is None:
-            self._aftermath.begin_anew(queue, "its lease is over, and the log was trimmed", effects)
+        elif answer.is_final and (answer.is_compacted or (answer.is_cut and answer.last_sequence is None)):
+            what_became = "compacted" if answer.is_compacted else "trimmed"
+            self._aftermath.begin_anew(queue, f"its lease is over, and the log was {what_became}", effects)
             queue.leave()
         elif queue.is_over(now_ms):
             outliving.judge(queue, answer, now_ms, self._settings.retry_backoff_ms)

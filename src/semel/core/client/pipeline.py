@@ -4,7 +4,8 @@ A Timed state machine: ``handle(event, now_ms) -> Effects`` and ``next_deadline_
 clock or thread. Its rooms: the rows wait in :mod:`~semel.core.client.record_accumulator`, a queue a partition
 (:mod:`~semel.core.client.partition_queue`), and leave in :mod:`~semel.core.client.requests`;
 :mod:`~semel.core.client.grants` says under which id, :mod:`~semel.core.client.judge` what an answer means,
-:mod:`~semel.core.client.aftermath` what follows when a batch failed for good. Their invariants hold, and
+:mod:`~semel.core.client.aftermath` what follows when a batch failed for good, and
+:mod:`~semel.core.client.transaction` which rows count together. Their invariants hold, and
 
 - ``bounded``: at most ``in_flight_max`` requests a node and as many batches a partition are unanswered, and
   every batch settles within ``delivery_timeout_ms`` and one request's time-out.
@@ -41,6 +42,18 @@ from semel.core.client.partition_queue import PartitionQueue
 from semel.core.client.record_accumulator import RecordAccumulator
 from semel.core.client.requests import Requests
 from semel.core.client.settings import PipelineSettings
+from semel.core.client.transaction import Aborted, Transactions
+from semel.core.client.transaction_events import (
+    AbortAsked,
+    BeginAsked,
+    CommitAsked,
+    CoordinatorAnswered,
+    CoordinatorLost,
+    GivenUp,
+    OffsetsAsked,
+    StartAsked,
+)
+from semel.core.client.transaction_places import Failure, Ready
 from semel.errors import ErrorCode
 
 
@@ -49,7 +62,10 @@ class Pipeline:
 
     def __init__(self, settings: PipelineSettings) -> None:
         self.settings = settings
-        self.accumulator = RecordAccumulator(settings.batch_bytes)
+        self.transactions = None if settings.transactions is None else Transactions(settings.transactions)
+        self.accumulator = RecordAccumulator(
+            settings.batch_bytes, is_transactional=settings.transactions is not None
+        )
         self.grants = Grants(settings)
         self.leaders = Leaders(settings.retry_backoff_ms)
         self._requests = Requests(settings)
@@ -83,6 +99,18 @@ class Pipeline:
         match event:
             case Trouble(why):
                 self._trouble = why
+            case CommitAsked() | AbortAsked() if self.transactions is not None:
+                self.accumulator.seal()
+                self.transactions.handle(event, now_ms)
+            case (
+                StartAsked()
+                | BeginAsked()
+                | OffsetsAsked()
+                | GivenUp()
+                | CoordinatorAnswered()
+                | CoordinatorLost()
+            ) if self.transactions is not None:
+                self.transactions.handle(event, now_ms)
             case Granted(grant):
                 self.grants.take(grant)
             case Leased(lease, asked_ms):
@@ -102,6 +130,8 @@ class Pipeline:
                     self._judge.judge(queue, batch, answer, now_ms, effects)
             case Lost(request_id, sent, why):
                 self._trouble = why
+                if self.transactions is not None and sent:
+                    self.transactions.lost_rows()
                 for queue, batch in self._close_request(request_id):
                     batch.was_sent |= sent
                     batch.maybe_stored |= sent
@@ -115,7 +145,12 @@ class Pipeline:
                 if queue.asking is not None:
                     queue.asking.batch.not_before_ms = now_ms + self.settings.retry_backoff_ms
                     queue.heard()
+        if self.transactions is not None:
+            self._note_failures(self.transactions, now_ms)
         self._advance(now_ms, effects)
+        if self.transactions is not None:
+            self._note_failures(self.transactions, now_ms)
+            self._advance_transactions(self.transactions, now_ms, effects)
         return effects
 
     def next_deadline_ms(self) -> int | None:
@@ -124,10 +159,10 @@ class Pipeline:
         Never in the past: what was due at the last event and could not go waits for an answer, not for time.
         """
         busy = self.accumulator.busy
-        if not busy:
-            return None
-        next_lease_ms = self.grants.next_lease_ms()
-        deadlines = chain(() if next_lease_ms is None else (next_lease_ms,), *map(self._deadlines, busy))
+        next_lease_ms = self.grants.next_lease_ms() if busy else None
+        next_look_ms = None if self.transactions is None else self.transactions.next_deadline_ms()
+        others = [when for when in (next_lease_ms, next_look_ms) if when is not None]
+        deadlines = chain(others, *map(self._deadlines, busy))
         return min((when for when in deadlines if when > self._handled_ms), default=None)
 
     def _close_request(self, request_id: int) -> list[tuple[PartitionQueue, ProducerBatch]]:
@@ -166,8 +201,31 @@ class Pipeline:
                 ready.setdefault(leader, []).append(queue)
         for node_id, queues in ready.items():
             self._requests.send(node_id, queues, now_ms, effects)
+        if effects.sends and self.transactions is not None:
+            self.transactions.sent()
+
+    def _note_failures(self, transactions: Transactions, now_ms: int) -> None:
+        """What failed of a transaction is never committed, and no more of it is sent."""
+        if (shut_out := self._aftermath.shut_out) is not None:
+            transactions.shut_out(shut_out.code, shut_out.why, now_ms)
+        elif (failed := self._aftermath.failed) is not None:
+            transactions.broke(Failure(failed.code, failed.why), now_ms)
+
+    def _advance_transactions(self, transactions: Transactions, now_ms: int, effects: Effects) -> None:
+        if transactions.is_lost:
+            why = "its transaction is aborted"
+            self._aftermath.drop_waiting(ErrorCode.TRANSACTION_ABORTABLE, why, effects)
+        is_drained = self.accumulator.unsettled_batches == 0
+        effects.ask_coordinator = transactions.advance(now_ms, is_drained=is_drained)
+        if isinstance(transactions.place, Ready) and transactions.grant != self.grants.newest:
+            assert transactions.grant is not None
+            self.grants.take(transactions.grant)
+        if isinstance(transactions.place, Ready) and isinstance(transactions.outcome, Aborted):
+            self._aftermath.forget()
 
     def _lets_send(self, queue: PartitionQueue, effects: Effects) -> bool:
+        if self.transactions is not None and not self.transactions.admits(queue.tp):
+            return False
         if queue.grant is None and not queue.in_flight:
             self._aftermath.begin_anew(queue, "a batch in front of it failed", effects)
         return self.grants.lets_send(queue, effects)

@@ -20,12 +20,20 @@ from semel.types import TopicPartition
 class RecordAccumulator:
     """A queue a partition. Those with something in them are looked after, in the order in which they got it."""
 
-    __slots__ = ("_batch_bytes", "_busy", "_queues", "buffered_bytes", "unsettled_batches")
+    __slots__ = (
+        "_batch_bytes",
+        "_busy",
+        "_is_transactional",
+        "_queues",
+        "buffered_bytes",
+        "unsettled_batches",
+    )
 
-    def __init__(self, batch_bytes: int) -> None:
+    def __init__(self, batch_bytes: int, *, is_transactional: bool = False) -> None:
         self.buffered_bytes = 0
         self.unsettled_batches = 0
         self._batch_bytes = batch_bytes
+        self._is_transactional = is_transactional
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._busy: dict[TopicPartition, PartitionQueue] = {}
 
@@ -64,6 +72,7 @@ class RecordAccumulator:
             batch, wake = None, True
         if batch is None:
             batch = queue.begin_batch(now_ms)
+            batch.is_transactional = self._is_transactional
             self.unsettled_batches += 1
             self.buffered_bytes += BATCH_OVERHEAD_BYTES
             wake = True
@@ -77,10 +86,16 @@ class RecordAccumulator:
         """Buffer a batch that is encoded already."""
         queue = self.begin(tp)
         batch = ProducerBatch.of_encoded(tp, encoded, record_count, now_ms)
+        batch.is_transactional = self._is_transactional
         queue.enqueue(batch)
         self.unsettled_batches += 1
         self.buffered_bytes += batch.size_bytes
         return batch
+
+    def begin_anew(self) -> None:
+        """Forget every line, with what stopped it: all is settled, and what comes goes under another grant."""
+        assert not self._busy
+        self._queues.clear()
 
     def seal(self) -> None:
         """Let what is there wait for no more rows. Those appended later linger as before."""

@@ -39,8 +39,9 @@ A topic that is new to the identity is begun: where counting starts is saved wit
 and steps 1 to 4 follow under the epoch that there is. The save comes first, for a fence that a crash leaves behind
 says nothing of the rows before it. The first grant of a name need not count: no older copy can have been there.
 
-What compaction takes out is missed where batches of the same epoch are left behind it, and else not: the topics
-are no compacted ones.
+Compaction may take whole batches, the last ones of an epoch among them, and the sequences of those that are left do
+not tell. A leader still does, of the epoch that it knows: so a resume by sequences, the usual one, needs no row that
+is gone. Where the log has to be read, and shows that something was taken out of it, the answer is a refusal.
 """
 
 from __future__ import annotations
@@ -86,6 +87,32 @@ class SeenBatch:
     def of(cls, header: BatchHeader) -> SeenBatch:
         """As it was written; a batch that was compacted holds fewer records."""
         return cls(header.producer_epoch, header.base_sequence, header.last_offset_delta + 1)
+
+
+def is_compacted(header: BatchHeader, offset: int) -> bool:
+    """Whether something that was to be read from ``offset`` on is gone, as far as the batch that was read instead.
+
+    Apache Kafka leaves a gap, or a batch with fewer records than offsets. semel leaves no gap; of a batch whose
+    producer it forgot it leaves the records to nobody, with their sequence.
+    """
+    is_thinned = header.record_count <= header.last_offset_delta
+    was_somebodys = header.producer_id == NO_PRODUCER_ID and header.base_sequence != NO_SEQUENCE
+    return header.base_offset > offset or is_thinned or was_somebodys
+
+
+@dataclass(slots=True)
+class Behind:
+    """What is read from ``offset`` on, batch by batch: whether something is gone behind the last one of a producer.
+
+    What is gone in front of it was stored, if it was that producer's.
+    """
+
+    offset: int
+    lacks_some: bool = False
+
+    def read(self, header: BatchHeader, *, is_its: bool) -> None:
+        self.lacks_some = not is_its and (self.lacks_some or is_compacted(header, self.offset))
+        self.offset = header.last_offset + 1
 
 
 @dataclass(frozen=True, slots=True)

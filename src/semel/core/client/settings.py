@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from semel.core.client.transaction import TransactionSettings
 from semel.record.compression import Compression
 
 
@@ -20,5 +21,6 @@ class PipelineSettings:
     retry_backoff_ms: int = 50
     retry_backoff_ms_max: int = 1_000
     strict: bool = False  # a partition stops at its first failure for good
+    transactions: TransactionSettings | None = None  # then strict too, until the transaction is aborted
     lease: bool = False
     raises_epoch: bool = True  # of an id without a name: the epochs of a name are its coordinator's to give

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from semel.errors import CorruptRecordBatch
 from semel.record.batch import scan_batches
 from semel.record.control import decode_marker
+from semel.types import NO_LEADER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Visible:
 
     batches: tuple[memoryview, ...]
     next_offset: int
+    leader_epoch: int = NO_LEADER_EPOCH  # under which the last batch that was looked at was written
 
 
 def visible_batches(records: memoryview, from_offset: int, aborted: Iterable[tuple[int, int]]) -> Visible:
@@ -32,6 +34,7 @@ def visible_batches(records: memoryview, from_offset: int, aborted: Iterable[tup
     aborting: set[int] = set()
     shown = []
     next_offset = from_offset
+    leader_epoch = NO_LEADER_EPOCH
     before = -1
     for batch, header in scan_batches(records, allow_partial_tail=True):
         if header.base_offset <= before:
@@ -42,9 +45,10 @@ def visible_batches(records: memoryview, from_offset: int, aborted: Iterable[tup
         if header.last_offset < from_offset:
             continue
         next_offset = header.last_offset + 1
+        leader_epoch = header.partition_leader_epoch
         if header.is_control:
             if decode_marker(batch) is not None:
                 aborting.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborting):
             shown.append(batch)
-    return Visible(tuple(shown), next_offset)
+    return Visible(tuple(shown), next_offset, leader_epoch)

@@ -21,8 +21,9 @@ from semel.record.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from semel.types import NO_PRODUCER_ID
+from semel.types import NO_PRODUCER_ID, is_leased
 
+_NOBODY_VOUCHES: Final = "the batch is of a transaction, and the request names no transactional id"
 _NOT_FOR_CLIENTS: Final = CONTROL_BIT | TRANSACTIONAL_BIT | LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
 
 
@@ -30,6 +31,7 @@ class AppendOrigin(Enum):
     """Where a batch comes from (Kafka's ``AppendOrigin``)."""
 
     CLIENT = "client"
+    TRANSACTION = "transaction"  # a client, for whose transaction the coordinator vouches
     COORDINATOR = "coordinator"  # the server itself made it, and knows what it is
 
 
@@ -55,7 +57,13 @@ def inadmissible(
         limit = f"max.message.bytes is {config.max_message_bytes}"
         return Inadmissible(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size_bytes} bytes; {limit}")
     if attributes & _NOT_FOR_CLIENTS:
-        return _forbidden(header)
+        vouched_for = TRANSACTIONAL_BIT if origin is AppendOrigin.TRANSACTION else 0
+        if attributes & _NOT_FOR_CLIENTS != vouched_for:
+            return _forbidden(header._replace(attributes=attributes & ~vouched_for))
+        # A lease ends at its time; then nothing could end its transaction.
+        if producer_id == NO_PRODUCER_ID or is_leased(producer_id):
+            reason = "a transaction's batch needs a producer id, and not a leased one"
+            return Inadmissible(ErrorCode.INVALID_RECORD, reason)
     if count == 0 or count != last_offset_delta + 1:
         return Inadmissible(ErrorCode.INVALID_RECORD, "a batch must count one record for each of its offsets")
     if producer_id != NO_PRODUCER_ID:
@@ -73,8 +81,8 @@ def inadmissible(
 def _forbidden(header: BatchHeader) -> Inadmissible:
     if header.is_control:
         return Inadmissible(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
-    if header.is_transactional:
-        return Inadmissible(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+    if header.is_transactional:  # as ``KafkaApis.handleProduceRequest`` has it
+        return Inadmissible(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NOBODY_VOUCHES)
     if header.has_delete_horizon:
         return Inadmissible(ErrorCode.INVALID_RECORD, "only compaction gives a batch a delete horizon")
     return Inadmissible(ErrorCode.INVALID_TIMESTAMP, "only the log stamps records with its own time")

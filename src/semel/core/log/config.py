@@ -27,6 +27,10 @@ _COMPRESSIONS: Final = {  # ``BrokerCompressionType``
     "zstd": Compression.ZSTD,
 }
 _NO_LZ4_LEVEL: Final = 9  # Kafka's default is its fast compressor, the other levels its high one
+DELETE: Final = "delete"  # ``cleanup.policy``: what is too old goes
+COMPACT: Final = "compact"  # of each key the newest record stays
+CLEANUP_POLICIES: Final = (DELETE, COMPACT, f"{COMPACT},{DELETE}", f"{DELETE},{COMPACT}")
+NO_LAG_MAX: Final = _INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,30 @@ class LogConfig:
     compression_gzip_level: int = -1  # zlib's own default
     compression_lz4_level: int = _NO_LZ4_LEVEL
     compression_zstd_level: int = 3
+    cleanup_policy: str = DELETE
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NO_LAG_MAX
+    delete_retention_ms: int = 86_400_000
+
+    @property
+    def is_compacted(self) -> bool:
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether age and size take segments."""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """Age at which a segment is full: one that grows is not compacted (``LogConfig.maxSegmentMs``)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @property
+    def looks_into_records(self) -> bool:
+        """Whether what is produced may have to be looked into before it is stored."""
+        return self.is_compacted or self.compression is not None
 
     @property
     def compression(self) -> Compression | None:
@@ -75,13 +103,17 @@ _BOUNDS: Final = {
     "compression_gzip_level": (-1, 9),
     "compression_lz4_level": (1, 17),
     "compression_zstd_level": (-131_072, 22),
+    "min_compaction_lag_ms": (0, _INT64_MAX),
+    "max_compaction_lag_ms": (1, _INT64_MAX),
+    "delete_retention_ms": (0, _INT64_MAX),
 }
+_PARTS: Final = {"min_cleanable_dirty_ratio"}  # from 0 to 1
 _CHOICES: Final = {
+    "cleanup_policy": CLEANUP_POLICIES,
     "message_timestamp_type": (CREATE_TIME, LOG_APPEND_TIME),
     "compression_type": (*_COMPRESSIONS, PRODUCERS_COMPRESSION),
 }
 FIXED: Final = {
-    "cleanup.policy": "delete",
     "min.insync.replicas": "1",
     "message.format.version": "3.0-IV1",
     "unclean.leader.election.enable": "false",
@@ -99,7 +131,7 @@ class BadConfig:
 
 def parse_config(settings: Mapping[str, str | None], base: LogConfig) -> LogConfig | BadConfig:
     """``base`` with ``settings`` by Kafka's names on top of it; ``None`` keeps the base's value."""
-    changes: dict[str, int | str] = {}
+    changes: dict[str, int | float | str] = {}
     for name, text in settings.items():
         if text is None:
             continue
@@ -109,21 +141,38 @@ def parse_config(settings: Mapping[str, str | None], base: LogConfig) -> LogConf
             continue
         if name not in NAMES:
             return BadConfig(name, "unknown or not supported")
-        field_name = name.replace(".", "_")
-        if field_name in _CHOICES:
-            if text not in _CHOICES[field_name]:
-                return BadConfig(name, f"must be {' or '.join(_CHOICES[field_name])}, not {text!r}")
-            changes[field_name] = text
-            continue
-        low, high = _BOUNDS[field_name]
+        value = _parse(name, text)
+        if isinstance(value, BadConfig):
+            return value
+        changes[name.replace(".", "_")] = value
+    config = replace(base, **changes)  # type: ignore[arg-type]
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        lags = f"{config.min_compaction_lag_ms} and {config.max_compaction_lag_ms}"
+        return BadConfig("min.compaction.lag.ms", f"is more than max.compaction.lag.ms: {lags}")
+    return config
+
+
+def _parse(name: str, text: str) -> int | float | str | BadConfig:
+    field_name = name.replace(".", "_")
+    if field_name in _CHOICES:
+        choice = text.replace(" ", "") if field_name == "cleanup_policy" else text  # a list
+        if choice not in _CHOICES[field_name]:
+            return BadConfig(name, f"must be {' or '.join(_CHOICES[field_name])}, not {text!r}")
+        return choice
+    if field_name in _PARTS:
         try:
-            value = int(text)
+            part = float(text)
         except ValueError:
-            return BadConfig(name, f"{text!r} is not a whole number")
-        if not low <= value <= high or (field_name == "compression_gzip_level" and not value):
-            return BadConfig(name, f"{value} is not within {low} to {high}")
-        changes[field_name] = value
-    return replace(base, **changes)  # type: ignore[arg-type]
+            return BadConfig(name, f"{text!r} is not a number")
+        return part if 0 <= part <= 1 else BadConfig(name, f"{part} is not within 0 to 1")
+    low, high = _BOUNDS[field_name]
+    try:
+        value = int(text)
+    except ValueError:
+        return BadConfig(name, f"{text!r} is not a whole number")
+    if not low <= value <= high or (field_name == "compression_gzip_level" and not value):
+        return BadConfig(name, f"{value} is not within {low} to {high}")
+    return value
 
 
 def describe_config(config: LogConfig) -> dict[str, str]:

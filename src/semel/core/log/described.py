@@ -34,7 +34,9 @@ class Described(NamedTuple):
 
 TOPIC_SETTINGS: Final = {
     "cleanup.policy": Described(
-        ConfigType.LIST, "log.cleanup.policy", "what becomes of old segments: they are deleted"
+        ConfigType.LIST,
+        "log.cleanup.policy",
+        "what becomes of old records: delete (by age and size), compact (the newest of each key stays), or both",
     ),
     "compression.gzip.level": Described(
         ConfigType.INT, "compression.gzip.level", "how hard gzip tries, 1 to 9; -1: as zlib does by itself"
@@ -48,8 +50,18 @@ TOPIC_SETTINGS: Final = {
     "compression.type": Described(
         ConfigType.STRING, "compression.type", "how the log compresses; producer: as the producer did"
     ),
+    "delete.retention.ms": Described(
+        ConfigType.LONG,
+        "log.cleaner.delete.retention.ms",
+        "how long compaction keeps a tombstone, from when it first came by it",
+    ),
     "index.interval.bytes": Described(
         ConfigType.INT, "log.index.interval.bytes", "bytes of log between two entries of the offset index"
+    ),
+    "max.compaction.lag.ms": Described(
+        ConfigType.LONG,
+        "log.cleaner.max.compaction.lag.ms",
+        "age at which a record is compacted, however little there is to compact",
     ),
     "max.message.bytes": Described(
         ConfigType.INT, "message.max.bytes", "largest record batch, headers included"
@@ -66,6 +78,14 @@ TOPIC_SETTINGS: Final = {
         ConfigType.STRING,
         "log.message.timestamp.type",
         "whose clock stamps a record: the producer's (CreateTime) or the server's (LogAppendTime)",
+    ),
+    "min.cleanable.dirty.ratio": Described(
+        ConfigType.DOUBLE,
+        "log.cleaner.min.cleanable.ratio",
+        "part of the log that must not have been compacted yet, so that it is",
+    ),
+    "min.compaction.lag.ms": Described(
+        ConfigType.LONG, "log.cleaner.min.compaction.lag.ms", "age below which no record is compacted"
     ),
     "min.insync.replicas": Described(
         ConfigType.INT, "min.insync.replicas", "replicas that must have a batch of acks=all; there is one"

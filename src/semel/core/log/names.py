@@ -10,10 +10,13 @@ from semel.types import TopicPartition
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
 KAFKA_SNAPSHOT_SUFFIX: Final = ".snapshot"
 SNAPSHOT_SUFFIX: Final = ".producers"
 _DELETED_FOLDER_SUFFIX: Final = "-delete"
 DRAFT_SUFFIX: Final = ".tmp"
+CLEANED_SUFFIX: Final = ".cleaned"  # what compaction writes: nothing yet
+SWAP_SUFFIX: Final = ".swap"  # it is whole, and takes the place of the segments that it was made of
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -24,6 +27,7 @@ _OFFSET_SUFFIXES: Final = (
     LOG_SUFFIX,
     INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     KAFKA_SNAPSHOT_SUFFIX,
     SNAPSHOT_SUFFIX,
 )
@@ -32,10 +36,12 @@ LOCK: Final = ".lock"
 FOLDER_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = "clean-shutdown"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 
 METADATA_TOPIC: Final = "__semel_metadata"
 GROUP_OFFSETS_TOPIC: Final = "__consumer_offsets"
-INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, GROUP_OFFSETS_TOPIC})
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -64,7 +70,8 @@ def offset_of(name: str, suffix: str) -> int | None:
 
 def is_partition_file(name: str) -> bool:
     """Whether a partition's folder may hold a file of this name."""
-    name = name.removesuffix(DRAFT_SUFFIX)
+    for suffix in (DRAFT_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX):
+        name = name.removesuffix(suffix)
     return name in _PARTITION_FILES or any(offset_of(name, suffix) is not None for suffix in _OFFSET_SUFFIXES)
 
 

@@ -36,7 +36,7 @@ def room_in(active: SegmentFacts, config: LogConfig, now_ms: int) -> Room:
     """An empty segment has room for anything: a batch must go somewhere."""
     if active.size_bytes == 0:
         return _UNLIMITED_ROOM
-    if now_ms - active.created_ms >= config.segment_ms:
+    if now_ms - active.created_ms >= config.roll_ms:
         return _NO_ROOM
     segment_bytes = min(config.segment_bytes, POSITION_MAX)
     return Room(segment_bytes - active.size_bytes, active.base_offset + POSITION_MAX)
@@ -44,7 +44,7 @@ def room_in(active: SegmentFacts, config: LogConfig, now_ms: int) -> Room:
 
 def is_expired(segment: SegmentFacts, *, config: LogConfig, now_ms: int) -> bool:
     """Whether every record of the segment is too old to be kept."""
-    age_ms = now_ms - _age_mark_ms(segment)
+    age_ms = now_ms - age_mark_ms(segment)
     return segment.size_bytes > 0 and config.retention_ms != UNLIMITED and age_ms > config.retention_ms
 
 
@@ -52,6 +52,8 @@ def count_expired(
     segments: Sequence[SegmentFacts], *, config: LogConfig, high_watermark: int, now_ms: int
 ) -> int:
     """How many segments retention takes, from the oldest on; never the active one, nor above the mark."""
+    if not config.is_deleted:
+        return 0
     total_bytes = sum(segment.size_bytes for segment in segments)
     count = 0
     for segment, after in pairwise(segments):
@@ -71,10 +73,10 @@ def count_below(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
     return sum(1 for after in segments[1:] if after.base_offset <= log_start_offset)
 
 
-_UNLIMITED_ROOM: Final = Room(2**63, 2**63)
-_NO_ROOM: Final = Room(-1, -1)
-
-
-def _age_mark_ms(segment: SegmentFacts) -> int:
+def age_mark_ms(segment: SegmentFacts) -> int:
     """Records without a timestamp are as old as their segment."""
     return segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.created_ms
+
+
+_UNLIMITED_ROOM: Final = Room(2**63, 2**63)
+_NO_ROOM: Final = Room(-1, -1)

@@ -4,16 +4,19 @@ Invariants:
 - ``synced.offset`` and ``last_stable_offset`` <= ``high_watermark`` <= ``log_end_offset``, and none goes back.
 - Where a log is durable the high watermark is the end of what was synced: no reader ever sees what a power cut can
   take. Where the page cache is trusted with it, it is the end of the log.
-- There are no transactions yet, so all that may be seen is stable.
+- Stable is what comes before the first transaction that is open, or whose end readers cannot see yet
+  (:mod:`semel.core.log.transactions`): where there are none, all that may be seen.
 
 One thread appends, and another may tell of a sync meanwhile: what it tells is one value, and what readers may see
-follows it.
+follows it. Only the one that appends asks for what is stable.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Final, NamedTuple
+
+from semel.core.log.transactions import OpenTransactions
 
 
 class FetchIsolation(Enum):
@@ -34,14 +37,17 @@ class Synced(NamedTuple):
 class Watermarks:
     """Of one log; all are exclusive ends."""
 
-    __slots__ = ("_is_durable", "high_watermark", "log_end_offset", "synced")
+    __slots__ = ("_is_durable", "high_watermark", "log_end_offset", "synced", "transactions")
 
-    def __init__(self, synced: Synced, *, durable: bool) -> None:
+    def __init__(
+        self, synced: Synced, *, durable: bool, transactions: OpenTransactions | None = None
+    ) -> None:
         """All there is, is synced."""
         self._is_durable: Final = durable
         self.log_end_offset = synced.offset
         self.synced = synced
         self.high_watermark = synced.offset  # what readers may see
+        self.transactions: Final = OpenTransactions() if transactions is None else transactions
 
     def appended(self, log_end_offset: int) -> None:
         self.log_end_offset = log_end_offset
@@ -57,7 +63,8 @@ class Watermarks:
     @property
     def last_stable_offset(self) -> int:
         """What readers may see that want no open transaction's records."""
-        return self.high_watermark
+        transactions, high_watermark = self.transactions, self.high_watermark
+        return transactions.first_unstable_offset(high_watermark) if transactions else high_watermark
 
     def end_for(self, isolation: FetchIsolation) -> int:
         """Up to where such a reader reads."""

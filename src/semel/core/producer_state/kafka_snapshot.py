@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from semel.core.producer_state.entry import BatchSpan, ProducerEntry
+from semel.core.producer_state.entry import NO_TRANSACTION, BatchSpan, ProducerEntry
 from semel.core.producer_state.row import HEAD, ROW_BYTES
 from semel.core.producer_state.rows import FEW_BYTES, checksum, pieces, room_for, table_of
 from semel.core.producer_state.snapshot import CorruptSnapshot
@@ -47,9 +47,17 @@ def encode_kafka_snapshot(rows: memoryview) -> memoryview:
 
 def _encode_few(rows: memoryview, into: memoryview) -> None:
     for n in range(len(rows) // ROW_BYTES):
-        producer_id, timestamp_ms, coordinator_epoch, producer_epoch, batches, base_offset, base, delta = (
-            HEAD.unpack_from(rows, n * ROW_BYTES)
-        )
+        (
+            producer_id,
+            txn_first_offset,
+            timestamp_ms,
+            coordinator_epoch,
+            producer_epoch,
+            batches,
+            base_offset,
+            base,
+            delta,
+        ) = HEAD.unpack_from(rows, n * ROW_BYTES)
         _ENTRY.pack_into(
             into,
             n * _ENTRY.size,
@@ -60,7 +68,7 @@ def _encode_few(rows: memoryview, into: memoryview) -> None:
             delta,
             timestamp_ms,
             coordinator_epoch,
-            _NONE,
+            txn_first_offset,
         )
 
 
@@ -80,7 +88,7 @@ def _encode_many(rows: memoryview, into: memoryview) -> None:
         entries["last_sequence"] = np.where(has_batch, base + delta & SEQUENCE_MAX, NO_SEQUENCE)
         entries["last_offset"] = np.where(has_batch, newest["base_offset"] + delta, _NONE)
         entries["offset_delta"] = delta
-        entries["transaction_start_offset"] = _NONE
+        entries["transaction_start_offset"] = table["txn_first_offset"]
         done += len(table)
 
 
@@ -105,7 +113,7 @@ def decode_kafka_snapshot(content: bytes, *, end_offset: int, now_ms: int) -> Pr
         offset_delta,
         timestamp_ms,
         coordinator_epoch,
-        _,
+        txn_first_offset,
     ) in _ENTRY.iter_unpack(data[_HEAD.size :]):
         window: tuple[BatchSpan, ...] = ()
         if last_offset >= 0 and last_sequence >= 0:
@@ -113,5 +121,9 @@ def decode_kafka_snapshot(content: bytes, *, end_offset: int, now_ms: int) -> Pr
                 return CorruptSnapshot("a batch that begins before the log")
             base_sequence = advance(last_sequence, -offset_delta)
             window = (BatchSpan(base_sequence, last_sequence, last_offset - offset_delta, last_offset),)
-        entries[producer_id] = ProducerEntry(producer_epoch, coordinator_epoch, timestamp_ms, window)
+        if txn_first_offset < NO_TRANSACTION:
+            return CorruptSnapshot("a transaction that begins before the log")
+        entries[producer_id] = ProducerEntry(
+            producer_epoch, coordinator_epoch, timestamp_ms, window, txn_first_offset
+        )
     return ProducerState(entries, end_offset=end_offset, now_ms=now_ms)

@@ -15,16 +15,28 @@ from typing import Any, Final
 
 import crc32c
 
-from semel.core.producer_state.entry import WINDOW_BATCHES_MAX, ProducerEntry
-from semel.core.producer_state.row import HEAD, ROW_BYTES, SPAN, WINDOW_AT, Row, decode_row, id_of
+from semel.core.producer_state.entry import NO_TRANSACTION, WINDOW_BATCHES_MAX, ProducerEntry
+from semel.core.producer_state.row import (
+    CHANGING_AT,
+    HEAD,
+    ROW_BYTES,
+    SPAN,
+    TXN_FIRST_OFFSET_AT,
+    WINDOW_AT,
+    Row,
+    decode_row,
+    id_of,
+)
 from semel.core.producer_state.slab import rows_in
 from semel.core.producer_state.slot_index import FEW_ROWS, PLACE_BYTES, SLAB_ROWS
 
 FEW_BYTES: Final = FEW_ROWS * ROW_BYTES
+OLD_ROW_BYTES: Final = ROW_BYTES - (CHANGING_AT - TXN_FIRST_OFFSET_AT)
 _PIECE_BYTES: Final = 4096 * ROW_BYTES
 _SPANS: Final = [("base_offset", ">i8"), ("base_sequence", ">i4"), ("last_offset_delta", ">i4")]
 _ROWS: Final = [
     ("producer_id", ">i8"),
+    ("txn_first_offset", ">i8"),
     ("last_timestamp_ms", ">i8"),
     ("coordinator_epoch", ">i4"),
     ("producer_epoch", ">i2"),
@@ -83,6 +95,27 @@ def _row_type() -> Any:
     return np.dtype(_ROWS)
 
 
+def widened(rows: memoryview) -> memoryview:
+    """Rows of before there were transactions, none of which was in one."""
+    count = len(rows) // OLD_ROW_BYTES
+    wide = room_for(count * ROW_BYTES)
+    id_bytes = TXN_FIRST_OFFSET_AT
+    if count <= FEW_ROWS:
+        none = NO_TRANSACTION.to_bytes(CHANGING_AT - id_bytes, signed=True)
+        for n in range(count):
+            row = rows[n * OLD_ROW_BYTES : (n + 1) * OLD_ROW_BYTES]
+            wide[n * ROW_BYTES : (n + 1) * ROW_BYTES] = bytes(row[:id_bytes]) + none + row[id_bytes:]
+        return wide
+    import numpy as np
+
+    old = np.frombuffer(rows, np.uint8).reshape(count, OLD_ROW_BYTES)
+    new = np.frombuffer(wide, np.uint8).reshape(count, ROW_BYTES)
+    new[:, :id_bytes] = old[:, :id_bytes]
+    new[:, CHANGING_AT:] = old[:, id_bytes:]
+    table_of(wide)["txn_first_offset"] = NO_TRANSACTION
+    return wide
+
+
 def put_in_order(slabs: Sequence[Row], into: memoryview) -> None:
     """Write the rows of ``slabs`` into ``into``, in the order of their ids."""
     if len(into) <= FEW_BYTES:
@@ -117,11 +150,11 @@ def are_canonical(rows: memoryview) -> bool:
 def _are_canonical_few(rows: memoryview) -> bool:
     highest = -1
     for at in range(0, len(rows), ROW_BYTES):
-        producer_id, _, _, _, batches, *_ = HEAD.unpack_from(rows, at)
+        producer_id, txn_first_offset, _, _, _, batches, *_ = HEAD.unpack_from(rows, at)
         spans_end, end = at + WINDOW_AT + batches * SPAN.size, at + ROW_BYTES
         if producer_id <= highest or batches > WINDOW_BATCHES_MAX or rows[at + WINDOW_AT - 1]:
             return False
-        if any(rows[spans_end:end]):
+        if any(rows[spans_end:end]) or txn_first_offset < NO_TRANSACTION:
             return False
         if any(min(span) < 0 for span in SPAN.iter_unpack(rows[at + WINDOW_AT : spans_end])):
             return False
@@ -141,6 +174,7 @@ def _highest_id(rows: memoryview, above: int) -> int | None:
         and (ids[1:] > ids[:-1]).all()
         and (batches <= WINDOW_BATCHES_MAX).all()
         and not table["zero"].any()
+        and (table["txn_first_offset"] >= NO_TRANSACTION).all()
         and all(
             (values >= 0).all() and not values[~is_filled].any()
             for values in (window[name] for name, _ in _SPANS)

@@ -17,17 +17,19 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from semel.core.producer_state.entry import WINDOW_BATCHES_MAX
+from semel.core.producer_state.entry import NO_TRANSACTION, WINDOW_BATCHES_MAX
 from semel.core.producer_state.row import (
     CHANGING,
     CHANGING_AT,
     MARK,
     OLDEST_AT,
     ROW_BYTES,
+    TXN_FIRST_OFFSET_AT,
     WINDOW_AT,
     Row,
     id_of,
     new_row,
+    txn_first_offset_of,
 )
 from semel.core.producer_state.slot_index import (
     FEW_ROWS,
@@ -40,7 +42,7 @@ from semel.core.producer_state.slot_index import (
     SlotIndex,
     key_of,
 )
-from semel.record.batch import BatchHeader
+from semel.record.batch import TRANSACTIONAL_BIT, BatchHeader
 from semel.types import LEASED_IDS_FROM, is_leased
 
 SLAB_BYTES: Final = SLAB_ROWS * PLACE_BYTES
@@ -48,6 +50,7 @@ _IN_SLAB: Final = SLAB_ROWS - 1
 _TIME: Final = struct.Struct(">q")
 _CHANGING_AND_TIME: Final = struct.Struct(f"{CHANGING.format}{_TIME.format.lstrip('>')}")
 _LEASED_FROM_BYTE: Final = LEASED_IDS_FROM >> 56
+_NONE_BYTE: Final = NO_TRANSACTION & 0xFF  # with which no offset begins
 
 _mark_at = MARK.unpack_from
 _put_changing_and_time = _CHANGING_AND_TIME.pack_into
@@ -99,7 +102,8 @@ class SlabMap:
         return self._index.find(producer_id)
 
     def append_next(self, header: BatchHeader, base_offset: int, now_ms: int) -> Row | None:
-        """An append, if the batch plainly follows its producer's newest one: of one epoch, with the next sequence.
+        """An append, if the batch plainly follows its producer's newest one: of one epoch, with the next sequence,
+        and in a transaction if one is open, else in none.
 
         Gives the row as it was before; or ``None``: nothing has changed, and somebody else judges. As nearly every
         batch comes here, it is looked for, judged and written in one function and with one look at the row.
@@ -115,14 +119,22 @@ class SlabMap:
                 continue
             number = slot >> SLAB_SHIFT
             slab, at = self._slabs[number], (slot & _IN_SLAB) * PLACE_BYTES
-            found_id, coordinator_epoch, producer_epoch, batches, newest_sequence, newest_delta = _mark_at(
-                slab, at
-            )
+            (
+                found_id,
+                txn_first_offset,
+                coordinator_epoch,
+                producer_epoch,
+                batches,
+                newest_sequence,
+                newest_delta,
+            ) = _mark_at(slab, at)
             if found_id != producer_id:
                 continue
             base_sequence = header.base_sequence
             is_next = base_sequence == newest_sequence + newest_delta + 1  # but for where sequences wrap
             if not is_next or not batches or header.producer_epoch != producer_epoch:
+                return None
+            if (txn_first_offset == NO_TRANSACTION) is (header.attributes & TRANSACTIONAL_BIT != 0):
                 return None
             if self._is_shared[number]:
                 slab = self._own(number)
@@ -183,10 +195,21 @@ class SlabMap:
                 if first_byte >= _LEASED_FROM_BYTE:
                     yield id_of(slab, n * PLACE_BYTES)
 
+    def open_transactions(self) -> Iterator[tuple[int, int]]:
+        """Each id with a transaction that is open, and its first offset. Quick where there are few among many."""
+        for slab in self._slabs:
+            signs = slab[TXN_FIRST_OFFSET_AT::PLACE_BYTES]
+            if signs.count(_NONE_BYTE) == len(signs):
+                continue
+            for n, first_byte in enumerate(signs):
+                if first_byte != _NONE_BYTE:
+                    at = n * PLACE_BYTES
+                    yield id_of(slab, at), txn_first_offset_of(slab, at)
+
     def sweep(self, before_ms: int, leases_expired_below: int, from_slot: int, to_slot: int) -> int:
         """Forget, in these slots, leased ids below that number, and others last appended before ``before_ms``.
 
-        How many it were.
+        Nobody whose transaction is open (``ProducerStateManager.isProducerExpired``). How many it were.
         """
         swept = 0
         for slot in range(min(to_slot, len(self)) - 1, from_slot - 1, -1):
@@ -196,7 +219,7 @@ class SlabMap:
                 is_over = producer_id < leases_expired_below
             else:
                 is_over = _TIME.unpack_from(slab, at + ROW_BYTES)[0] < before_ms
-            if is_over:
+            if is_over and txn_first_offset_of(slab, at) == NO_TRANSACTION:
                 self._remove(producer_id, slot)
                 swept += 1
         return swept

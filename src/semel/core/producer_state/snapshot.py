@@ -3,8 +3,8 @@
 Kafka's own snapshot (:mod:`semel.core.producer_state.kafka_snapshot`) lies beside it and holds only the last
 batch of each producer, so that a duplicate of the four before it would lose its offset over a restart.
 
-Version 2 is a head and then the rows as they lie in memory (:mod:`semel.core.producer_state.row`), in the order
-of their ids. Version 1 is read, too.
+Version 3 is a head and then the rows as they lie in memory (:mod:`semel.core.producer_state.row`), in the order
+of their ids. Version 2, whose rows told nothing of transactions, and version 1 are read, too: then there were none.
 
 Invariant: the bytes are a function of the state alone, and :func:`decode_snapshot` of any other bytes is a
 :class:`CorruptSnapshot`, never a guess.
@@ -18,11 +18,18 @@ from typing import Final
 
 from semel.core.producer_state.entry import WINDOW_BATCHES_MAX, BatchSpan, ProducerEntry
 from semel.core.producer_state.row import ROW_BYTES
-from semel.core.producer_state.rows import are_canonical, checksum, put_in_order, room_for
+from semel.core.producer_state.rows import (
+    OLD_ROW_BYTES,
+    are_canonical,
+    checksum,
+    put_in_order,
+    room_for,
+    widened,
+)
 from semel.core.producer_state.state import FrozenProducers, ProducerState
 from semel.sequence import SEQUENCE_MAX, advance
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 _MAGIC: Final = b"semelPS\0"
 _HEAD: Final = struct.Struct(">8sHIqI")  # magic, version, CRC-32C of all that follows it, end offset, entries
 _CRC: Final = struct.Struct(">I")
@@ -60,15 +67,17 @@ def decode_snapshot(content: bytes, *, now_ms: int) -> ProducerState | CorruptSn
     if len(data) < _HEAD.size:
         return CorruptSnapshot("shorter than its head")
     magic, version, crc, end_offset, count = _HEAD.unpack_from(data)
-    if magic != _MAGIC or version not in (1, FORMAT_VERSION):
+    if magic != _MAGIC or version not in (1, 2, FORMAT_VERSION):
         return CorruptSnapshot(f"not a producer snapshot of version {FORMAT_VERSION}")
     if checksum(data[_BODY_START:]) != crc:
         return CorruptSnapshot("its CRC does not match")
     if version == 1:
         return _decode_version_1(data, count, end_offset, now_ms)
     rows = rows_of(data)
-    if len(rows) != count * ROW_BYTES:
+    if len(rows) != count * (OLD_ROW_BYTES if version == 2 else ROW_BYTES):
         return CorruptSnapshot("its length does not match its count")
+    if version == 2:
+        rows = widened(rows)
     if not are_canonical(rows):
         return CorruptSnapshot("rows that cannot have been written")
     return ProducerState.load(rows, end_offset=end_offset, now_ms=now_ms)

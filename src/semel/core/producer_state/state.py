@@ -12,9 +12,10 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from operator import attrgetter
+from typing import Final, NamedTuple
 
-from semel.core.producer_state.entry import ProducerEntry
+from semel.core.producer_state.entry import NO_TRANSACTION, ProducerEntry
 from semel.core.producer_state.row import (
     ROW_BYTES,
     Row,
@@ -23,6 +24,7 @@ from semel.core.producer_state.row import (
     id_of,
     put_batch,
     put_marker,
+    txn_first_offset_of,
 )
 from semel.core.producer_state.rows import put_in_order, room_for
 from semel.core.producer_state.slab import SlabBytes, SlabMap, count_rows, rows_in
@@ -32,6 +34,14 @@ from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID
 
 _SWEPT_AT_ONCE: Final = 1024  # slots, between which other work goes on
 _STEPS_OF_A_COPY: Final = 64
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that has begun on a partition, and not ended there."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
 
 
 class FrozenProducers:
@@ -128,6 +138,7 @@ class ProducerState:
             base_offset,
             last_offset_delta,
             header.max_timestamp,
+            is_transactional=header.is_transactional,
         )
         return before
 
@@ -156,6 +167,16 @@ class ProducerState:
         else:
             self._rows.put_back(producer_id, before)
 
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Each one, by its first offset."""
+        found = [
+            OpenTransaction(
+                producer_id, decode_row(*self._place_of(producer_id)).producer_epoch, first_offset
+            )
+            for producer_id, first_offset in self._rows.open_transactions()
+        ]
+        return sorted(found, key=attrgetter("first_offset"))
+
     def leased_ids(self) -> Iterator[int]:
         """Those of its ids that are leased."""
         return self._rows.leased_ids()
@@ -166,11 +187,21 @@ class ProducerState:
         return self._rows.slab_bytes
 
     def forget(self, producer_id: int) -> int:
-        """Forget an id, if it is known; how long that took, in steps of about one row."""
+        """Forget an id, if it is known and in no transaction; how long that took, in steps of about one row."""
+        place = self._rows.find(producer_id)
+        if place is None or txn_first_offset_of(*place[:2]) != NO_TRANSACTION:
+            return 1
         return _STEPS_OF_A_COPY if self._rows.remove(producer_id) else 1
+
+    def _place_of(self, producer_id: int) -> tuple[Row, int]:
+        place = self._rows.find(producer_id)
+        assert place is not None, "an id that is not known"
+        return place[:2]
 
     def expire(self, before_ms: int, leases_expired_below: int = LEASED_IDS_FROM) -> Iterator[int]:
         """Forget the leases that are over, and every other id whose last append is older than ``before_ms``.
+
+        None whose transaction is open: somebody has to end it.
 
         In steps, between which anything may happen; each gives how many it forgot. From the last slot to the
         first: what takes the place of a forgotten row comes from the end, and was looked at already or is new.

@@ -48,11 +48,12 @@ class Batch:
     base_sequence: int
     record_count: int = 1
     producer_epoch: int = 0
+    is_transactional: bool = False  # and its coordinator vouches for it
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A fence: no lower epoch may write any more."""
+    """A fence: no lower epoch may write any more. It ends the transaction that is open, as aborted."""
 
     producer_epoch: int
 
@@ -84,6 +85,12 @@ class Row:
     base_offset: int | None = None  # of a duplicate's answer: where the batch is stored
 
     @property
+    def needs_coordinator(self) -> bool:
+        """Whether something of it is of a transaction."""
+        sent = (*self.before, self.sent)
+        return any(isinstance(one, Batch) and one.is_transactional for one in sent)
+
+    @property
     def begins_in_the_past(self) -> bool:
         """Whether the log has to know the producer from more rows than a test could send."""
         return any(isinstance(sent, Batch) and sent.base_sequence > 0 for sent in self.before[:1])
@@ -93,6 +100,7 @@ _OK: Final = ErrorCode.NONE
 _OUT_OF_ORDER: Final = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 _STALE_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 _UNKNOWN_ID: Final = ErrorCode.UNKNOWN_PRODUCER_ID
+_TXN_STATE: Final = ErrorCode.INVALID_TXN_STATE
 
 APPENDED: Final = Outcome(verdict.Append, _OK, _OK, Told.STORED, Told.STORED)
 DUPLICATE: Final = Outcome(verdict.Duplicate, _OK, _OK, Told.STORED, Told.STORED)
@@ -115,12 +123,19 @@ WITHOUT_ID: Final = Outcome(verdict.Append, _OK, _OK)
 RAISED: Final = Outcome(verdict.Append, _OK, _OK)
 RAISED_ALREADY: Final = Outcome(verdict.Duplicate, _OK, _OK)
 RAISED_HIGHER: Final = Outcome(verdict.InvalidProducerEpoch, _STALE_EPOCH, _STALE_EPOCH)
+DUPLICATE_IN_A_TRANSACTION: Final = Outcome(verdict.Duplicate, _OK, _OK)
+IN_A_TRANSACTION: Final = Outcome(verdict.Append, _OK, _OK)
+OUTSIDE_OF_IT: Final = Outcome(verdict.InvalidTxnState, _TXN_STATE, _TXN_STATE)
+NO_PART_OF_IT: Final = Outcome(verdict.InvalidTxnState, _TXN_STATE, _STALE_EPOCH)  # there the coordinator's
+ENDED: Final = Outcome(verdict.Append, _OK, _OK)
 SHUT_OUT_AS_A_WHOLE: Final = Outcome(verdict.Duplicate, _OK, None)
 NOTHING_TO_FENCE: Final = Outcome(verdict.UnknownProducer, _UNKNOWN_ID, None)
 
 _TEN: Final = (Batch(0, 5), Batch(5, 5))
 _ONE_TOO_MANY: Final = tuple(map(Batch, range(WINDOW_BATCHES_MAX + 1)))
 _FENCED: Final = (*_TEN, Marker(1))
+_OPEN: Final = (*_TEN, Batch(10, 5, is_transactional=True))  # a transaction
+_OVER: Final = (*_OPEN, Marker(0))
 _BEFORE_THE_WRAP: Final = (Batch(SEQUENCE_MAX - 9, 3),)
 _ACROSS_THE_WRAP: Final = (*_BEFORE_THE_WRAP, Batch(SEQUENCE_MAX - 6, 20))  # its last sequence is 12
 
@@ -295,6 +310,77 @@ TABLE: Final = (
         Batch(0, 5),
         NEVER_LEASED,
         Whose.PASSED_OVER,
+    ),
+    Row(
+        "begins_a_transaction",
+        "begins a transaction, next",
+        _TEN,
+        Batch(10, 3, is_transactional=True),
+        IN_A_TRANSACTION,
+    ),
+    Row(
+        "next_in_its_transaction",
+        "is of the open transaction, next",
+        _OPEN,
+        Batch(15, 3, is_transactional=True),
+        IN_A_TRANSACTION,
+    ),
+    Row(
+        "duplicate_in_its_transaction",
+        "is of the open transaction, one of the last five",
+        _OPEN,
+        Batch(10, 5, is_transactional=True),
+        DUPLICATE_IN_A_TRANSACTION,
+        base_offset=10,
+    ),
+    Row(
+        "outside_of_its_transaction",
+        "is of no transaction while one is open, next",
+        _OPEN,
+        Batch(15, 3),
+        OUTSIDE_OF_IT,
+    ),
+    Row(
+        "of_a_later_transaction",
+        "is of a transaction of the next epoch while one is open, starts at 0",
+        _OPEN,
+        Batch(0, 3, producer_epoch=1, is_transactional=True),
+        NO_PART_OF_IT,
+    ),
+    Row(
+        "next_after_a_transaction",
+        "is of no transaction after one was ended, next",
+        _OVER,
+        Batch(15, 3),
+        IN_A_TRANSACTION,
+    ),
+    Row(
+        "marker_of_an_open_transaction",
+        "is a marker of the current epoch while a transaction is open",
+        _OPEN,
+        Marker(0),
+        ENDED,
+    ),
+    Row(
+        "marker_of_a_transaction_that_is_over",
+        "is a marker of the current epoch after the transaction was ended",
+        _OVER,
+        Marker(0),
+        RAISED_ALREADY,
+    ),
+    Row(
+        "marker_of_a_higher_epoch_in_a_transaction",
+        "is a marker of a higher epoch while a transaction is open",
+        _OPEN,
+        Marker(1),
+        ENDED,
+    ),
+    Row(
+        "marker_of_a_lower_epoch_in_a_transaction",
+        "is a marker of a lower epoch while a transaction is open",
+        (Batch(0, 5, producer_epoch=3, is_transactional=True),),
+        Marker(2),
+        RAISED_HIGHER,
     ),
     Row("marker_of_an_unknown_id", "is a fence, of an unknown id", (), Marker(1), RAISED),
     Row("marker_of_a_higher_epoch", "is a fence of a higher epoch", _TEN, Marker(1), RAISED),

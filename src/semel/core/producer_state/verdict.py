@@ -6,11 +6,15 @@ The mark is the last sequence stored in the epoch. "Below" and "beyond" are mean
 magnitude (:mod:`semel.sequence`): after 2^31-1 comes 0. A duplicate vouches for the sequence, not for
 the content. Kafka (``ProducerAppendInfo.checkSequence``, KIP-98) differs in three rows: it takes any first
 sequence of an unknown id, and answers 45 for old duplicates and for straddling batches, on which stock
-clients raise their epoch and send the rows again. 87 is what they take as final (``docs/clients.md``).
+clients raise their epoch and send the rows again. 87 is what they take as final (``docs/stock-clients.md``).
 
 The two rows of leased ids come before all others, whatever is remembered of the id: when a batch was stored, its
 answer lost, the lease over and the entry gone, the copy that arrives late would else be new, as it starts at 0.
 Stock ids are no leases and have no such end; one that is forgotten may begin again at 0.
+
+A batch that a client may append can still be one that its transaction forbids: while one is open, all that the producer
+writes here is of it, under its epoch. Kafka (``ProducerAppendInfo.appendDataBatch``) lets a batch of a higher epoch
+join; there its coordinator alone keeps that from happening, here the log does as well.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from semel.core.producer_state.entry import ProducerEntry
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
-from semel.types import NO_PRODUCER_ID, is_leased
+from semel.types import NO_PRODUCER_ID, NO_SEQUENCE, is_leased
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,16 @@ class LeaseExpired:
     expired_below: int
 
 
-Refusal: TypeAlias = OutOfOrderSequence | Straddling | InvalidProducerEpoch | UnknownProducer | LeaseExpired
+@dataclass(frozen=True, slots=True)
+class InvalidTxnState:
+    """The producer's transaction is open since ``first_offset``, and the batch is no part of it."""
+
+    first_offset: int
+
+
+Refusal: TypeAlias = (
+    OutOfOrderSequence | Straddling | InvalidProducerEpoch | UnknownProducer | LeaseExpired | InvalidTxnState
+)
 Verdict: TypeAlias = Append | Duplicate | Refusal
 
 APPEND = Append()
@@ -91,7 +104,21 @@ def judge(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
         return judge_marker(entry, header.producer_epoch)
     if header.producer_id == NO_PRODUCER_ID:
         return APPEND
+    verdict = _judge_sequence(entry, header)
+    if verdict is APPEND and entry is not None and entry.is_in_transaction:
+        is_part = header.is_transactional and header.producer_epoch == entry.producer_epoch
+        return APPEND if is_part else InvalidTxnState(entry.current_txn_first_offset)
+    return verdict
+
+
+def _judge_sequence(entry: ProducerEntry | None, header: BatchHeader) -> Verdict:
     base_sequence = header.base_sequence
+    if (
+        base_sequence == NO_SEQUENCE
+    ):  # the server's own batch, in a client's transaction: only the epoch counts
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            return InvalidProducerEpoch(entry.producer_epoch, header.producer_epoch)
+        return APPEND
     if entry is None:
         return APPEND if base_sequence == 0 else UnknownProducer(header.producer_id, base_sequence)
     if header.producer_epoch < entry.producer_epoch:
@@ -134,14 +161,15 @@ def judge_lease(header: BatchHeader, leases: LiveLeases) -> LeaseExpired | Unkno
 def judge_marker(
     entry: ProducerEntry | None, producer_epoch: int
 ) -> Append | Duplicate | InvalidProducerEpoch:
-    """What to do with a fencing marker: raise the epoch, or see that it is raised already, or refuse.
+    """What to do with a marker: end the open transaction, raise the epoch, see that both is done already, or refuse.
 
-    A marker of the current epoch has nothing left to do: older epochs are shut out as it is.
+    A marker of the current epoch ends the transaction that is open. Without one it has nothing left to do: it has been
+    ended, and older epochs are shut out as it is.
     """
     if entry is None or producer_epoch > entry.producer_epoch:
         return APPEND
     if producer_epoch == entry.producer_epoch:
-        return Duplicate(None)
+        return APPEND if entry.is_in_transaction else Duplicate(None)
     return InvalidProducerEpoch(entry.producer_epoch, producer_epoch)
 
 
@@ -160,6 +188,8 @@ def error_code(verdict: Verdict) -> ErrorCode:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         case UnknownProducer() | LeaseExpired():
             return ErrorCode.UNKNOWN_PRODUCER_ID
+        case InvalidTxnState():
+            return ErrorCode.INVALID_TXN_STATE
 
 
 def explain(verdict: Verdict) -> str | None:
@@ -179,5 +209,9 @@ def explain(verdict: Verdict) -> str | None:
             if is_leased(producer_id):
                 return f"producer id {producer_id} was never leased"
             return f"producer id {producer_id} is not known here, and its sequence {got} is not a first one"
+        case InvalidTxnState(first_offset):
+            return (
+                f"the producer's transaction is open since offset {first_offset}; the batch is no part of it"
+            )
         case LeaseExpired(producer_id, expired_below):
             return f"the lease of producer id {producer_id} is over, as are all below {expired_below}"

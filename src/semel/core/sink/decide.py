@@ -185,6 +185,7 @@ def decide(
         versions,
         states,
         ticket.state_plan,
+        ticket.journal_sequence,
     )
 
 

@@ -20,6 +20,7 @@ from semel.core.sink.committed_state import (
 from semel.core.sink.epochs import RETIRED_WRITER_EPOCH, closing_epoch, generation_of, writer_epoch
 from semel.core.sink.history import SinkHistory, WriterIds
 from semel.core.sink.journal import Begin, Cut, Decision, Fence, OutputTopic, Stored, WriterState
+from semel.core.sink.litter import SWEPT_MAX
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Reason, Refusal, anew, is_stage, other_routing, subject, unprovable
 from semel.core.sink.routing import Routing
@@ -29,6 +30,7 @@ from semel.types import NO_PRODUCER_ID, ProducerDescription, TopicPartition
 RUN_MS_MAX: Final = (
     3_600_000  # far below a day, after which a log forgets who has written nothing (see next_in_run)
 )
+CARRIED_BYTES_MAX: Final = 4 * 2**20  # of a DECISION that is to be written a second time, in BEGIN
 OUTPUT_TOPICS_MAX: Final = 1000  # of one sink, ever: each is fenced and scanned whenever a run begins
 
 
@@ -54,6 +56,7 @@ class Ticket:
     cuts: Sequence[Cut] = ()  # of undecided rows
     fence: Fence | None = None  # of this run
     journal_partition: int | None = None  # where the sink is in the decision log
+    is_journal_compacted: bool = False
     source_ids: Mapping[str, str] = field(default_factory=dict)  # by topic, of ``source_ends``
     routing: Routing | None = None  # of the run
     planned_ms: int = 0  # by the planner's wall clock
@@ -293,7 +296,7 @@ def journal_trimmed(sink_id: str, journal: TopicPartition, start: int, end: int)
     """What the sink has decided may have stood there, or that it has begun; only a reset needs none of it."""
     return _journal_unprovable(
         f"offsets {start} to {end - 1} of {journal} are gone, and with them what sink {sink_id!r} has decided. That "
-        f"topic is kept whole: retention.ms=-1, retention.bytes=-1, cleanup.policy=delete. Put it back from a copy; or "
+        f"topic is kept for ever: retention.ms=-1, retention.bytes=-1. Put it back from a copy; or "
         + (
             f"take {anew(sink_id)}"
             if is_stage(sink_id)
@@ -311,11 +314,15 @@ def holder_forgotten(sink_id: str, journal: TopicPartition) -> Refusal:
     )
 
 
-def journal_compacted(journal: str) -> Refusal:
-    """The newest record of a key need not be one that counts: it may be that of a driver which had lost the sink."""
+def journal_compacted(journal: str, sink_id: str) -> Refusal:
+    """Of format 1 the newest record of a key need not be one that counts: it may be that of a driver which had lost
+    the sink."""
     return _journal_unprovable(
-        f"topic {journal!r} is compacted, and the sinks need it whole: a record of a driver that was overtaken would "
-        f"take the place of one that counts. Set cleanup.policy=delete; what is there is read as it is"
+        f"topic {journal!r} is compacted, and what sink {sink_id!r} has decided stands there as an older semel wrote "
+        f"it: compaction may put a record of a driver that was overtaken in the place of one that counts. Nothing was "
+        f"written now. Set it with `semel topic alter-config {journal} -c cleanup.policy=delete`: what is there is "
+        f"read as it is. Start the query again then; once it has begun, what this sink needs may be compacted, unless "
+        f"it is a flow's stage"
     )
 
 
@@ -330,13 +337,11 @@ def journal_unreadable(place: str, why: str) -> Refusal:
 def journal_kept(
     journal: str, config: Mapping[str, str | None], decision_bytes_max: int = 0
 ) -> Refusal | None:
-    """Whether the decision log is kept whole, and takes a DECISION of so many bytes; ``None``: it does.
+    """Whether the decision log is kept for ever, and takes a DECISION of so many bytes; ``None``: it does.
 
     Who makes it first need not be a sink: by Kafka's defaults decisions would be gone after a week, in silence, and a
     large one would be refused when its rows are there already, at every new run again.
     """
-    if "compact" in (config.get("cleanup.policy") or ""):
-        return journal_compacted(journal)
     message_bytes_max = int(config.get("max.message.bytes") or decision_bytes_max)
     if message_bytes_max < decision_bytes_max:
         return _journal_unprovable(
@@ -354,9 +359,9 @@ def journal_kept(
     said = " and ".join(f"{name}={value}" for name, value in finite.items())
     options = " ".join(f"-c {name}=-1" for name in finite)
     return _journal_unprovable(
-        f"topic {journal!r} is kept for a while only ({said}), and the sinks need it whole: without its decisions rows "
-        f"would come twice, or not at all. Nothing was written now. Set it with `semel topic alter-config {journal} "
-        f"{options}`, and start the query again"
+        f"topic {journal!r} is kept for a while only ({said}), and the sinks need it for ever: without its "
+        f"decisions rows would come twice, or not at all. Nothing was written now. Set it with `semel "
+        f"topic alter-config {journal} {options}`, and start the query again"
     )
 
 
@@ -413,7 +418,22 @@ def begin(
         tp: start if tp in with_rows else max(start, scanned_to.get(tp, start))
         for tp, start in starts.items()
     }
-    return Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have), routing, plan)
+    begun = Begin(history.sink_id, sink_epoch, outputs, scanned_from, dict(have), routing, plan)
+    return replace(begun, carried=history.carried(begun, CARRIED_BYTES_MAX))
+
+
+def to_sweep(history: SinkHistory, sink_epoch: int, settled_min: int) -> list[bytes]:
+    """The keys that run ``sink_epoch`` puts tombstones on now; none where they are fewer than ``settled_min``.
+
+    Only the holder sweeps, and only once its BEGIN is in the log: what that carries is what may go.
+    """
+    begun = history.begin
+    if history.litter is None or history.fence is None or begun is None or not begun.is_whole:
+        return []
+    if not history.fence.sink_epoch == begun.sink_epoch == sink_epoch:
+        return []
+    settled = history.litter.settled[:SWEPT_MAX]
+    return settled if len(settled) >= settled_min else []
 
 
 def judge_state_plan(history: SinkHistory, state_plan: str) -> Refusal | None:

@@ -231,7 +231,10 @@ def surplus_allowed(
 
 def claimed(history: SinkHistory, sink_epoch: int, writer: str) -> int | Refusal:
     """After this task's WRITER was read back: whose producer id every attempt of ``writer`` uses."""
-    return history.fenced_by_other(sink_epoch) or history.writers[writer][generation_of(sink_epoch)]
+    refusal = history.fenced_by_other(sink_epoch)
+    if refusal is None and writer not in history.writers:
+        refusal = late(history, sink_epoch)
+    return refusal or history.writers[writer][generation_of(sink_epoch)]
 
 
 def may_claim_output(history: SinkHistory, topic: str) -> Refusal | None:

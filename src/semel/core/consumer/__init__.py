@@ -1,0 +1,1 @@
+"""The consumer's decisions: its place in a group, and which member reads which partitions."""
