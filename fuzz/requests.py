@@ -39,6 +39,7 @@ NOW_MS = 1_000_000
 _BATCH = bytes(
     encode_batch([Record(0, NOW_MS, b"k", b"v")], producer_id=1, producer_epoch=0, base_sequence=0)
 )
+_SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")  # to the topic t
 _NUMBERS = {"timestamp": -1, "replication_factor": 1, "num_partitions": 2, "count": 3, "resource_type": 2}
 _NUMBERS |= {"acks": -1, "required_acks": -1, "session_id": 0, "session_epoch": -1, "committed_offset": 1}
 _NUMBERS |= {
@@ -68,6 +69,8 @@ def _value(hint: Any, field: dataclasses.Field[Any]) -> Any:
     kind = str(field.metadata.get("kafka_type"))
     if kind == "string":
         return _STRINGS.get(field.name, "t")
+    if kind == "bytes":
+        return _SUBSCRIPTION
     if kind == "records":
         return _BATCH
     if kind == "uuid":

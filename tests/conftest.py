@@ -17,8 +17,11 @@ import pytest
 from tests.peers.apache_kafka import ApacheKafka, JavaTool
 from tests.peers.parts import (
     Missing,
+    find_franz_go,
     find_java,
     find_kafka_jars,
+    find_kafka_streams_jars,
+    find_kafkajs,
     find_kcat,
     find_older_pyspark,
     find_pyspark_jars,
@@ -26,15 +29,15 @@ from tests.peers.parts import (
 )
 from tests.peers.zookeeper import ZooKeeper
 
+from tools import quick_spark
+
 # No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
 hypothesis.settings.register_profile("semel", deadline=None)
 # For the loop (`make check`): fewer examples. What asks for a number of its own asks for a part of the profile's.
 hypothesis.settings.register_profile("loop", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("semel")
 
-# Spark's JVMs live for seconds here: the second compiler and a parallel collector would double what they take of
-# a processor. Every launcher of Java reads this, of drivers, of executors and of what a test starts by itself.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+quick_spark.use()
 
 # A shell's background job ignores Ctrl-C, and so would every program that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -81,6 +84,12 @@ def java_tool() -> JavaTool:
 
 
 @pytest.fixture(scope="session")
+def kafka_streams(java_tool: JavaTool) -> JavaTool:
+    """Runs programs that are written with Kafka Streams."""
+    return JavaTool(java_tool.java, java_tool.jars, (_need(find_kafka_streams_jars()),))
+
+
+@pytest.fixture(scope="session")
 def apache_kafka(java_tool: JavaTool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """A real Apache Kafka node, one for the whole session: use topic names of your own."""
     with ApacheKafka(java_tool.java, java_tool.jars, tmp_path_factory.mktemp("kafka")) as node:
@@ -98,6 +107,18 @@ def zookeeper(tmp_path: Path) -> Iterator[ZooKeeper]:
 def kcat() -> Path:
     """The kcat program."""
     return _need(find_kcat())
+
+
+@pytest.fixture(scope="session")
+def kafkajs() -> Path:
+    """kafkajs: a folder for NODE_PATH."""
+    return _need(find_kafkajs())
+
+
+@pytest.fixture(scope="session")
+def franz_go() -> Path:
+    """A member of a group, as a program."""
+    return _need(find_franz_go())
 
 
 @pytest.fixture(scope="session")

@@ -84,6 +84,16 @@ def _integer(minimum: int, maximum: int = 2**63 - 1) -> Callable[[str], int]:
     return parse
 
 
+def _part(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a number") from None
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{value} is not between 0 and 1")
+    return value
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
@@ -172,6 +182,39 @@ class ServerSettings:
     log_retention_check_interval_ms: int = _setting(
         "log.retention.check.interval.ms", 300_000, _integer(10), "time between two rounds of retention"
     )
+    log_cleanup_policy: str = _setting(
+        "log.cleanup.policy",
+        "delete",
+        lambda text: _one_of("delete", "compact", "compact,delete", "delete,compact")(text.replace(" ", "")),
+        "what becomes of old records: delete (by age and size), compact (the newest of each key stays), or both",
+    )
+    log_cleaner_min_cleanable_ratio: float = _setting(
+        "log.cleaner.min.cleanable.ratio",
+        0.5,
+        _part,
+        "part of a log that must not have been compacted yet, so that it is, in the next round of retention",
+    )
+    log_cleaner_min_compaction_lag_ms: int = _setting(
+        "log.cleaner.min.compaction.lag.ms", 0, _integer(0), "age below which no record is compacted"
+    )
+    log_cleaner_max_compaction_lag_ms: int = _setting(
+        "log.cleaner.max.compaction.lag.ms",
+        2**63 - 1,
+        _integer(1),
+        "age at which a record is compacted, however little there is to compact",
+    )
+    log_cleaner_delete_retention_ms: int = _setting(
+        "log.cleaner.delete.retention.ms",
+        24 * 3600 * 1000,
+        _integer(0),
+        "how long compaction keeps a tombstone, from when it first came by it",
+    )
+    log_cleaner_dedupe_buffer_size: int = _setting(
+        "log.cleaner.dedupe.buffer.size",
+        16 * MIB,
+        _integer(1024),
+        "bytes in which compaction knows keys, 24 for each; a log with more new keys takes several rounds",
+    )
     log_message_timestamp_type: str = _setting(
         "log.message.timestamp.type",
         "CreateTime",
@@ -228,6 +271,43 @@ class ServerSettings:
     )
     offset_metadata_max_bytes: int = _setting(
         "offset.metadata.max.bytes", 4096, _integer(0, 32767), "longest text beside a committed offset"
+    )
+    offsets_retention_minutes: int = _setting(
+        "offsets.retention.minutes",
+        7 * 24 * 60,
+        _integer(1, 2**31 - 1),
+        "how long committed offsets stay: after their group's last member has gone, or else after the commit",
+    )
+    group_initial_rebalance_delay_ms: int = _setting(
+        "group.initial.rebalance.delay.ms",
+        0,
+        _integer(0, 2**31 - 1),
+        "how long a group without members waits for others when the first one joins",
+    )
+    group_min_session_timeout_ms: int = _setting(
+        "group.min.session.timeout.ms", 6_000, _integer(1, 2**31 - 1), "shortest session of a group's member"
+    )
+    group_max_session_timeout_ms: int = _setting(
+        "group.max.session.timeout.ms",
+        1_800_000,
+        _integer(1, 2**31 - 1),
+        "longest session of a group's member",
+    )
+    group_max_size: int = _setting(
+        "group.max.size", 2**31 - 1, _integer(1, 2**31 - 1), "members of one group, at most"
+    )
+
+    transaction_max_timeout_ms: int = _setting(
+        "transaction.max.timeout.ms",
+        900_000,
+        _integer(1, 2**31 - 1),
+        "longest time-out that a transactional producer may ask for",
+    )
+    transactional_id_expiration_ms: int = _setting(
+        "transactional.id.expiration.ms",
+        7 * 24 * 3600 * 1000,
+        _integer(1),
+        "rest after which a transactional id is forgotten, when nothing of it is open",
     )
 
     socket_request_max_bytes: int = _setting(

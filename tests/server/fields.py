@@ -36,16 +36,28 @@ _AT_ONCE: Final = ignorable(
 )
 _NO_FOLLOWERS: Final = ignorable("there are no followers; whoever asks reads as a consumer does")
 _NO_SESSIONS: Final = ignorable("no session is ever opened, so there is nothing to forget in one")
-_NO_MEMBERS: Final = ignorable("there are no members, and an offset is everybody's who names the group")
+_ONLY_CONSUMER_GROUPS: Final = ignorable("only groups by the newer protocol (KIP-848) are held to it")
+_REASON: Final = ignorable("it says why, to who reads Apache Kafka's log; nothing is decided by it")
 _PRODUCE: Final = honoured("every_field.places_of_a_produce")
 _FETCH: Final = honoured("every_field.places_of_a_fetch")
 _LIST: Final = honoured("every_field.partitions_of_a_list")
 _COMMIT: Final = honoured("seldom_sent.commits_read_back")
+_LIFE: Final = honoured("groups.a_members_life_in_every_version")
+_STATIC: Final = honoured("static_members.who_says_to_be_a_static_member")
+_SYNC: Final = honoured("groups.syncs_of_the_wrong_ones")
+_BEAT: Final = honoured("groups.heartbeats_of_the_wrong_ones")
+_FORGET: Final = honoured("group_offsets.deletes_of_what_is_not_there")
 _GROUP: Final = honoured("seldom_sent.committed_offsets_of_nobody")
 _CREATE: Final = honoured("topics.placed_by_hand")
 _CONFIGS: Final = honoured("topics.the_answers_configs")
 _TRIM: Final = honoured("every_field.records_deleted")
 _EPOCH: Final = honoured("every_field.leader_epochs_of_the_end_of_an_epoch")
+_ADD: Final = honoured("transactions.partitions_added_by_the_wrong_ones")
+_ADD_OFFSETS: Final = honoured("transactions.offsets_added_by_the_wrong_ones")
+_END: Final = honoured("transactions.ends_by_the_wrong_ones")
+_OFFSETS: Final = honoured("transactions_written.offsets_by_the_wrong_ones")
+_MEMBER: Final = honoured("transactions_written.offsets_by_members")
+_PENDING: Final = honoured("transactions_written.offsets_that_are_pending")
 _MARKER: Final = honoured("every_field.markers")
 _DESCRIBE: Final = honoured("describe_configs.values_and_sources_of_a_topic")
 _GROW: Final = honoured("topics.more_partitions_placed_by_hand")
@@ -55,9 +67,7 @@ _MOVE: Final = honoured("reassignments.several_at_once")
 
 FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
     ApiKey.PRODUCE: {
-        "transactional_id": ignorable(
-            "there are no transactions; a batch that says it is of one is refused by its own header"
-        ),
+        "transactional_id": honoured("transactions_written.batches_by_the_wrong_ones"),
         "acks": honoured("seldom_sent.acks_of_no_sense"),
         "timeout": _NO_OTHER_REPLICA,
         "topic_data.name": _PRODUCE,
@@ -73,9 +83,7 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "max_wait": honoured("test_handlers.py::test_a_fetch_waits_until_there_is_enough_or_time_is_up"),
         "min_bytes": honoured("every_field.waits_of_a_fetch"),
         "max_bytes": honoured("every_field.bounds_of_a_fetch"),
-        "isolation_level": ignorable(
-            "without transactions the last stable offset is the high watermark, and nothing is aborted"
-        ),
+        "isolation_level": honoured("transactions_seen.fetches_in_every_version"),
         "session_id": honoured("seldom_sent.fetches_in_no_session"),
         "session_epoch": _NO_SESSIONS,
         "topics.topic": _FETCH,
@@ -95,7 +103,7 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
     },
     ApiKey.LIST_OFFSETS: {
         "replica_id": _NO_FOLLOWERS,
-        "isolation_level": honoured("every_field.isolation_levels_of_a_list"),
+        "isolation_level": honoured("transactions_seen.ends_in_every_version_of_a_list"),
         "topics.name": _LIST,
         "topics.partitions.partition_index": _LIST,
         "topics.partitions.current_leader_epoch": honoured("every_field.leader_epochs_of_a_list"),
@@ -112,10 +120,10 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
     },
     ApiKey.OFFSET_COMMIT: {
         "group_id": _COMMIT,
-        "generation_id_or_member_epoch": honoured("seldom_sent.members_of_no_group"),
-        "member_id": _NO_MEMBERS,
-        "group_instance_id": _NO_MEMBERS,
-        "retention_time": ignorable("offsets are kept for ever, so for at least as long"),
+        "generation_id_or_member_epoch": honoured("group_offsets.commits_in_every_version"),
+        "member_id": honoured("group_offsets.commits_in_every_version"),
+        "group_instance_id": honoured("group_offsets.commits_of_static_members"),
+        "retention_time": honoured("test_groups.py::test_a_commit_is_kept_for_as_long_as_it_says"),
         "topics.name": _COMMIT,
         "topics.partitions.partition_index": _COMMIT,
         "topics.partitions.committed_offset": _COMMIT,
@@ -128,17 +136,65 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "topics.name": _COMMIT,
         "topics.partition_indexes": _COMMIT,
         "groups.group_id": _GROUP,
-        "groups.member_id": _NO_MEMBERS,
-        "groups.member_epoch": _NO_MEMBERS,
+        "groups.member_id": _ONLY_CONSUMER_GROUPS,
+        "groups.member_epoch": _ONLY_CONSUMER_GROUPS,
         "groups.topics": _GROUP,
         "groups.topics.name": _GROUP,
         "groups.topics.partition_indexes": _GROUP,
-        "require_stable": ignorable("no offset is ever part of a transaction, so each is stable"),
+        "require_stable": honoured("transactions_written.offsets_that_are_pending"),
     },
     ApiKey.FIND_COORDINATOR: {
         "key": honoured("every_field.coordinators_found"),
         "key_type": honoured("seldom_sent.coordinators"),
         "coordinator_keys": honoured("every_field.coordinators_found"),
+    },
+    ApiKey.JOIN_GROUP: {
+        "group_id": _LIFE,
+        "session_timeout": honoured("groups.session_timeouts_of_a_join"),
+        "rebalance_timeout": honoured("test_groups.py::test_who_does_not_join_again_in_time_is_left_out"),
+        "member_id": honoured("groups.joins_with_an_id_that_is_not_known"),
+        "group_instance_id": honoured("static_members.a_static_follower_comes_again"),
+        "protocol_type": honoured("groups.protocols_of_a_second_join"),
+        "protocols.name": honoured("groups.a_protocol_is_voted_for"),
+        "protocols.metadata": honoured("groups.a_second_member"),
+        "reason": _REASON,
+    },
+    ApiKey.HEARTBEAT: {
+        "group_id": _BEAT,
+        "generation_id": _BEAT,
+        "member_id": _BEAT,
+        "group_instance_id": _STATIC,
+    },
+    ApiKey.LEAVE_GROUP: {
+        "group_id": _LIFE,
+        "member_id": honoured("groups.leaves_of_the_wrong_ones"),
+        "members.member_id": honoured("groups.several_leave"),
+        "members.group_instance_id": _STATIC,
+        "members.reason": _REASON,
+    },
+    ApiKey.SYNC_GROUP: {
+        "group_id": _SYNC,
+        "generation_id": _SYNC,
+        "member_id": _SYNC,
+        "group_instance_id": _STATIC,
+        "protocol_type": _SYNC,
+        "protocol_name": _SYNC,
+        "assignments.member_id": honoured("groups.assignments_of_strangers"),
+        "assignments.assignment": honoured("groups.a_second_member"),
+    },
+    ApiKey.DESCRIBE_GROUPS: {
+        "groups": honoured("group_admin.several_described"),
+        "include_authorized_operations": honoured("group_admin.operations_that_are_allowed"),
+    },
+    ApiKey.LIST_GROUPS: {
+        "states_filter": honoured("group_admin.listed_by_state"),
+        "types_filter": honoured("group_admin.listed_by_type"),
+    },
+    ApiKey.DELETE_GROUPS: {"groups_names": honoured("group_admin.several_deleted")},
+    ApiKey.OFFSET_DELETE: {
+        "group_id": _FORGET,
+        "topics.name": _FORGET,
+        "topics.partitions.partition_index": _FORGET,
     },
     ApiKey.API_VERSIONS: {
         "client_software_name": ignorable("nothing is told apart by it"),
@@ -168,10 +224,10 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "timeout": _NO_OTHER_REPLICA,
     },
     ApiKey.INIT_PRODUCER_ID: {
-        "transactional_id": honoured("test_handlers.py::test_identities_rise_and_shut_out"),
-        "transaction_timeout": ignorable("there are no transactions that could be open for too long"),
-        "producer_id": honoured("test_handlers.py::test_identities_rise_and_shut_out"),
-        "producer_epoch": honoured("test_handlers.py::test_identities_rise_and_shut_out"),
+        "transactional_id": honoured("transactions.an_init_during_a_transaction"),
+        "transaction_timeout": honoured("transactions.a_transaction_that_takes_too_long"),
+        "producer_id": honoured("transactions.inits_by_id"),
+        "producer_epoch": honoured("transactions.inits_by_id"),
     },
     ApiKey.OFFSET_FOR_LEADER_EPOCH: {
         "replica_id": _NO_FOLLOWERS,
@@ -180,6 +236,41 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "topics.partitions.current_leader_epoch": _EPOCH,
         "topics.partitions.leader_epoch": _EPOCH,
     },
+    ApiKey.ADD_PARTITIONS_TO_TXN: {
+        "v3_and_below_transactional_id": _ADD,
+        "v3_and_below_producer_id": _ADD,
+        "v3_and_below_producer_epoch": _ADD,
+        "v3_and_below_topics.name": honoured("transactions.partitions_added_of_which_some_are_not_there"),
+        "v3_and_below_topics.partitions": honoured("transactions.partitions_added_several_times"),
+    },
+    ApiKey.ADD_OFFSETS_TO_TXN: {
+        "transactional_id": _ADD_OFFSETS,
+        "producer_id": _ADD_OFFSETS,
+        "producer_epoch": _ADD_OFFSETS,
+        "group_id": ignorable(
+            "it says which partition of __consumer_offsets is written, and there is one; a commit names its group"
+        ),
+    },
+    ApiKey.END_TXN: {
+        "transactional_id": _END,
+        "producer_id": _END,
+        "producer_epoch": honoured("transactions.ends_in_each_state_by_newer_clients"),
+        "committed": honoured("transactions.ends_in_each_state_by_older_clients"),
+    },
+    ApiKey.TXN_OFFSET_COMMIT: {
+        "transactional_id": _OFFSETS,
+        "group_id": _OFFSETS,
+        "producer_id": _OFFSETS,
+        "producer_epoch": _OFFSETS,
+        "generation_id": _MEMBER,
+        "member_id": _MEMBER,
+        "group_instance_id": _MEMBER,
+        "topics.name": honoured("transactions_written.offsets_of_what_is_not_there"),
+        "topics.partitions.partition_index": _PENDING,
+        "topics.partitions.committed_offset": _PENDING,
+        "topics.partitions.committed_leader_epoch": honoured("transactions_written.offsets_read_back"),
+        "topics.partitions.committed_metadata": honoured("transactions_written.offsets_read_back"),
+    },
     ApiKey.WRITE_TXN_MARKERS: {
         "markers.producer_id": _MARKER,
         "markers.producer_epoch": _MARKER,
@@ -187,7 +278,7 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "markers.topics.name": _MARKER,
         "markers.topics.partition_indexes": _MARKER,
         "markers.coordinator_epoch": ignorable(
-            "there are no coordinators, of which an older one could be late"
+            "one server coordinates all transactions for ever: there is no older coordinator that could come late"
         ),
     },
     ApiKey.DESCRIBE_CONFIGS: {
@@ -253,6 +344,15 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
     ApiKey.DESCRIBE_PRODUCERS: {
         "topics.name": honoured("every_field.producers_described"),
         "topics.partition_indexes": honoured("every_field.producers_described"),
+    },
+    ApiKey.DESCRIBE_TRANSACTIONS: {
+        "transactional_ids": honoured("transactions_seen.described_that_are_not_there"),
+    },
+    ApiKey.LIST_TRANSACTIONS: {
+        "state_filters": honoured("transactions_seen.listed_by_state"),
+        "producer_id_filters": honoured("transactions_seen.listed_by_producer_id"),
+        "duration_filter": honoured("transactions_seen.listed_by_duration"),
+        "transactional_id_pattern": honoured("transactions_seen.listed_by_pattern"),
     },
     ApiKey.LIST_CONFIG_RESOURCES: {
         "resource_types": honoured("config_resources.topics_and_brokers"),

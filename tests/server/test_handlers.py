@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 from tests.server.carrying_out import carry_out
+from tests.server.failing_disk import Disk
 
 from semel.config import Address, ServerSettings
 from semel.core.topics import Refused
@@ -19,7 +20,6 @@ from semel.server.broker import Broker
 from semel.server.outcome import AfterSync, Answer, Call, Delayed, Disconnect, Operation, Outcome
 from semel.server.router import handle, handle_next
 from semel.server.storage.aside import at_once
-from semel.server.storage.filesystem import File, OsFile, OsFileSystem
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.wire import describe_producers, fetch, init_producer_id, messages, produce
@@ -28,33 +28,6 @@ from semel.wire.frames import Buffer, MalformedMessage, encode_request_header
 
 NOW_MS = 1_700_000_000_000
 _epochs = itertools.count(9)
-
-
-class Disk(OsFileSystem):
-    """The real file system; its syncs and writes fail once told to."""
-
-    def __init__(self) -> None:
-        self.sync_error: OSError | None = None
-        self.write_error: OSError | None = None
-
-    def open(self, path: Path, *, create: bool = False) -> File:  # type: ignore[override]
-        return DiskFile(super().open(path, create=create), self)
-
-
-class DiskFile:
-    def __init__(self, file: OsFile, disk: Disk) -> None:
-        self.fileno, self.size, self.pread, self.truncate = file.fileno, file.size, file.pread, file.truncate
-        self._file, self._disk = file, disk
-
-    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
-        if self._disk.write_error is not None:
-            raise self._disk.write_error
-        return self._file.pwritev(buffers, position)
-
-    def fdatasync(self) -> None:
-        if self._disk.sync_error is not None:
-            raise self._disk.sync_error
-        self._file.fdatasync()
 
 
 @pytest.fixture
@@ -236,7 +209,7 @@ WRITERS = [
     pytest.param(ask_produce, "t-0", id="produce"),
     pytest.param(produce_plainly, "t-0", id="plain produce"),
     pytest.param(put_marker, "t-0", id="marker"),
-    pytest.param(lambda broker: init_named(broker, "x"), "__semel_metadata-0", id="producer id"),
+    pytest.param(lambda broker: init_named(broker, "x"), "__transaction_state-0", id="producer id"),
     pytest.param(commit, "__consumer_offsets-0", id="offset commit"),
 ]
 
@@ -281,7 +254,7 @@ def test_a_failed_sync_of_the_identities_grants_nothing(broker: Broker, disk: Di
     disk.sync_error = OSError(errno.EIO, "the disk is gone")
     body = init_producer_id.encode_request(4, init_producer_id.InitProducerIdRequest("x", 1000))
     answer = carried_out(ask(broker, ApiKey.INIT_PRODUCER_ID, 4, body))
-    assert init_producer_id.decode_response(4, answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert init_producer_id.decode_response(4, answer).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_duplicates_gaps_and_unknown_producers(broker: Broker) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.peers.metrics import metrics_of
+from tests.peers.same_as_kafka.transacting import Transactions
+from tests.peers.same_as_kafka.wire import Wire
 
 from semel.client.blocking import Cluster
 from semel.core.producer_state.slot_index import PLACE_BYTES
@@ -87,6 +89,40 @@ def test_leases_that_are_over_are_soon_not_remembered(metered: Metered) -> None:
     while metered.rooms() != (0, 0, PRODUCERS_MAX):
         assert time.monotonic() < until_s, "long before the next upkeep"
         time.sleep(0.05)
+
+
+def test_transactions_by_state_and_how_far_they_let_readers_go(start_server: Callable[..., Any]) -> None:
+    address = free_address()
+    server = start_server(f"--metrics={address}")
+
+    def seen() -> tuple[dict[str, float], float, list[float]]:
+        now = metrics_of(address)
+        prefix = 'semel_transactional_ids{state="'
+        by_state = {
+            name.removeprefix(prefix).removesuffix('"}'): count
+            for name, count in now.items()
+            if name.startswith(prefix)
+        }
+        offsets = ("kafka_topic_partition_current_offset", "semel_partition_last_stable_offset")
+        ends = [now[f'{name}{{partition="0",topic="{topic}"}}'] for name in offsets]
+        return (
+            {state: count for state, count in by_state.items() if count},
+            now["semel_transactions_open"],
+            ends,
+        )
+
+    with Wire(server.bootstrap, "metrics-") as wire:
+        room = Transactions(wire)  # which has asked for a name once
+        topic = wire.new_topic()
+        assert seen() == ({"Empty": 1}, 0, [0, 0])
+        first, second = room.producer(), room.producer()
+        first.write(topic, b"a", b"b")
+        second.write(topic)
+        assert seen() == ({"Empty": 1, "Ongoing": 2}, 2, [3, 0])
+        first.end(commit=True)
+        assert seen() == ({"Empty": 1, "Ongoing": 1, "CompleteCommit": 1}, 1, [4, 2])
+        second.end(commit=False)
+        assert seen() == ({"Empty": 1, "CompleteCommit": 1, "CompleteAbort": 1}, 0, [5, 5])
 
 
 def asked(address: str, path: str, method: str = "GET") -> tuple[int, str]:

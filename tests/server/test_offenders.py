@@ -113,15 +113,15 @@ def test_the_wait_begins_late_grows_and_is_bounded() -> None:
 
 
 def test_the_log_says_who_wants_what_there_is_not(server: Any, frame_reader: FrameReader) -> None:
-    join_group = 11
+    consumer_group_heartbeat = 68
     for client_id in ("billing", "billing", "shipping\nforged line"):
         with server.connect() as connection:
             greet(connection, frame_reader, software="librdkafka")
-            connection.sendall(frame(join_group, 5, client_id))
+            connection.sendall(frame(consumer_group_heartbeat, 1, client_id))
             assert frame_reader(connection) == b""
-    (billing,) = lines(server, "JOIN_GROUP", "'billing'")
+    (billing,) = lines(server, "CONSUMER_GROUP_HEARTBEAT", "'billing'")
     assert "WARNING" in billing and "librdkafka 1.2" in billing and "127.0.0.1" in billing
-    (shipping,) = lines(server, "JOIN_GROUP", "'shipping")
+    (shipping,) = lines(server, "CONSUMER_GROUP_HEARTBEAT", "'shipping")
     assert "forged line" in shipping
 
 

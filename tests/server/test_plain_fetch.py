@@ -154,7 +154,7 @@ def test_the_plain_path_is_taken(broker: Broker, version: int) -> None:
 def test_by_either_door_a_reader_of_committed_rows_stops_at_the_last_stable_offset(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, isolation_level: int, batches: int
 ) -> None:
-    """Transactions will hold it back; until there are any, somebody must."""
+    """Whatever holds it back."""
     monkeypatch.setattr(Watermarks, "last_stable_offset", 2)
     monkeypatch.setattr(Watermarks, "high_watermark", 4)
     frame = frame_of(broker, 12, (0, 1, 10**7, isolation_level), [(0, -1, 0, 10**7), (0, -1, 1, 10**7)])

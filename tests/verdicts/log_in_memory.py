@@ -207,6 +207,7 @@ class LogOfRow(LogInMemory):
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=sent.base_sequence,
+            transactional=sent.is_transactional,
         )
 
     def send(self, sent: Sent) -> tuple[Verdict, ErrorCode, int | None]:

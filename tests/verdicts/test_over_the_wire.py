@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.metrics import metrics_of
+from tests.peers.same_as_kafka.wire import Wire
 from tests.verdicts.carrying_out import LEASE_MS, Answered, Stage, encoded
 
 from semel.client.blocking import Cluster
@@ -22,8 +23,22 @@ from semel.types import ProducerGrant, TopicPartition
 PAST = ProducerGrant(1 << 40, 0)  # wrote nearly 2^31 rows before the test
 
 
+# No client gets these to a partition, where they are carried out (``tests/server/storage/test_transactions.py``): the
+# coordinator knows of one epoch at a time, and refuses by itself what is of another one.
+REFUSED_BEFORE = {
+    "of_a_later_transaction": ErrorCode.INVALID_PRODUCER_EPOCH,
+    "marker_of_a_lower_epoch_in_a_transaction": ErrorCode.INVALID_TXN_STATE,
+}
+ROWS = [row for row in TABLE if row.scenario not in REFUSED_BEFORE]
+
+
 def tp_of(row: Row) -> TopicPartition:
     return TopicPartition(row.scenario, 0)
+
+
+def prefix_of(row: Row) -> str:
+    """What the names of a row's transactional ids begin with."""
+    return f"verdicts-{row.scenario}-"
 
 
 def write_past(data_dir: Path, row: Row) -> None:
@@ -41,8 +56,8 @@ def metrics_address() -> str:
 
 
 @pytest.fixture(scope="module")
-def semel_cluster(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[Cluster]:
-    """Of a server with a topic a row, whose leases are soon over."""
+def semel_log(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[LocalLog]:
+    """A server with a topic a row, whose leases are soon over."""
     data_dir = tmp_path_factory.mktemp("verdicts") / "data"
     with LocalLog(data_dir, metrics=metrics_address, **{"producer.lease.ms": LEASE_MS}) as log:
         with Cluster(log.bootstrap) as cluster:
@@ -52,8 +67,13 @@ def semel_cluster(tmp_path_factory: pytest.TempPathFactory, metrics_address: str
             if row.begins_in_the_past:
                 write_past(log.data_dir, row)
         log.start()
-        with Cluster(log.bootstrap) as cluster:
-            yield cluster
+        yield log
+
+
+@pytest.fixture(scope="module")
+def semel_cluster(semel_log: LocalLog) -> Iterator[Cluster]:
+    with Cluster(semel_log.bootstrap) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +86,10 @@ def kafka_cluster(apache_kafka: ApacheKafka) -> Iterator[Cluster]:
 class Metered(Stage):
     """Notes what each batch or marker moved in the server's metrics, of which the row's own is the last."""
 
-    def __init__(self, metrics_address: str, cluster: Cluster, row: Row, past: ProducerGrant | None) -> None:
-        super().__init__(cluster, row, tp_of(row), past)
+    def __init__(
+        self, metrics_address: str, cluster: Cluster, row: Row, past: ProducerGrant | None, wire: Wire
+    ) -> None:
+        super().__init__(cluster, row, tp_of(row), past, wire)
         self._address = metrics_address
         self.moved: dict[str, float] = {}
 
@@ -96,11 +118,14 @@ def series_of(row: Row) -> str:
     return f'semel_verdicts_total{{error="{error}",of="{of}",verdict="{name}"}}'
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.scenario)
-def test_semel_answers_and_counts(row: Row, semel_cluster: Cluster, metrics_address: str) -> None:
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.scenario)
+def test_semel_answers_and_counts(
+    row: Row, semel_log: LocalLog, semel_cluster: Cluster, metrics_address: str
+) -> None:
     past = PAST if row.begins_in_the_past else None
-    stage = Metered(metrics_address, semel_cluster, row, past)
-    answered = stage.play()
+    with Wire(semel_log.bootstrap, prefix_of(row)) as wire:
+        stage = Metered(metrics_address, semel_cluster, row, past, wire)
+        answered = stage.play()
     assert answered.code is row.outcome.code, answered
     assert (answered.message is None) == (answered.code is ErrorCode.NONE or not isinstance(row.sent, Batch))
     if row.base_offset is not None:
@@ -108,6 +133,18 @@ def test_semel_answers_and_counts(row: Row, semel_cluster: Cluster, metrics_addr
     elif answered.code is not ErrorCode.NONE:
         assert answered.base_offset == -1
     assert stage.moved == {series_of(row): 1}
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in TABLE if row.scenario in REFUSED_BEFORE], ids=lambda row: row.scenario
+)
+def test_the_coordinator_refuses_before_the_log_judges(
+    row: Row, semel_log: LocalLog, semel_cluster: Cluster, metrics_address: str
+) -> None:
+    with Wire(semel_log.bootstrap, prefix_of(row)) as wire:
+        stage = Metered(metrics_address, semel_cluster, row, None, wire)
+        assert stage.play().code is REFUSED_BEFORE[row.scenario]
+    assert stage.moved == {}
 
 
 def test_the_metrics_have_every_verdict_from_the_start() -> None:
@@ -121,8 +158,9 @@ def test_the_metrics_have_every_verdict_from_the_start() -> None:
 @pytest.mark.parametrize(
     "row", [row for row in TABLE if row.outcome.kafka is not None], ids=lambda row: row.scenario
 )
-def test_apache_kafka_answers(row: Row, kafka_cluster: Cluster) -> None:
-    answered = Stage(kafka_cluster, row, tp_of(row)).play()
+def test_apache_kafka_answers(row: Row, apache_kafka: ApacheKafka, kafka_cluster: Cluster) -> None:
+    with Wire(apache_kafka.bootstrap, prefix_of(row)) as wire:
+        answered = Stage(kafka_cluster, row, tp_of(row), wire=wire).play()
     assert answered.code is row.outcome.kafka, answered
     if row.base_offset is not None:
         assert answered.base_offset == row.base_offset

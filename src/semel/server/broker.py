@@ -14,10 +14,12 @@ from semel.config import Address, ServerSettings
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, Refused, Topic
 from semel.errors import ErrorCode, StorageError
 from semel.server.counters import Counters
+from semel.server.group_coordinator import GroupCoordinator
 from semel.server.outcome import Call
 from semel.server.storage.aside import Change
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
+from semel.server.transaction_coordinator import TransactionCoordinator
 from semel.types import TopicPartition
 
 
@@ -28,6 +30,25 @@ class Broker:
         self.settings: Final = settings
         self.storage: Final = storage
         self.counters: Final = Counters()
+        self.coordinator: Final = GroupCoordinator(
+            storage.groups,
+            storage.group_log,
+            storage.monotonic_ms,
+            storage.new_uuid,
+            self.note_storage_error,
+        )
+        self.transactions: Final = TransactionCoordinator(
+            storage.transactions,
+            storage.transaction_log,
+            storage.producer_ids,
+            storage.metadata_log,
+            storage.find,
+            storage.monotonic_ms,
+            lambda partition: self.note_readable(partition),
+            self.note_storage_error,
+            self._transaction_ended,
+            self.counters.count_marker,
+        )
         self.full: Final[set[Partition]] = set()  # had no room for a write, and perhaps have none yet
         self._storage_failed: Callable[[Partition | None, str], None] = lambda partition, reason: None
         self.compressing_bytes = 0  # of batches that wait to be compressed again
@@ -61,6 +82,12 @@ class Broker:
         if partition is not None and partition.no_room is not None:
             self.full.add(partition)
         self._storage_failed(partition, reason or "it cannot be written")
+
+    def _transaction_ended(self, partition: TopicPartition, producer_id: int, is_commit: bool) -> None:
+        """A marker was appended: what a state's log has of the transaction counts now, or never."""
+        group_log = self.storage.group_log
+        if partition == group_log.partition.name:
+            group_log.end_transaction(producer_id, is_commit=is_commit)
 
     def forget_room_again(self) -> list[Partition]:
         """Who was full, and whose last write was taken. Who was deleted is forgotten, too, and not among them."""

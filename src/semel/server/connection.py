@@ -410,6 +410,7 @@ class Connection(asyncio.BufferedProtocol):
                     self.dialled,
                     shell.wall_clock_ms(),
                     shell.budget.answer_bytes_max,
+                    self.peer_host,
                 )
             except MalformedMessage as error:
                 self.close(f"malformed request: {error}", "malformed request", is_offence=True)

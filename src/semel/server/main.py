@@ -21,8 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from semel.config import Address, ServerSettings, load_settings
+from semel.core.group.groups import OffsetSettings
+from semel.core.group.membership import GroupSettings
 from semel.core.log.config import LogConfig
 from semel.core.log.recovery import Sound
+from semel.core.transaction.transactions import TransactionSettings
 from semel.errors import ConfigError, StorageError
 from semel.server.broker import Broker
 from semel.server.limits import cold_files_max, fitted, raise_open_files_max
@@ -169,13 +172,30 @@ def open_storage(
             max_message_bytes=settings.message_max_bytes,
             message_timestamp_type=settings.log_message_timestamp_type,
             message_timestamp_after_max_ms=settings.log_message_timestamp_after_max_ms,
+            cleanup_policy=settings.log_cleanup_policy,
+            min_cleanable_dirty_ratio=settings.log_cleaner_min_cleanable_ratio,
+            min_compaction_lag_ms=settings.log_cleaner_min_compaction_lag_ms,
+            max_compaction_lag_ms=settings.log_cleaner_max_compaction_lag_ms,
+            delete_retention_ms=settings.log_cleaner_delete_retention_ms,
         ),
         producer_id_expiration_ms=settings.producer_id_expiration_ms,
         partitions_max=settings.partitions_max,
         cold_files_max=cold_files_max(open_files_max),
         producers_max=settings.producers_max,
         producer_lease_ms=settings.producer_lease_ms,
-        offset_metadata_bytes_max=settings.offset_metadata_max_bytes,
+        offsets=OffsetSettings(
+            settings.offset_metadata_max_bytes, settings.offsets_retention_minutes * 60_000
+        ),
+        groups=GroupSettings(
+            settings.group_initial_rebalance_delay_ms,
+            settings.group_min_session_timeout_ms,
+            settings.group_max_session_timeout_ms,
+            settings.group_max_size,
+        ),
+        transactions=TransactionSettings(
+            settings.transaction_max_timeout_ms, settings.transactional_id_expiration_ms
+        ),
+        cleaner_map_bytes=settings.log_cleaner_dedupe_buffer_size,
     )
     storage = Storage.open(
         settings.data_dir,

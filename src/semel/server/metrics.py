@@ -52,6 +52,7 @@ class BrokerCollector:
         yield info
         yield from self._partitions()
         yield from self._groups()
+        yield from self._transactions()
         yield from self._work()
 
     def _partitions(self) -> Iterator[Metric]:
@@ -61,6 +62,11 @@ class BrokerCollector:
         )
         current = GaugeMetricFamily(
             "kafka_topic_partition_current_offset", "Exclusive end of what may be read", labels=labels
+        )
+        stable = GaugeMetricFamily(
+            "semel_partition_last_stable_offset",
+            "Exclusive end of what readers of committed rows may read: no open transaction begins before it",
+            labels=labels,
         )
         oldest = GaugeMetricFamily(
             "kafka_topic_partition_oldest_offset", "First offset that is still there", labels=labels
@@ -84,6 +90,7 @@ class BrokerCollector:
         for partition in storage:
             values = _labels(partition)
             current.add_metric(values, partition.high_watermark)
+            stable.add_metric(values, partition.last_stable_offset)
             oldest.add_metric(values, partition.log_start_offset)
             leader.add_metric(values, self._listener.settings.broker_id)
             preferred.add_metric(values, 1)
@@ -95,6 +102,7 @@ class BrokerCollector:
         yield from (
             topic_partitions,
             current,
+            stable,
             oldest,
             leader,
             preferred,
@@ -112,14 +120,32 @@ class BrokerCollector:
         )
         lag = GaugeMetricFamily("kafka_consumergroup_lag", "Records behind it, to the end", labels=labels)
         storage = self._listener.broker.storage
-        for group in storage.groups:
-            for name, offset in storage.groups.offsets(group).items():
-                partition = storage.partition(*name)
-                if partition is not None:
-                    values = [group, *_labels(partition)]
-                    committed.add_metric(values, offset.committed_offset)
-                    lag.add_metric(values, max(0, partition.high_watermark - offset.committed_offset))
-        yield from (committed, lag)
+        for (group_id, name), offset in storage.groups.records.committed():
+            partition = storage.partition(*name)
+            if partition is not None:
+                values = [group_id, *_labels(partition)]
+                committed.add_metric(values, offset.committed_offset)
+                lag.add_metric(values, max(0, partition.high_watermark - offset.committed_offset))
+        members = GaugeMetricFamily(
+            "kafka_consumergroup_members", "Members of the group", labels=["consumergroup", "state"]
+        )
+        for group in storage.groups.membership:
+            members.add_metric([group.group_id, group.state.value], len(group.members))
+        yield from (committed, lag, members)
+
+    def _transactions(self) -> Iterator[Metric]:
+        counts = self._listener.broker.storage.transactions.count_by_state()
+        named = GaugeMetricFamily(
+            "semel_transactional_ids", "Transactional ids that are remembered", labels=["state"]
+        )
+        for state, count in counts.items():
+            named.add_metric([state.title], count)
+        yield named
+        yield GaugeMetricFamily(
+            "semel_transactions_open",
+            "Transactions that are under way, or whose partitions have not all been marked yet",
+            sum(count for state, count in counts.items() if not state.is_at_rest),
+        )
 
     def _work(self) -> Iterator[Metric]:
         listener, counters = self._listener, self._listener.broker.counters
@@ -173,6 +199,7 @@ class BrokerCollector:
             yield GaugeMetricFamily(
                 "semel_data_dir_free_bytes", "Free space of the data folder's file system", free_bytes
             )
+        yield from self._cleaner()
         yield CounterMetricFamily("semel_fetched_bytes", "Bytes of records sent", counters.fetched_bytes)
         yield GaugeMetricFamily("semel_connections", "Open connections", len(listener.shell.connections))
         yield GaugeMetricFamily(
@@ -193,6 +220,24 @@ class BrokerCollector:
             "Duration of one shared sync of a partition",
             buckets=list(zip(names, totals, strict=True)),
             sum_value=counters.sync_seconds_sum,
+        )
+
+    def _cleaner(self) -> Iterator[Metric]:
+        cleaner = self._listener.broker.storage.cleaner
+        yield CounterMetricFamily("semel_cleaner_passes", "Logs compacted", cleaner.passes)
+        yield CounterMetricFamily(
+            "semel_cleaner_read_bytes", "Bytes of logs before they were compacted", cleaner.read_bytes
+        )
+        yield CounterMetricFamily(
+            "semel_cleaner_written_bytes", "What was left of them", cleaner.written_bytes
+        )
+        yield CounterMetricFamily(
+            "semel_cleaner_failures", "Logs that could not be compacted, each time", cleaner.failures
+        )
+        yield GaugeMetricFamily(
+            "semel_partitions_uncleanable",
+            "Damaged logs that are not compacted until a restart",
+            len(cleaner.left_alone),
         )
 
     def _slabs(self) -> Iterator[Metric]:

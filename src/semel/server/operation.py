@@ -15,7 +15,7 @@ An operation that has begun goes on when its client has gone: what it has decide
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Hashable, Sequence
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from semel.server.durability import Syncable
 from semel.server.storage.aside import Aside, Change
@@ -71,6 +71,21 @@ class InTurn(Generic[T]):
         if self._result is None:
             raise RuntimeError("a change failed")
         return self._result
+
+
+class _Log(Syncable, Protocol):
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def is_online(self) -> bool: ...
+
+
+async def is_durable(log: _Log, offset: int) -> bool:
+    """Wait until all below ``offset`` is; False where it will not be."""
+    while log.high_watermark < offset and log.is_online:
+        await Synced((log,))  # again, where a sync was about to begin before this was written
+    return log.high_watermark >= offset
 
 
 Awaited: TypeAlias = Aside[Any] | Synced | Happened | InTurn[Any]

@@ -29,6 +29,7 @@ class Call(NamedTuple):
     dialled: Address  # the server's own address on this connection
     now_ms: int  # wall clock: it ends up in the log
     answer_bytes_max: Callable[[], int]  # what the shell is ready to hold for this client, when asked
+    peer_host: str = ""
 
 
 class Answer(NamedTuple):

@@ -34,6 +34,7 @@ def handle_next(
     dialled: Address,
     now_ms: int,
     answer_bytes_max: Callable[[], int],
+    peer_host: str = "",
 ) -> Handled:
     """Handle the first of the frames, with those behind it that can be handled together with it."""
     arrived = []
@@ -54,7 +55,7 @@ def handle_next(
             return Handled(found, 1, _FETCH, fetch_form.version, correlation_id)
     header, body_at = decode_request_header(frames[0])
     api_key, version, correlation_id, client_id = header
-    call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max)
+    call = Call(api_key, version, client_id, dialled, now_ms, answer_bytes_max, peer_host)
     outcome = handle(broker, call, frames[0][body_at:])
     return Handled(outcome, 1, api_key, version, correlation_id)
 

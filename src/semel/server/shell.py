@@ -22,7 +22,7 @@ from semel.server.broker import Broker
 from semel.server.budget import Budget
 from semel.server.changes import Changes
 from semel.server.durability import SYNC_THREADS, GroupCommit
-from semel.server.event_loop import EventLoop, Threads
+from semel.server.event_loop import EventLoop, Threads, Timer
 from semel.server.frame_pool import FramePool
 from semel.server.offenders import Held, Offenders
 from semel.server.operations import Operations
@@ -57,6 +57,28 @@ class Connected(Held, Protocol):
     def place_in_line(self) -> tuple[bool, int]: ...
 
     def is_deaf(self, now_s: float, patience_s: float) -> bool: ...
+
+
+class _Alarm:
+    """Calls a coordinator when its earliest deadline is due; what it is told last counts."""
+
+    def __init__(self, loop: EventLoop, tick: Callable[[], None]) -> None:
+        self._loop, self._tick = loop, tick
+        self._timer: Timer | None = None
+
+    def ring_in(self, delay_ms: int) -> None:
+        self.cancel()
+        # A millisecond more than is left: the two clocks need not agree on fractions of one.
+        self._timer = self._loop.call_later((delay_ms + 1) / 1000, self._ring)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._tick()
 
 
 class Shell:
@@ -104,6 +126,16 @@ class Shell:
         self._resume_scheduled = False
         self._on_durable = on_durable
         broker.when_readable(self.purgatory.wake)
+        broker.coordinator.when_answered(self.purgatory.wake)
+        broker.coordinator.write_in(loop.call_soon)
+        groups = _Alarm(loop, lambda: broker.coordinator.tick(wall_clock_ms()))
+        broker.coordinator.when_due(groups.ring_in)
+        broker.transactions.when_ended(self.purgatory.wake)
+        broker.transactions.carry_out_by(lambda steps: self.operations.begin(steps, lambda _: None))
+        broker.transactions.recover(broker.storage, wall_clock_ms())
+        transactions = _Alarm(loop, lambda: broker.transactions.tick(wall_clock_ms()))
+        broker.transactions.when_due(transactions.ring_in)
+        self._alarms: Final = (groups, transactions)
 
     @property
     def is_idle(self) -> bool:
@@ -175,10 +207,11 @@ class Shell:
             self.durability.request([to_sync.partition], producer_ids.judge_by_log)
 
     def maintain(self, done: Callable[[], None]) -> None:
-        """Retention, forgotten producers, compact metadata: one change after another, with others between them."""
+        """Retention, compaction, forgotten producers: one change after another, with others between them."""
         upkeep = self.broker.storage.upkeep(self.wall_clock_ms())
 
         def go_on(_: object) -> None:
+            self._tell_of_the_cleaner()
             begin = next(upkeep, None)
             if begin is not None:
                 self.changes.request(begin, go_on)
@@ -188,6 +221,15 @@ class Shell:
             done()
 
         go_on(None)
+
+    def _tell_of_the_cleaner(self) -> None:
+        """A log that could not be compacted says so, once."""
+        untold = self.broker.storage.cleaner.untold
+        while untold:
+            failure = untold.popleft()
+            again = "it is left alone until a restart" if failure.is_final else "it is tried again"
+            reason = f"{failure.partition} could not be compacted; {again}: {failure.reason}"
+            self.lines.tell(logging.WARNING, "", "compaction", reason)
 
     # -- the end
 
@@ -206,6 +248,10 @@ class Shell:
             connection.close("the server stops")
         self.turn.end()
         self.operations.close()
+        self.broker.coordinator.when_due(lambda delay_ms: None)
+        self.broker.transactions.when_due(lambda delay_ms: None)
+        for alarm in self._alarms:
+            alarm.cancel()
         self.compressing.close(lambda: self.changes.close(lambda: self.durability.drain(done)))
 
     def close(self) -> None:

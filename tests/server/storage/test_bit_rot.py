@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.core.group import CommitOffsets
+from semel.core.group.requests import CommitOffsets, OffsetToCommit
 from semel.core.log.config import LogConfig
 from semel.core.log.names import (
     GROUP_OFFSETS_TOPIC,
@@ -86,8 +86,9 @@ def stored(
     storage = open_folder(root / "live")
     at_once(storage.create_topic("t", 2, now_ms=NOW_MS))
     names = [TopicPartition("t", 0), TopicPartition("t", 1)]
-    storage.init_producer("somebody", now_ms=NOW_MS)
-    storage.commit_offsets(CommitOffsets("readers", ((names[0], 5, 0, ""),)), now_ms=NOW_MS)
+    storage.init_producer(now_ms=NOW_MS)
+    commit = CommitOffsets("readers", [OffsetToCommit(names[0], 5, 0, "")])
+    storage.group_log.submit(storage.groups.commit(commit, 0, NOW_MS), NOW_MS)
     for name in names:
         partition = storage.find(name)
         partition.append(*make_batch(0, producer_id=GONE, epoch=0, timestamp_ms=NOW_MS), NOW_MS)

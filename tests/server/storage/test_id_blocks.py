@@ -59,25 +59,21 @@ def test_without_a_block_whoever_needs_a_fresh_id_is_told_to_come_again(
 ) -> None:
     again = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert code(storage.init_producer(now_ms=NOW_MS).response) is again
-    assert code(storage.init_producer("name", now_ms=NOW_MS).response) is again
     assert code(storage.init_producer(lease_partitions=TPS, now_ms=NOW_MS).response) is again
     elsewhere.ready = [IdBlock(700, 800)]
     assert fresh(storage) == 700
-    assert storage.init_producer("name", now_ms=NOW_MS).response == ProducerGrant(701, 0)
     lease = storage.init_producer(lease_partitions=TPS, now_ms=NOW_MS).response
     assert isinstance(lease, Lease)
-    assert lease.producer_id == LEASED_IDS_FROM + 702
+    assert lease.producer_id == LEASED_IDS_FROM + 701
 
 
 def test_who_goes_on_with_an_id_needs_no_fresh_one(storage: Storage, elsewhere: Elsewhere) -> None:
-    elsewhere.ready = [IdBlock(0, 3)]
+    elsewhere.ready = [IdBlock(0, 2)]
     assert fresh(storage) == 0
-    assert storage.init_producer("name", now_ms=NOW_MS).response == ProducerGrant(1, 0)
     lease = storage.init_producer(lease_partitions=TPS, now_ms=NOW_MS).response
     assert isinstance(lease, Lease)
-    assert storage.init_producer(None, 0, 0, now_ms=NOW_MS).response == ProducerGrant(0, 1)
-    assert storage.init_producer("name", now_ms=NOW_MS).response == ProducerGrant(1, 1)
-    resumed = storage.init_producer(None, lease.producer_id, lease.producer_epoch, TPS, now_ms=NOW_MS)
+    assert storage.init_producer(0, 0, now_ms=NOW_MS).response == ProducerGrant(0, 1)
+    resumed = storage.init_producer(lease.producer_id, lease.producer_epoch, TPS, now_ms=NOW_MS)
     assert isinstance(resumed.response, Lease)
     assert resumed.response.producer_epoch == lease.producer_epoch + 1
 

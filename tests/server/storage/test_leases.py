@@ -60,7 +60,7 @@ class Leasing:
         return found
 
     def ask(self, partitions: tuple[TopicPartition, ...] = TPS, before: tuple[int, int] = (-1, -1)) -> Any:
-        submitted = self.storage.init_producer(None, *before, partitions, now_ms=NOW_MS)
+        submitted = self.storage.init_producer(*before, partitions, now_ms=NOW_MS)
         assert submitted.error_message is None
         return submitted.response
 
@@ -271,7 +271,7 @@ def test_lives_begin_again_with_a_restart(leasing: Leasing, send: Send) -> None:
 def test_a_resumed_lease_is_the_same_lease_whoever_asks_how(leasing: Leasing, send: Send) -> None:
     lease = leasing.lease()
     send(leasing[0], lease, 0)
-    by_number = leasing.storage.init_producer(None, lease.producer_id, lease.producer_epoch, now_ms=NOW_MS)
+    by_number = leasing.storage.init_producer(lease.producer_id, lease.producer_epoch, now_ms=NOW_MS)
     assert isinstance(by_number.response, Lease)
     resumed = by_number.response
     assert (resumed.producer_id, resumed.producer_epoch) == (lease.producer_id, lease.producer_epoch + 1)

@@ -1,20 +1,30 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from semel.core.group import CommitOffsets
+from semel.core.group.groups import RETENTION_MS
+from semel.core.group.records import CommittedOffset
+from semel.core.group.requests import Codes, CommitOffsets, OffsetToCommit
 from semel.core.identity import BLOCK_IDS
 from semel.core.identity import Refused as IdentityRefused
 from semel.core.topics import DeleteTopic, Refused, Topic
+from semel.core.transaction.requests import Init
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import at_once
 from semel.server.storage.segment import Segment
+from semel.server.storage.state_log import Submitted
+from semel.server.storage.storage import Storage
 from semel.types import ProducerGrant, TopicPartition
 
 NOW_MS = 1_000_000
+
+
+def commit(storage: Storage, *offsets: OffsetToCommit, now_ms: int = NOW_MS) -> Submitted[Codes]:
+    return storage.group_log.submit(storage.groups.commit(CommitOffsets("g", offsets), 0, now_ms), now_ms)
 
 
 def names(storage) -> list[str]:
@@ -86,7 +96,7 @@ def test_refusals_name_their_reason(open_storage) -> None:
         (at_once(storage.delete_topic("u", now_ms=NOW_MS)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (at_once(storage.delete_topic("__semel_metadata", now_ms=NOW_MS)), ErrorCode.INVALID_TOPIC),
         (at_once(storage.add_partitions("t", 1, now_ms=NOW_MS)), ErrorCode.INVALID_PARTITIONS),
-        (at_once(storage.alter_topic_config("t", {"cleanup.policy": "compact"}, now_ms=NOW_MS)), 40),
+        (at_once(storage.alter_topic_config("t", {"cleanup.policy": "shrink"}, now_ms=NOW_MS)), 40),
     ]
     for refused, code in cases:
         assert isinstance(refused, Refused)
@@ -106,8 +116,8 @@ def test_a_second_server_is_kept_out(open_storage) -> None:
 def test_another_format_version_is_refused(open_storage, tmp_path: Path) -> None:
     open_storage().close(now_ms=NOW_MS)
     properties = tmp_path / "data" / "meta.properties"
-    properties.write_text(properties.read_text().replace("format.version=1", "format.version=9"))
-    with pytest.raises(StorageError, match="of format version 9; this semel reads format version 1"):
+    properties.write_text(properties.read_text().replace("format.version=3", "format.version=9"))
+    with pytest.raises(StorageError, match="of format version 9; this semel reads format versions 1 to 3"):
         open_storage()
     properties.write_text("version=1\nnode.id=1\n")
     with pytest.raises(StorageError, match="another program's"):
@@ -137,11 +147,11 @@ def test_no_producer_id_is_ever_given_twice(open_storage, crashed) -> None:
 def test_of_two_copies_of_an_identity_the_first_to_ask_goes_on(open_storage, crashed) -> None:
     storage = open_storage()
     first = storage.init_producer(now_ms=NOW_MS).response
-    resumed = storage.init_producer(None, first.producer_id, first.producer_epoch, now_ms=NOW_MS)
+    resumed = storage.init_producer(first.producer_id, first.producer_epoch, now_ms=NOW_MS)
     assert resumed.response == ProducerGrant(first.producer_id, 1)
     storage.metadata_log.partition.sync()
     after = open_storage(crashed(storage, "crashed"))
-    twin = after.init_producer(None, first.producer_id, first.producer_epoch, now_ms=NOW_MS).response
+    twin = after.init_producer(first.producer_id, first.producer_epoch, now_ms=NOW_MS).response
     assert isinstance(twin, IdentityRefused)
     assert twin.error_code is ErrorCode.PRODUCER_FENCED
 
@@ -150,36 +160,64 @@ def test_committed_offsets_survive_and_go_with_their_topic(open_storage, crashed
     storage = open_storage()
     at_once(storage.create_topic("t", now_ms=NOW_MS))
     name = TopicPartition("t", 0)
-    committed = storage.commit_offsets(CommitOffsets("g", [(name, 5, 0, "note")]), now_ms=NOW_MS)
+    committed = commit(storage, OffsetToCommit(name, 5, 0, "note"))
     assert committed.response == {name: ErrorCode.NONE}
     assert committed.sync_offset == storage.group_log.partition.log_end_offset
     storage.group_log.partition.sync()
     after = open_storage(crashed(storage, "crashed"))
-    assert after.groups.get("g", name).committed_offset == 5
+    assert after.groups.offsets("g")[name].committed_offset == 5
     at_once(after.delete_topic("t", now_ms=NOW_MS))
-    assert after.groups.get("g", name) is None
+    assert name not in after.groups.offsets("g")
+
+
+def test_what_an_earlier_semel_kept_counts_from_the_takeover(open_storage, crashed) -> None:
+    storage = open_storage()
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
+    name = TopicPartition("t", 0)
+    commit(storage, OffsetToCommit(name, 5, 0, "note"), now_ms=7)
+    storage.close(now_ms=NOW_MS)
+    properties = storage.data_dir / "meta.properties"
+    properties.write_text(properties.read_text().replace("format.version=3", "format.version=1"))
+    for start in ("first", "second"):  # at the second there is nothing to take over
+        after = open_storage(crashed(storage, start), now_ms=NOW_MS + (start == "second"))
+        assert after.groups.offsets("g")[name] == CommittedOffset(5, 0, "note", NOW_MS)
+        assert after.group_log.partition.synced_offset == 2
+        assert "semel.format.version=3" in (after.data_dir / "meta.properties").read_text()
+        storage = after
+
+
+def test_offsets_go_when_their_time_is_over(open_storage, crashed) -> None:
+    storage = open_storage()
+    at_once(storage.create_topic("t", now_ms=NOW_MS))
+    commit(storage, OffsetToCommit(TopicPartition("t", 0), 5, 0, ""), now_ms=0)
+    storage.maintain(RETENTION_MS - 1)
+    assert list(storage.groups.offsets("g")) == [("t", 0)]
+    storage.maintain(RETENTION_MS)
+    assert not storage.groups.offsets("g")
+    assert not open_storage(crashed(storage, "crashed")).groups.offsets("g")
 
 
 def test_the_state_logs_stay_small(open_storage, crashed, monkeypatch) -> None:
     monkeypatch.setattr("semel.server.storage.state_log.COMPACT_BYTES_MIN", 20_000)
     storage = open_storage()
+    log = storage.group_log.partition
+    log.config = replace(log.config, segment_bytes=5_000)
     at_once(storage.create_topic("t", topic_id=UUID(int=77), now_ms=NOW_MS))
     name = TopicPartition("t", 0)
+    producer_id = storage.init_producer(now_ms=NOW_MS).response.producer_id
     for n in range(400):
-        storage.commit_offsets(CommitOffsets("g", [(name, n, 0, "")]), now_ms=NOW_MS)
-        storage.init_producer("identity", now_ms=NOW_MS)
+        commit(storage, OffsetToCommit(name, n, 0, ""))
+        storage.init_producer(producer_id, n, now_ms=NOW_MS)
         if n % 50 == 0:
             storage.maintain(NOW_MS)
     storage.maintain(NOW_MS)
     assert storage.group_log.partition.size_bytes < 20_000
     assert storage.metadata_log.partition.size_bytes < 20_000
     after = open_storage(crashed(storage, "crashed"))
-    assert after.groups.get("g", name).committed_offset == 399
-    assert after.producer_ids.identities.get("identity").producer_epoch == 399
+    assert after.groups.offsets("g")[name].committed_offset == 399
+    again = after.init_producer(producer_id, 400, now_ms=NOW_MS).response
+    assert again == ProducerGrant(producer_id, 401)
     assert after.topics.get("t").topic_id == UUID(int=77)
-    assert list(after.producer_ids.identities.live_records()) == list(
-        storage.producer_ids.identities.live_records()
-    )
 
 
 def test_there_is_a_bound_on_topics_and_partitions(tmp_path: Path) -> None:
@@ -235,20 +273,20 @@ def test_offsets_of_a_topic_that_was_deleted_by_a_crash_go_with_it(open_storage,
     storage = open_storage()
     at_once(storage.create_topic("t", now_ms=NOW_MS))
     name = TopicPartition("t", 0)
-    storage.commit_offsets(CommitOffsets("g", [(name, 5, 0, "")]), now_ms=NOW_MS)
+    commit(storage, OffsetToCommit(name, 5, 0, ""))
     decision = storage.topics.decide(DeleteTopic("t"), NOW_MS)
     at_once(storage.metadata_log.submit_durably(decision, NOW_MS))
     after = open_storage(crashed(storage, "crashed"))
     at_once(after.create_topic("t", now_ms=NOW_MS))
-    assert after.groups.get("g", name) is None
+    assert name not in after.groups.offsets("g")
 
 
 def test_large_records_do_not_keep_a_state_log_from_being_compacted(open_storage, monkeypatch) -> None:
     monkeypatch.setattr("semel.server.storage.state_log.COMPACT_BYTES_MIN", 20_000)
     storage = open_storage()
-    offsets = [(TopicPartition("t", n), 5, 0, "m" * 4096) for n in range(700)]
+    offsets = [OffsetToCommit(TopicPartition("t", n), 5, 0, "m" * 4096) for n in range(700)]
     for _ in range(3):
-        assert storage.commit_offsets(CommitOffsets("g", offsets), now_ms=NOW_MS).error_message is None
+        assert commit(storage, *offsets).error_message is None
     grown = storage.group_log.partition.size_bytes
     storage.maintain(NOW_MS)
     assert storage.group_log.partition.size_bytes < grown / 2
@@ -302,9 +340,12 @@ def test_every_new_id_comes_from_the_source_that_was_given(tmp_path: Path) -> No
 def test_identities_are_durable_also_where_the_page_cache_is_trusted(open_storage) -> None:
     """A power cut may take records there, but never give a producer id to two writers."""
     storage = open_storage(durable=False)
-    for name in (None, "identity"):
-        granted = storage.init_producer(name, now_ms=NOW_MS)
-        log = storage.metadata_log.partition
+    fresh = storage.init_producer(now_ms=NOW_MS)
+    named = storage.transaction_log.submit(
+        storage.transactions.init(Init("identity", 1_000, 7), NOW_MS), NOW_MS
+    )
+    for state_log, granted in ((storage.metadata_log, fresh), (storage.transaction_log, named)):
+        log = state_log.partition
         assert log.high_watermark < granted.sync_offset, "it is answered after the sync"
         log.sync()
         assert log.synced_offset == log.high_watermark >= granted.sync_offset

@@ -10,7 +10,7 @@ import pytest
 from semel.core.producer_state.verdict import Duplicate
 from semel.errors import ErrorCode
 from semel.server.storage.aside import at_once
-from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.checkpoints import LogStarts
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.types import TopicPartition
 

@@ -31,6 +31,7 @@ _INTS: Final = frozenset(
         "zookeeper.session.timeout.ms",
     )
 )
+_LISTS: Final = frozenset(("log.cleanup.policy",))
 
 
 class BrokerSetting(NamedTuple):
@@ -57,7 +58,6 @@ _GIVEN: Final = tuple(
         ("compression.type", "producer", ConfigType.STRING, "how a topic's log compresses by default"),
         ("default.replication.factor", "1", ConfigType.INT, "there is one broker"),
         ("delete.topic.enable", "true", ConfigType.BOOLEAN, "topics can be deleted"),
-        ("log.cleanup.policy", "delete", ConfigType.LIST, "old segments are deleted"),
         ("min.insync.replicas", "1", ConfigType.INT, "there is one broker"),
         ("unclean.leader.election.enable", "false", ConfigType.BOOLEAN, "there is one broker"),
     )
@@ -93,6 +93,10 @@ def _own(settings: ServerSettings, item: dataclasses.Field[object]) -> BrokerSet
 def _type_of(name: str, value: object) -> ConfigType:
     if isinstance(value, bool):
         return ConfigType.BOOLEAN
+    if isinstance(value, float):
+        return ConfigType.DOUBLE
+    if name in _LISTS:
+        return ConfigType.LIST
     if isinstance(value, int):
         return ConfigType.INT if name in _INTS else ConfigType.LONG
     return ConfigType.STRING

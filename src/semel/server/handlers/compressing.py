@@ -1,13 +1,16 @@
-"""Appends to topics with a ``compression.type`` of their own: compressed again beside the event loop, then appended.
+"""Appends whose records have to be looked into: beside the event loop, and then they are appended.
 
-Such a batch waits in one line of the whole server (:class:`semel.server.outcome.Compressing`). When its turn has come,
-a thread decompresses, checks and compresses its records; back on the loop it is appended like any other batch, and
-only there it is judged, by who wrote it and what came before.
+Those to topics with a ``compression.type`` of their own are compressed again; of a compacted topic's each record must
+have a key (``LogValidator.validateKey``). Such a batch waits in one line of the whole server
+(:class:`semel.server.outcome.Compressing`). When its turn has come, a thread decompresses and checks its records, and
+compresses them; back on the loop it is appended like any other batch, and only there it is judged, by who wrote it and
+what came before.
 
 Invariants
 - The requests of a connection take effect in their order: it is the shell that lets none begin behind one that waits
   here (:mod:`semel.server.in_order`). Within a request what comes behind a batch that waits goes into the line, too.
-- A batch that has the codec already is stored as it came, and does not wait unless it must for order's sake.
+- A batch that has the codec already, of a topic that is not compacted, is stored as it came, and does not wait unless
+  it must for order's sake.
 - What waits is bounded (``queued.max.request.bytes``), at one request a connection, or those of one read for one
   partition; what is being worked on is one batch and up to ``_PIECE_BYTES`` of results.
 - A batch that is not stored leaves nothing behind; one that is lost with the server was not acknowledged.
@@ -20,44 +23,78 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from semel.core.log.admission import inadmissible
+from semel.core.log.admission import AppendOrigin, inadmissible
 from semel.errors import CorruptRecordBatch, ErrorCode
-from semel.record.batch import BatchHeader, decode_header
+from semel.record.batch import BatchHeader, decode_header, payload_of
 from semel.server.broker import Broker
 from semel.server.storage.aside import aside
 from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
 
 _PIECE_BYTES: Final = 1024 * 1024
+_NO_KEY: Final = "a record without a key: the topic is compacted (cleanup.policy), by key"
 
 
 class Waiting:
     """A batch of one request, in memory of its own, that has its place in the line; then its outcome."""
 
-    __slots__ = ("header", "incoming", "level", "outcome", "partition", "target")
+    __slots__ = (
+        "header",
+        "incoming",
+        "level",
+        "needs_keys",
+        "outcome",
+        "partition",
+        "still_vouched_for",
+        "target",
+    )
 
-    def __init__(self, partition: Partition, records: memoryview, header: BatchHeader) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        records: memoryview,
+        header: BatchHeader,
+        origin: AppendOrigin,
+        still_vouched_for: Callable[[], AppendOutcome | None] | None,
+    ) -> None:
         config = partition.config
         compression = config.compression
+        self.needs_keys: Final = config.is_compacted
         self.partition: Final = partition
         self.header: Final = header
-        self.incoming = Incoming(memoryview(bytearray(records)), (header,))
-        self.target: Final = compression if must_wait(partition, header) else None
+        self.incoming = Incoming(memoryview(bytearray(records)), (header,), origin)
+        self.still_vouched_for: Final = still_vouched_for
+        self.target: Final = compression if compression is not header.compression else None
         self.level: Final = config.compression_level
         self.outcome: AppendOutcome | None = None
 
+    @property
+    def is_work(self) -> bool:
+        """Whether something is to be done in the thread."""
+        return self.needs_keys or self.target is not None
+
 
 def must_wait(partition: Partition, header: BatchHeader) -> bool:
-    """Whether the log wants the batch in another codec."""
+    """Whether the log wants the batch in another codec, or a key in each of its records."""
     wanted = partition.config.compression
-    return wanted is not None and wanted is not header.compression
+    return partition.config.is_compacted or (wanted is not None and wanted is not header.compression)
 
 
 def join_line(
-    broker: Broker, partition: Partition, records: memoryview, header: BatchHeader, now_ms: int
+    broker: Broker,
+    partition: Partition,
+    records: memoryview,
+    header: BatchHeader,
+    now_ms: int,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    still_vouched_for: Callable[[], AppendOutcome | None] | None = None,
 ) -> Waiting | AppendOutcome:
-    """Give a batch its place in the line; or say why it cannot have one."""
-    refused = inadmissible(header, partition.config, now_ms)  # as it comes; as it is stored, later
+    """Give a batch its place in the line; or say why it cannot have one.
+
+    ``still_vouched_for`` is asked once more when the batch is appended, for its transaction may have ended meanwhile
+    (KIP-890): ``None``, or why it is refused.
+    """
+    refused = inadmissible(header, partition.config, now_ms, origin)  # as it comes; as it is stored, later
     if refused is not None:
         return _refusal(partition, refused.error_code, refused.reason)
     limit_bytes = broker.settings.queued_max_request_bytes
@@ -68,7 +105,7 @@ def join_line(
         # Kafka says it of replicas; every client sends again then, librdkafka at no other code that is said of room.
         return _refusal(partition, ErrorCode.NOT_ENOUGH_REPLICAS, reason)
     broker.compressing_bytes += len(records)
-    return Waiting(partition, records, header)
+    return Waiting(partition, records, header, origin, still_vouched_for)
 
 
 async def append_in_line(broker: Broker, line: Sequence[Waiting], clock: Callable[[], int]) -> None:
@@ -76,7 +113,7 @@ async def append_in_line(broker: Broker, line: Sequence[Waiting], clock: Callabl
     done = 0
     try:
         while done < len(line):
-            if line[done].target is None:
+            if not line[done].is_work:
                 piece = line[done : done + 1]
             else:
                 piece = line[done : done + await aside(_compress_some, line, done)]
@@ -107,16 +144,18 @@ def _compress_some(line: Sequence[Waiting], start: int) -> int:
 
 
 def _compress(one: Waiting) -> None:
-    from semel.record.recompression import recompress  # numpy: in a server that compresses
+    from semel.record.keys import lacks_key  # numpy: in a server that compresses, or compacts
+    from semel.record.recompression import recompress
 
-    if one.target is None:
-        return
+    batch, header = one.incoming.batches, one.header
     try:
-        batch = recompress(one.incoming.batches, one.header, one.target, one.level)
+        if one.needs_keys and lacks_key(header, payload_of(batch, header)):
+            one.outcome = _refusal(one.partition, ErrorCode.INVALID_RECORD, _NO_KEY)
+        elif one.target is not None:
+            packed = recompress(batch, header, one.target, one.level)
+            one.incoming = one.incoming._replace(batches=memoryview(packed), headers=(decode_header(packed),))
     except CorruptRecordBatch as error:
         one.outcome = _refusal(one.partition, ErrorCode.INVALID_RECORD, str(error))
-    else:
-        one.incoming = Incoming(memoryview(batch), (decode_header(batch),))
 
 
 def _append(broker: Broker, partition: Partition, share: Sequence[Waiting], now_ms: int) -> None:
@@ -126,6 +165,9 @@ def _append(broker: Broker, partition: Partition, share: Sequence[Waiting], now_
             one.outcome = AppendOutcome(
                 code, error_message=f"there is no partition {partition.name} any more"
             )
+    for one in share:
+        if one.outcome is None and one.still_vouched_for is not None:
+            one.outcome = one.still_vouched_for()
     sound = [one for one in share if one.outcome is None]
     outcomes = partition.append_all([one.incoming for one in sound], now_ms)
     for one, outcome in zip(sound, outcomes, strict=True):

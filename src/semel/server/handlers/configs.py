@@ -107,6 +107,8 @@ def _entries(
             return (_broker_entry(one) for key, one in settings.items() if not wanted or key in wanted)
         case ResourceType.BROKER if not name:
             return iter(())  # what was set for all brokers at once, while they ran: nothing
+        case ResourceType.GROUP if name:
+            return iter(())  # those of Kafka's are of groups by protocols that are not there
     return _no_settings_of(broker, item)
 
 
@@ -251,6 +253,8 @@ def _is_nothing(broker: Broker, item: Any) -> bool:
 def _asked_of_topic(
     broker: Broker, item: Any, asked: Callable[[Topic, Any], dict[str, str | None] | Refused]
 ) -> dict[str, str | None] | Refused:
+    if item.resource_type == ResourceType.GROUP and item.resource_name:
+        return Refused(ErrorCode.INVALID_CONFIG, "groups have no settings: their members say how they live")
     if item.resource_type != ResourceType.TOPIC:
         return Refused(ErrorCode.INVALID_REQUEST, "only topics can be altered while the server runs")
     topic = _find_topic(broker, item.resource_name)

@@ -120,11 +120,15 @@ def _look_at(
         partition.high_watermark,
         partition.last_stable_offset,
         partition.log_start_offset,
-        aborted=None,
     )
     if isinstance(piece, OffsetOutOfRange):
         answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         return answer, None
+    if isolation is FetchIsolation.TXN_COMMITTED:
+        try:
+            answer.aborted = partition.aborted_in(item.fetch_offset, piece)
+        except OSError:
+            return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     return answer, piece
 
 

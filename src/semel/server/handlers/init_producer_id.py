@@ -1,9 +1,9 @@
-"""InitProducerId: the right to write, as ``core/identity.py`` decides it; durable before it is told.
+"""InitProducerId: the right to write, durable before it is told.
 
-Three requests in one: no name and no id, a fresh id; a name (Kafka's transactional id), the identity of that
-name with a risen epoch; an id and its epoch, that id with the epoch raised once (the others are fenced). A lease
-is asked for by a tagged field, and answered with one; whoever asks for it under a name gets no lease, for a name
-has no end.
+Three requests in one: no name and no id, a fresh id; a transactional id, its producer id with a risen epoch, once
+what it has under way is aborted; an id and its epoch, that id with the epoch raised once (the others are fenced). A
+lease is asked for by a tagged field, and answered with one; whoever asks for it under a name gets no lease, for a
+name has no end.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.operation import Synced
 from semel.server.outcome import Answer, Call, Operation, Outcome
-from semel.types import Lease, ProducerGrant
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant
 from semel.wire import init_producer_id
 from semel.wire.frames import Buffer
-from semel.wire.init_producer_id import InitProducerIdResponse, LeaseGranted
+from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseGranted
 
 _FENCED_FROM: Final = 4  # older clients know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588)
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     request = init_producer_id.decode_request(call.api_version, body)
+    if request.transactional_id is not None:
+        return Operation(_init_transactional(broker, call, request, request.transactional_id))
     version = call.api_version
     submitted = broker.storage.init_producer(
-        request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         None if request.lease is None else request.lease.partitions,
@@ -50,10 +51,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
                 )
         else:
             assert isinstance(granted, Refused)
-            code = granted.error_code
-            if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            response = InitProducerIdResponse(code)
+            response = InitProducerIdResponse(_as_known(granted.error_code, version))
         return Answer((init_producer_id.encode_response(version, response),))
 
     async def answer_once_durable() -> Answer:
@@ -62,3 +60,25 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 
     is_durable = submitted.sync_offset <= partition.high_watermark
     return answer() if is_durable else Operation(answer_once_durable())
+
+
+async def _init_transactional(
+    broker: Broker, call: Call, request: InitProducerIdRequest, name: str
+) -> Answer:
+    is_half = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
+    if is_half:
+        response = InitProducerIdResponse(ErrorCode.INVALID_REQUEST)
+        return Answer((init_producer_id.encode_response(call.api_version, response),))
+    granted = await broker.transactions.init(
+        name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch, call.now_ms
+    )
+    if isinstance(granted, ProducerGrant):
+        response = InitProducerIdResponse(ErrorCode.NONE, granted.producer_id, granted.producer_epoch)
+    else:
+        response = InitProducerIdResponse(_as_known(granted.error_code, call.api_version))
+    return Answer((init_producer_id.encode_response(call.api_version, response),))
+
+
+def _as_known(code: ErrorCode, version: int) -> ErrorCode:
+    is_new = code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_new else code

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
+from semel.server.handlers.fetch import isolation_of
 from semel.server.handlers.schema import partitions_once
 from semel.server.operation import InTurn, Steps
 from semel.server.outcome import Call
@@ -74,7 +75,7 @@ def handle_list(broker: Broker, call: Call, request: Any) -> Fields | Steps[Fiel
     async def find_newest() -> dict[tuple[str, int], Fields]:
         return {
             (name, item.partition_index): (
-                await _list_newest(broker, name, item)
+                await _list_newest(broker, name, item, isolation_level)
                 if item.timestamp == MAX_TIMESTAMP
                 else _list(broker, name, item, version, isolation_level)
             )
@@ -114,21 +115,28 @@ def _list(broker: Broker, topic: str, item: Any, version: int, isolation_level: 
         start = found.log_start_offset
         return answer | {"offset": start, "leader_epoch": found.leader_epoch_at(start)}
     if timestamp == LATEST_TIMESTAMP:
-        committed = isolation_level == READ_COMMITTED
-        end = found.last_stable_offset if committed else found.high_watermark
-        return answer | {"offset": end, "leader_epoch": found.leader_epoch}
+        return answer | {"offset": _end_for(found, isolation_level), "leader_epoch": found.leader_epoch}
     try:
-        return answer | _told(found.offset_for_timestamp(timestamp))
+        return answer | _told(found.offset_for_timestamp(timestamp, isolation_of(isolation_level)))
     except OSError:
         return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
 
 
-async def _list_newest(broker: Broker, topic: str, item: Any) -> Fields:
+def _end_for(partition: Partition, isolation_level: int) -> int:
+    """Up to where a consumer of this level reads."""
+    committed = isolation_level == READ_COMMITTED
+    return partition.last_stable_offset if committed else partition.high_watermark
+
+
+async def _list_newest(broker: Broker, topic: str, item: Any, isolation_level: int) -> Fields:
     found, answer = _found(broker, topic, item)
     if isinstance(found, ErrorCode):
         return answer
     try:
-        return answer | _told(await found.newest_record())
+        newest = await found.newest_record()
+        # As ``ReplicaManager.fetchOffset`` has it: the newest record of all, if this reader may see it.
+        is_hidden = newest is not None and newest.offset >= _end_for(found, isolation_level)
+        return answer | _told(None if is_hidden else newest)
     except OSError:
         return answer | {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}
 
@@ -177,6 +185,10 @@ async def _delete(broker: Broker, topic: str, item: Any) -> Fields:
     found = find_partition(broker, topic, item.partition_index)
     if isinstance(found, Partition) and broker.is_internal(topic):
         found = ErrorCode.INVALID_TOPIC
+    if (
+        isinstance(found, Partition) and not found.config.is_deleted
+    ):  # as ``Partition.deleteRecordsOnLeader`` has it
+        found = ErrorCode.POLICY_VIOLATION
     code = found if isinstance(found, ErrorCode) else await found.delete_records(item.offset)
     start = found.log_start_offset if isinstance(found, Partition) and code is ErrorCode.NONE else -1
     return {"partition_index": item.partition_index, "low_watermark": start, "error_code": code}

@@ -1,7 +1,7 @@
 """Fetch requests of the plain form that can be answered at once, with records left in their files.
 
 Invariant: the answer is, byte for byte, what :mod:`semel.server.handlers.fetch` would say. Whatever is refused,
-damaged, or has to wait is left to that: None.
+damaged, or has to wait is left to that, and so are rows of aborted transactions: None.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from semel.core.log.watermarks import FetchIsolation
 from semel.server.broker import Broker
 from semel.server.handlers.fetch import isolation_of
 from semel.server.outcome import Answer, AnswerInFiles
@@ -40,6 +41,7 @@ def handle(
     bytes_max = min(form.max_bytes, broker.settings.fetch_max_bytes, answer_bytes_max())
     pieces: list[tuple[int, Partition, Slice]] = []
     size_bytes, isolation = 0, isolation_of(form.isolation_level)
+    committed = isolation is FetchIsolation.TXN_COMMITTED
     try:
         for number, leader_epoch, offset, partition_max_bytes in asked:
             partition = storage.partition(topic, number)
@@ -50,6 +52,8 @@ def handle(
             limit_bytes = max(min(partition_max_bytes, bytes_max - size_bytes), 0)
             piece = partition.read(offset, limit_bytes, isolation, at_least_one=not size_bytes)
             if isinstance(piece, OffsetOutOfRange):
+                return None
+            if committed and piece.length and partition.aborted_in(offset, piece):
                 return None
             size_bytes += piece.length
             pieces.append((number, partition, piece))

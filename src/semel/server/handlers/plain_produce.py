@@ -54,7 +54,7 @@ class _Share:
 def may_wait(broker: Broker, form: PlainForm) -> bool:
     """Whether batches may have to be compressed again first: then only those of one connection go together."""
     found = find_partition(broker, form.partition)
-    return not isinstance(found, AppendOutcome) and found.config.compression is not None
+    return not isinstance(found, AppendOutcome) and found.config.looks_into_records
 
 
 def handle_all(

@@ -12,13 +12,16 @@ The request's ``timeout_ms`` bounds nothing here: it limits the wait for other r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 from uuid import UUID
 
+from semel.core.log.admission import AppendOrigin
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
 from semel.server.broker import Broker
 from semel.server.handlers.compressing import Waiting, append_in_line, join_line, must_wait
+from semel.server.handlers.transactional import is_still_open, origin_of, refusal_of_write, registers
 from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Outcome
 from semel.server.storage.outcome import AppendOutcome, Incoming
 from semel.server.storage.partition import Partition
@@ -42,7 +45,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             reason = f"acks={request.acks} is none of -1, 0, 1"
             fate.outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS, error_message=reason)
             continue
-        _append(broker, call, item, fate, line)
+        _append(broker, call, request.transactional_id, item, fate, line)
     if not line:
         return _conclude(broker, call, request.acks, fates)
     acks = request.acks  # the request itself holds the records
@@ -60,12 +63,13 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 class _Fate:
     """What becomes of one partition's batch."""
 
-    __slots__ = ("number", "outcome", "partition", "topic", "waiting")
+    __slots__ = ("has_registered", "number", "outcome", "partition", "topic", "waiting")
 
     def __init__(self, topic: str | UUID, number: int) -> None:
         self.topic = topic
         self.number = number
         self.partition: Partition | None = None  # that it was given to
+        self.has_registered = False  # it, in the batch's transaction
         self.waiting: Waiting | None = None  # its place in the line, if it had to go there
         self.outcome: AppendOutcome = NO_OUTCOME
 
@@ -93,6 +97,10 @@ def _conclude(
             outcome.error_message,
         )
         results.append(result)
+        if fate.has_registered and outcome.error_code is ErrorCode.NONE:
+            states = broker.transactions.log.partition
+            if states.high_watermark < states.log_end_offset:
+                waiting.append((result, states, states.log_end_offset))
         if partition is not None and outcome.sync_offset > partition.high_watermark:
             waiting.append((result, partition, outcome.sync_offset))
         elif partition is not None and outcome.error_code is ErrorCode.NONE:
@@ -126,7 +134,14 @@ def _conclude(
     return answer
 
 
-def _append(broker: Broker, call: Call, item: ProducePartition, fate: _Fate, line: list[Waiting]) -> None:
+def _append(
+    broker: Broker,
+    call: Call,
+    transactional_id: str | None,
+    item: ProducePartition,
+    fate: _Fate,
+    line: list[Waiting],
+) -> None:
     """Append it, or give it its place in the line: as one before it in the request has, too."""
     partition = find_partition(broker, _name_of(item))
     if isinstance(partition, AppendOutcome):
@@ -137,11 +152,24 @@ def _append(broker: Broker, call: Call, item: ProducePartition, fate: _Fate, lin
         fate.outcome = header
         return
     assert item.records is not None
-    fate.partition = partition
-    if not line and not must_wait(partition, header):
-        fate.outcome = partition.append_all([Incoming(item.records, (header,))], call.now_ms)[0]
+    refused = refusal_of_write(
+        broker, call.api_version, transactional_id, header, partition.name, call.now_ms
+    )
+    if refused is not None:
+        fate.outcome = refused
         return
-    place = join_line(broker, partition, item.records, header, call.now_ms)
+    fate.partition = partition
+    origin = origin_of(transactional_id, header)
+    fate.has_registered = registers(origin, call.api_version)
+    if not line and not must_wait(partition, header):
+        fate.outcome = partition.append_all([Incoming(item.records, (header,), origin)], call.now_ms)[0]
+        return
+    still_vouched_for = None
+    if transactional_id is not None and origin is AppendOrigin.TRANSACTION:
+        still_vouched_for = partial(
+            is_still_open, broker, call.api_version, transactional_id, header, partition.name
+        )
+    place = join_line(broker, partition, item.records, header, call.now_ms, origin, still_vouched_for)
     if isinstance(place, Waiting):
         fate.waiting = place
         line.append(place)

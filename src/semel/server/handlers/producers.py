@@ -1,9 +1,11 @@
 """DescribeProducers, and WriteTxnMarkers as the fence: who writes to a partition, and who no longer may.
 
 A marker of a higher epoch is appended as a control batch and shuts all lower epochs out; one of the current
-epoch has nothing to do and succeeds; one of a lower epoch is refused (INVALID_PRODUCER_EPOCH). The answer
-waits for the disk: a fence that a power cut could take back is none. There are no transactions yet, so a
-marker ends none, and only ABORT markers are taken.
+epoch ends the producer's transaction if one is open here, else it has nothing to do and succeeds; one of a lower
+epoch is refused (INVALID_PRODUCER_EPOCH). A partition of a transaction that the coordinator has under way takes none
+(INVALID_TXN_STATE): it would end the transaction there alone. The answer waits for the disk: a fence that a power
+cut could take back is none. Only ABORT markers are taken: a COMMIT is the coordinator's alone, and it does not come
+over the wire.
 
 Producers that are many are described in its turn, like a change, some of them at a time: others are served between.
 """
@@ -13,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from semel.core.log.admission import AppendOrigin
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.row import ROW_BYTES
 from semel.core.producer_state.rows import entries_in, pieces
 from semel.errors import ErrorCode
-from semel.record.batch import decode_header
 from semel.record.control import encode_abort_marker
 from semel.server.broker import Broker
 from semel.server.handlers.offsets import find_partition
@@ -26,7 +26,7 @@ from semel.server.handlers.schema import partitions_once
 from semel.server.operation import InTurn, Synced
 from semel.server.outcome import Answer, Call, Operation, Outcome
 from semel.server.storage.aside import aside
-from semel.server.storage.outcome import NO_OFFSET, Incoming
+from semel.server.storage.outcome import from_coordinator
 from semel.server.storage.partition import Partition
 from semel.types import ProducerDescription, TopicPartition, is_leased
 from semel.wire import describe_producers, messages
@@ -125,7 +125,7 @@ def _each(broker: Broker, producers: Iterable[tuple[int, ProducerEntry]]) -> Ite
             entry.last_sequence,
             entry.last_timestamp_ms,
             entry.coordinator_epoch,
-            NO_OFFSET,
+            entry.current_txn_first_offset,
             lease_remaining_ms(producer_id) if is_leased(producer_id) else None,
         )
 
@@ -169,10 +169,11 @@ def _fence(
         return None, ErrorCode.INVALID_TOPIC, 0
     if marker.transaction_result or marker.producer_id < 0 or marker.producer_epoch < 0:
         return None, ErrorCode.INVALID_REQUEST, 0
+    if broker.transactions.transactions.is_under_way(marker.producer_id, found.name):
+        return None, ErrorCode.INVALID_TXN_STATE, 0
     batch = encode_abort_marker(
         marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, call.now_ms
     )
-    fence = Incoming(memoryview(batch), [decode_header(batch)], AppendOrigin.COORDINATOR)
-    (outcome,) = found.append_all([fence], call.now_ms)
+    (outcome,) = found.append_all([from_coordinator(batch)], call.now_ms)
     broker.counters.count_marker(outcome)
     return found, outcome.error_code, outcome.sync_offset

@@ -25,17 +25,18 @@ from semel.core.producer_state.verdict import (
     judge_lease,
 )
 from semel.errors import ErrorCode
-from semel.record.batch import BatchHeader, assign_offsets
+from semel.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, assign_offsets
+from semel.record.control import is_abort
 from semel.server.storage.append_group import AppendGroup
 from semel.server.storage.log_state import LogState
 from semel.server.storage.observer import StorageObserver
-from semel.server.storage.opening import remove_segment_files
 from semel.server.storage.outcome import NO_OFFSET, AppendOutcome, Incoming
-from semel.server.storage.segment import Segment, TornWrite
+from semel.server.storage.segment import Segment, TornWrite, remove_segment_files
 from semel.server.storage.syncing import Syncing
 from semel.types import LEASED_IDS_FROM, NO_PRODUCER_ID, NO_TIMESTAMP
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_OF_TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 _UNSYNCED_SEGMENTS_MAX: Final = 32  # full ones, whose files are held open until they are synced
 
 
@@ -172,11 +173,23 @@ class Appending:
         config, marks = log.config, log.marks
         append_time_ms = now_ms if config.message_timestamp_type == LOG_APPEND_TIME else NO_TIMESTAMP
         active, interval_bytes = log.segments.all[-1], config.index_interval_bytes
-        for header in group.headers:
+        for batch, header in zip(group.buffers, group.headers, strict=True):
+            if header.attributes & _OF_TRANSACTIONS and header.producer_id != NO_PRODUCER_ID:
+                self._note_transaction(batch, header, marks.log_end_offset)
             last_offset = marks.log_end_offset + header.last_offset_delta
             timestamp_ms = header.max_timestamp if append_time_ms == NO_TIMESTAMP else append_time_ms
             active.note(header.size_bytes, last_offset, timestamp_ms, index_interval_bytes=interval_bytes)
             marks.appended(last_offset + 1)
+
+    def _note_transaction(self, batch: memoryview, header: BatchHeader, offset: int) -> None:
+        """A batch of one was written at ``offset``, or the marker that ends one."""
+        segments, transactions = self._log.segments, self._log.marks.transactions
+        if not header.is_control:
+            transactions.began(header.producer_id, offset)
+            return
+        aborted = transactions.end(header.producer_id, offset, aborted=is_abort(batch))
+        if aborted is not None:
+            segments.note_aborted(aborted)
 
     def _write(self, buffers: Sequence[memoryview]) -> None:
         """``OSError``: nothing of it is in the log. Unless the disk is only full: offline."""

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 from semel.core.log.policy import SegmentFacts
+from semel.core.log.transactions import AbortedTxn
 from semel.server.storage.filesystem import FileSystem
-from semel.server.storage.opening import remove_segment_files
-from semel.server.storage.segment import Segment
+from semel.server.storage.segment import Segment, remove_segment_files
 
 
 class LogSegments:
     """Oldest first; the last one grows. Empty when the log could not be opened, or was let go."""
 
-    __slots__ = ("_bases", "_cold", "_going", "all")
+    __slots__ = ("_bases", "_cold", "_going", "all", "has_aborted")
 
     def __init__(self, segments: tuple[Segment, ...]) -> None:
         self.all = segments
         self._bases = [segment.base_offset for segment in segments]
         self._cold = max(0, len(segments) - 1)  # so many of the oldest; their files come and go
+        self.has_aborted = any(segment.aborted.count for segment in segments)  # or had, since the start
         self._going: deque[Segment] = deque()  # out of the log, but their files are still there
 
     @property
@@ -59,12 +61,44 @@ class LogSegments:
         self.all = (*self.all, fresh)
         self._bases.append(fresh.base_offset)
 
+    def note_aborted(self, entry: AbortedTxn) -> None:
+        """The last segment has got the marker of an aborted transaction."""
+        self.has_aborted = True
+        self.all[-1].aborted.append(entry)
+
+    def aborted_in(self, from_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions of which something lies within these offsets, by the offsets of their markers.
+
+        Kafka's ``UnifiedLog.collectAbortedTransactions``: of each segment from the one that holds ``from_offset``
+        on, to the first that tells that no later one has any.
+        """
+        found: list[AbortedTxn] = []
+        if not self.has_aborted:
+            return found
+        for segment in self.all[max(0, bisect_right(self._bases, from_offset) - 1) :]:
+            if segment.aborted.count:
+                some, is_complete = segment.aborted.overlapping(from_offset, end_offset)
+                found += some
+                if is_complete:
+                    break
+        return found
+
     def cool_down(self, synced_offset: int) -> None:
         """Let go of the files of full segments, as far as they are synced. Never waits for that."""
         full = self.all[:-1]
         while self._cold < len(full) and full[self._cold].end_offset <= synced_offset:
             full[self._cold].cool()
             self._cold += 1
+
+    def replace(self, group: Sequence[Segment], fresh: Segment) -> None:
+        """``fresh`` has what is left of some full ones; no reader finds those any more."""
+        first = self.all.index(group[0])
+        end = first + len(group)
+        assert self.all[first:end] == tuple(group), "segments that do not follow each other"
+        assert end <= self._cold, "segments whose files may be written"
+        self.all = (*self.all[:first], fresh, *self.all[end:])
+        self._bases[first:end] = [fresh.base_offset]
+        self._cold -= len(group) - 1
 
     def cut_front(self, count: int) -> None:
         """No reader finds the oldest ``count`` any more."""

@@ -38,6 +38,13 @@ class LogState:
     is_folder_dirty: bool = True  # its names, or some of them, may not be durable yet
 
     @property
+    def last_stable_offset(self) -> int:
+        """Up to where whoever wants no open transaction's records reads; one that began before the log's start does
+        not hold it back behind that.
+        """
+        return max(self.marks.last_stable_offset, self.log_start_offset)
+
+    @property
     def is_online(self) -> bool:
         return self.offline_reason is None
 

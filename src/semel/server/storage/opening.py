@@ -2,7 +2,8 @@
 
 After a clean stop the indexes are believed and only the last few batches are read. Otherwise that goes for the
 segments before the one that holds the recovery point: they were synced when they were full. Every other one is read
-whole, its CRCs checked, its indexes built anew and the log cut at the first batch that is not good
+whole, its CRCs checked, its indexes built anew (that of aborted transactions at the end, when it is known where the log
+ends: :mod:`semel.server.storage.txn_rebuild`) and the log cut at the first batch that is not good
 (:mod:`semel.core.log.recovery`); what is kept is then written AGAIN and synced. Written again, because a failed
 fsync leaves pages that look clean and are not on the disk: reading them back proves nothing.
 
@@ -22,7 +23,14 @@ from typing import Final
 
 from semel.core.log import index as log_index
 from semel.core.log.config import LogConfig
-from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name, offset_of
+from semel.core.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_name,
+    offset_of,
+)
 from semel.core.log.recovery import Bad, Cut, Damaged, NeedMore, Sound, decide_cut, examine
 from semel.core.producer_state.entry import coordinator_epoch_in
 from semel.core.producer_state.state import ProducerState
@@ -32,8 +40,11 @@ from semel.server.storage.filesystem import FileSystem, write_whole
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import Unopened
-from semel.server.storage.segment import DamagedLog, Segment, damage_at
+from semel.server.storage.replacing import finish_replacing
+from semel.server.storage.segment import DamagedLog, Segment, damage_at, remove_segment_files
 from semel.server.storage.snapshots import SnapshotFiles
+from semel.server.storage.txn_index import TxnIndex
+from semel.server.storage.txn_rebuild import rebuild_aborted
 
 _SCAN_CHUNK_BYTES: Final = 1 << 20
 
@@ -70,6 +81,7 @@ def open_log(
 
     The name of a first segment that is made here is durable only once ``folder`` has been synced.
     """
+    finish_replacing(files.file_system, folder)
     known = snapshots.load_newest(now_ms=now_ms)
     not_needed_below = 0 if known is None else min(log_start_offset, known.end_offset)
     bases = _segment_bases(files.file_system, folder, not_needed_below)
@@ -94,6 +106,15 @@ def open_log(
             known = snapshots.load_newest(now_ms=now_ms)
         snapshot_offset = 0 if known is None else known.end_offset
         try:
+            rebuild_aborted(
+                files,
+                folder,
+                segments,
+                opening.scanned,
+                snapshots,
+                have_markers=opening.has_markers,
+                now_ms=now_ms,
+            )
             producers = _producers(segments, snapshots, known, opening.scanned, now_ms)
         except DamagedLog as damage:
             verdict = Damaged(damage.offset, str(damage))
@@ -117,6 +138,7 @@ class _Opening:
         self.end_offset = 0
         self.cut_bytes = 0
         self.scanned_bytes = 0
+        self.has_markers = False  # what was read has: perhaps of aborted transactions
 
     def begin(self, log_start_offset: int, recovery_point: int) -> Sound | Cut | Damaged:
         """There is no segment: make the first one, unless there must have been some."""
@@ -170,7 +192,10 @@ class _Opening:
         """The segment by its indexes; ``None`` when they, or the batches they lead to, cannot be believed."""
         index = IndexFile.load(self.files, self.folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
         times = IndexFile.load(self.files, self.folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES)
-        if index is None or times is None:
+        aborted = TxnIndex.load(
+            self.files, self.folder / file_name(base_offset, TXN_INDEX_SUFFIX), base_offset
+        )
+        if index is None or times is None or aborted is None:
             return None
         held = self.files.hold(self.folder / file_name(base_offset, LOG_SUFFIX))
         size_bytes = held.get().size()
@@ -178,9 +203,12 @@ class _Opening:
             times.entries()
         ):
             return None
-        segment = Segment(base_offset, held, index, times, now_ms=self.now_ms)
+        segment = Segment(base_offset, held, index, times, aborted, now_ms=self.now_ms)
         try:
             good = segment.resume() and self._read_on(segment) is None and segment.is_timed()
+            good = good and (
+                not aborted.count or aborted.entry_at(aborted.count - 1).last_offset < segment.end_offset
+            )
         except DamagedLog:  # the scan tells more of it
             return None
         return segment if good else None
@@ -192,7 +220,8 @@ class _Opening:
         times_path = self.folder / file_name(base_offset, TIME_INDEX_SUFFIX)
         index = IndexFile.create(self.files, index_path, OFFSETS)
         times = IndexFile.create(self.files, times_path, TIMES)
-        segment = Segment(base_offset, held, index, times, now_ms=self.now_ms)
+        aborted = TxnIndex(self.files, self.folder / file_name(base_offset, TXN_INDEX_SUFFIX))
+        segment = Segment(base_offset, held, index, times, aborted, now_ms=self.now_ms)
         bad = self._read_on(segment)
         self.scanned_bytes += segment.size_bytes
         return segment, bad
@@ -219,6 +248,7 @@ class _Opening:
             if isinstance(found, Bad):
                 return found
             header = found.header
+            self.has_markers |= header.is_control
             segment.note(
                 header.size_bytes,
                 header.last_offset,
@@ -248,14 +278,6 @@ class _Opening:
             write_whole(file, data, position)
             position += len(data)
         segment.sync(with_indexes=segment is not self.segments[-1])
-
-
-def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int) -> None:
-    """Unlink one segment: the log first, so that no log is ever without its indexes for long."""
-    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        path = folder / file_name(base_offset, suffix)
-        if file_system.exists(path):
-            file_system.unlink(path)
 
 
 def _segment_bases(file_system: FileSystem, folder: Path, not_needed_below: int) -> list[int]:

@@ -10,7 +10,7 @@ from semel.core.log.admission import AppendOrigin
 from semel.core.log.recovery import Cut, Damaged, Sound
 from semel.core.producer_state.verdict import Verdict
 from semel.errors import ErrorCode
-from semel.record.batch import BatchHeader
+from semel.record.batch import BatchHeader, decode_header
 from semel.server.storage.filesystem import File
 from semel.types import NO_TIMESTAMP, TopicPartition
 
@@ -23,6 +23,11 @@ class Incoming(NamedTuple):
     batches: memoryview
     headers: Sequence[BatchHeader]
     origin: AppendOrigin = AppendOrigin.CLIENT
+
+
+def from_coordinator(batch: bytearray) -> Incoming:
+    """A batch that the server itself has made."""
+    return Incoming(memoryview(batch), [decode_header(batch)], AppendOrigin.COORDINATOR)
 
 
 class AppendOutcome(NamedTuple):

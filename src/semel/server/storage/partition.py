@@ -1,7 +1,8 @@
 """One partition's log: append, sync, read, trim (Kafka's ``UnifiedLog``).
 
 Its parts are :mod:`~semel.server.storage.appending`, :mod:`~semel.server.storage.reading`,
-:mod:`~semel.server.storage.syncing` and :mod:`~semel.server.storage.trimming`, over one
+:mod:`~semel.server.storage.syncing`, :mod:`~semel.server.storage.trimming` and
+:mod:`~semel.server.storage.cleaning`, over one
 :class:`~semel.server.storage.log_state.LogState`; here it is opened, asked and closed.
 
 One thread appends and reads (the event loop); others may be in :meth:`Partition.sync` and
@@ -22,16 +23,18 @@ from semel.core.log.config import LogConfig
 from semel.core.log.leader_epochs import LeaderEpochs
 from semel.core.log.names import folder_of
 from semel.core.log.recovery import Cut, Damaged
+from semel.core.log.transactions import OpenTransactions
 from semel.core.log.watermarks import Synced, Watermarks
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.slab import SlabBytes
-from semel.core.producer_state.state import FrozenProducers
+from semel.core.producer_state.state import FrozenProducers, OpenTransaction
 from semel.record.batch import BatchHeader
 from semel.server.storage.appending import Appending
+from semel.server.storage.checkpoints import LogStarts
+from semel.server.storage.cleaning import Cleaner, Cleaning
 from semel.server.storage.epoch_file import EpochFile
 from semel.server.storage.known_producers import KnownProducers
 from semel.server.storage.log_segments import LogSegments
-from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.log_state import LogState
 from semel.server.storage.observer import StorageObserver
 from semel.server.storage.open_files import OpenFiles
@@ -68,6 +71,7 @@ class Partition:
         leases: LiveLeases,
         now_ms: int,
         observer: StorageObserver,
+        cleaner: Cleaner,
     ) -> None:
         """Open the partition's folder, recover what is in it, and be ready."""
         self.name = name
@@ -97,6 +101,9 @@ class Partition:
         start_offset = log_start_offset if first is None else max(log_start_offset, first.base_offset)
         end = Synced(log_start_offset, 0) if last is None else Synced(last.end_offset, last.size_bytes)
         epochs.cut_start(start_offset)
+        transactions = OpenTransactions(
+            (one.producer_id, one.first_offset) for one in opened.producers.open_transactions()
+        )
         producers = KnownProducers(opened.producers, producer_bound, leases)
         self._log = log = LogState(
             name,
@@ -104,7 +111,7 @@ class Partition:
             files,
             folder,
             LogSegments(opened.segments),
-            Watermarks(end, durable=durable),
+            Watermarks(end, durable=durable, transactions=transactions),
             epochs,
             epochs.latest,
             producers,
@@ -116,13 +123,16 @@ class Partition:
         self._appending = appending = Appending(log, syncing, leases, observer)
         self._reading = reading = Reading(log)
         trimming = Trimming(log, appending, reading, syncing, log_starts, observer)
+        cleaning = Cleaning(log, appending, syncing, cleaner)
         # What its parts do for it.
         self.append_all, self.roll = appending.append_all, appending.roll
         self.read, self.offset_for_timestamp = reading.read, reading.offset_for_timestamp
+        self.aborted_in = reading.aborted_in
         self.newest_record, self.leader_epoch_at = reading.newest_record, reading.leader_epoch_at
         self.end_offset_for_leader_epoch = reading.end_offset_for_leader_epoch
         self.sync, self.write_snapshot = syncing.sync, syncing.write_snapshot
         self.delete_records, self.apply_retention = trimming.delete_records, trimming.apply_retention
+        self.clean = cleaning.clean
         self.expire_producers, self.forget_leases = producers.expire, producers.forget_leases
         self.recovery = self._recover(opened)
 
@@ -196,7 +206,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self._log.marks.last_stable_offset
+        """Exclusive end of what readers may see that want no record of an open transaction."""
+        return self._log.last_stable_offset
 
     @property
     def synced_offset(self) -> int:
@@ -237,6 +248,15 @@ class Partition:
     def producers(self) -> list[tuple[int, ProducerEntry]]:
         """Every known producer id with what is known of it, by id."""
         return sorted(self._log.producers.state)
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Each transaction that is open here, by its first offset: for who has to end it."""
+        return self._log.producers.state.open_transactions()
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        """Whether it has written here in a transaction that no marker has ended."""
+        entry = self._log.producers.state.get(producer_id)
+        return entry is not None and entry.is_in_transaction
 
     @property
     def producer_count(self) -> int:

@@ -49,13 +49,14 @@ class ProducerIds:
         random_bits: Callable[[], int],
         id_blocks: IdBlocks,
         written_by: Callable[[int], Iterable[TopicPartition]],
+        name_of: Callable[[int], str | None],
         observer: StorageObserver,
     ) -> None:
         """Read the log into ``identities`` and ``leases``, then :meth:`begin`.
 
-        ``written_by`` tells in which partitions a producer id is known.
+        ``written_by`` tells in which partitions a producer id is known, ``name_of`` the transactional id that has it.
         """
-        self.identities: Final = Identities()
+        self.identities: Final = Identities(name_of)
         self.leases: Final = Leases()
         self.live_leases: Final = LiveLeases()  # what the partitions judge by
         self.leases_refused = 0  # for want of room
@@ -88,24 +89,27 @@ class ProducerIds:
 
     def init(
         self,
-        name: str | None,
         producer_id: int,
         producer_epoch: int,
         lease_partitions: tuple[TopicPartition, ...] | None,
         now_ms: int,
     ) -> Submitted[Response]:
-        """Grant the right to write (InitProducerId); as a lease if partitions are named for one.
+        """Grant the right to write (InitProducerId without a name); as a lease if partitions are named for one.
 
         A leased id is resumed as one whether they are or not, and any other id as what it is.
         """
-        fresh_id = self._fresh_id(now_ms)
+        fresh_id = self.fresh_id(now_ms)
         if isinstance(fresh_id, str):
             return Submitted(_NO_IDS, 0, fresh_id)
         is_fresh = producer_id == NO_PRODUCER_ID
-        if name is None and (is_leased(producer_id) or (is_fresh and lease_partitions is not None)):
+        if is_leased(producer_id) or (is_fresh and lease_partitions is not None):
             return self._lease(fresh_id, producer_id, producer_epoch, lease_partitions or (), now_ms)
-        request = InitProducer(fresh_id, name, producer_id, producer_epoch)
-        return _widened(self._log.submit(self.identities.decide(request, now_ms), now_ms))
+        request = InitProducer(fresh_id, producer_id, producer_epoch)
+        return _widened(self._log.submit(self.identities.decide(request), now_ms))
+
+    def retire(self, producer_id: int, now_ms: int) -> None:
+        """A transactional id had it, and has used up its epochs: nobody resumes it by its number."""
+        self._log.submit(self.identities.seal(producer_id), now_ms)
 
     def expire_leases(self, now_ms: int) -> StateLog | None:
         """Log which leases are over by now; give the log if it must be synced before :meth:`judge_by_log`.
@@ -192,7 +196,7 @@ class ProducerIds:
             self._observer.lease_asked(producer_id, partitions, granted, issued_below)
         return _widened(submitted)
 
-    def _fresh_id(self, now_ms: int) -> int | str:
+    def fresh_id(self, now_ms: int) -> int | str:
         """An id that nobody has had, ``NO_PRODUCER_ID`` if none is at hand; or why there can be none."""
         if self._free_ids.first_id == self._free_ids.end_id:
             floor_id = self.identities.next_id

@@ -44,7 +44,7 @@ class Reading:
         """
         log = self._log
         start_offset, end_offset = log.log_start_offset, log.marks.log_end_offset
-        limit_offset = log.marks.end_for(isolation)
+        limit_offset = max(log.marks.end_for(isolation), start_offset)
         if not start_offset <= from_offset <= end_offset:
             return OffsetOutOfRange(from_offset, start_offset, end_offset)
         segment = log.segments.holding(from_offset)
@@ -57,14 +57,28 @@ class Reading:
         end = segment.trim(start, limit, bytes_max=max_bytes, at_least_one=at_least_one)
         return Slice(segment.file, start, end - start)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record below the high watermark that is at least as new."""
+    def aborted_in(self, from_offset: int, piece: Slice) -> list[tuple[int, int]]:
+        """Of which aborted transactions something may be in what :meth:`read` has just given from ``from_offset`` on:
+        (producer id, first offset).
+        """
+        segments = self._log.segments
+        if not segments.has_aborted or not piece.length:
+            return []
+        segment = segments.holding(from_offset)
+        assert segment is not None, "nothing was read"
+        end_offset = segment.offset_at(piece.position + piece.length)
+        return [(one.producer_id, one.first_offset) for one in segments.aborted_in(from_offset, end_offset)]
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK
+    ) -> TimestampOffset | None:
+        """The first record that is at least as new, where such a reader may read."""
         log = self._log
         found = first_at_or_after(
             log.segments.all,
             timestamp_ms,
             log_start_offset=log.log_start_offset,
-            end_offset=log.marks.high_watermark,
+            end_offset=log.marks.end_for(isolation),
         )
         return None if found is None else TimestampOffset(*found, self.leader_epoch_at(found.offset))
 

@@ -1,11 +1,12 @@
-"""One segment: a run of batches in a ``.log`` file with its two indexes (Kafka's ``LogSegment``).
+"""One segment: a run of batches in a ``.log`` file with its indexes (Kafka's ``LogSegment``).
 
 Invariants:
-- The file holds whole batches with dense offsets, from ``base_offset`` to ``end_offset`` (exclusive). A write
-  that fails half-way is taken back before anything else happens; if not even that works, it is a
-  :class:`TornWrite`.
+- The file holds whole batches with dense offsets (some of them empty, where compaction took the records), from
+  ``base_offset`` to ``end_offset`` (exclusive). A write that fails half-way is taken back before anything else
+  happens; if not even that works, it is a :class:`TornWrite`.
 - Every search starts from an index and ends by walking batch headers, so that a short index only costs time,
-  and so does an entry that no batch bears out. Headers that cannot follow each other are a :class:`DamagedLog`.
+  and so does an entry that no batch bears out. (Not so of the index of aborted transactions: see
+  :mod:`semel.server.storage.txn_index`.) Headers that cannot follow each other are a :class:`DamagedLog`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ from semel.core.log.index import (
     floor_of_position,
     floor_of_time,
 )
-from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from semel.core.log.policy import SegmentFacts
 from semel.record.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
-from semel.server.storage.filesystem import File
+from semel.server.storage.filesystem import File, FileSystem
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import HeldFile, OpenFiles
+from semel.server.storage.txn_index import TxnIndex
 from semel.types import NO_TIMESTAMP
 
-_WALK: Final = struct.Struct(">qi11xi8xq")  # base offset, length, last offset delta, max timestamp
+_WALK: Final = struct.Struct(
+    ">qi11xi8xq14xi"
+)  # base offset, length, last offset delta, max timestamp, records
 _START: Final = struct.Struct(">qi4xb")  # base offset, length, magic
+_OFFSET: Final = struct.Struct(">q")
 _WALK_CHUNK_BYTES: Final = 8192
 _READERS_MAX: Final = 64
 
@@ -60,6 +65,40 @@ class BatchPlace(NamedTuple):
     base_offset: int
     last_offset: int
     max_timestamp_ms: int
+    record_count: int
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether each offset has its record: compaction has taken none."""
+        return self.record_count == self.last_offset - self.base_offset + 1
+
+
+def walk_file(
+    file: File, log_name: str, file_base_offset: int, position: int, end_position: int
+) -> Iterator[BatchPlace]:
+    """The batches of a log from ``position``, where one starts, to ``end_position``, where one ends."""
+    chunk, chunk_at = b"", 0
+    due = file_base_offset if position == 0 else None
+
+    def damaged(reason: str) -> DamagedLog:
+        return DamagedLog(log_name, position, file_base_offset if due is None else due, reason)
+
+    while position < end_position:
+        at = position - chunk_at
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_at, at = file.pread(_WALK_CHUNK_BYTES, position), position, 0
+            if len(chunk) < HEADER_BYTES:
+                raise damaged("the file ends")
+        base_offset, length, last_offset_delta, max_timestamp_ms, count = _WALK.unpack_from(chunk, at)
+        if base_offset != due and due is not None:
+            raise damaged(f"offset {base_offset} where {due} is due")
+        size_bytes = length + LOG_OVERHEAD_BYTES
+        if size_bytes < HEADER_BYTES or position + size_bytes > end_position or last_offset_delta < 0:
+            raise damaged(f"impossible length {length}, or records {last_offset_delta}")
+        last_offset = base_offset + last_offset_delta
+        yield BatchPlace(position, size_bytes, base_offset, last_offset, max_timestamp_ms, count)
+        due = last_offset + 1
+        position += size_bytes
 
 
 class Segment:
@@ -69,6 +108,7 @@ class Segment:
         "_bytes_since_index",
         "_offset_of_max_timestamp",
         "_read_to",
+        "aborted",
         "base_offset",
         "created_ms",
         "end_offset",
@@ -85,6 +125,7 @@ class Segment:
         held: HeldFile,
         index: IndexFile[OffsetEntry],
         time_index: IndexFile[TimeEntry],
+        aborted: TxnIndex,
         *,
         now_ms: int,
     ) -> None:
@@ -93,19 +134,28 @@ class Segment:
         self.held = held
         self.index = index
         self.time_index = time_index
+        self.aborted = aborted
         self.size_bytes = self._bytes_since_index = 0
         self.max_timestamp_ms = NO_TIMESTAMP
         self.created_ms = now_ms
         self._read_to: dict[int, int] = {}  # offset -> position where reads ended and will go on
 
     @classmethod
-    def create(cls, files: OpenFiles, folder: Path, base_offset: int, *, now_ms: int) -> Segment:
-        """A new segment; its name is durable only once ``folder`` has been synced."""
-        held = files.hold(folder / file_name(base_offset, LOG_SUFFIX), create=True)
+    def create(
+        cls, files: OpenFiles, folder: Path, base_offset: int, *, now_ms: int, draft: str = ""
+    ) -> Segment:
+        """A new segment; its name is durable only once ``folder`` has been synced.
+
+        A ``draft`` has this behind its files' names.
+        """
+        held = files.hold(folder / (file_name(base_offset, LOG_SUFFIX) + draft), create=True)
         held.get().truncate(0)
-        index = IndexFile.create(files, folder / file_name(base_offset, INDEX_SUFFIX), OFFSETS)
-        time_index = IndexFile.create(files, folder / file_name(base_offset, TIME_INDEX_SUFFIX), TIMES)
-        return cls(base_offset, held, index, time_index, now_ms=now_ms)
+        index_path = folder / (file_name(base_offset, INDEX_SUFFIX) + draft)
+        times_path = folder / (file_name(base_offset, TIME_INDEX_SUFFIX) + draft)
+        index = IndexFile.create(files, index_path, OFFSETS)
+        time_index = IndexFile.create(files, times_path, TIMES)
+        aborted = TxnIndex(files, folder / (file_name(base_offset, TXN_INDEX_SUFFIX) + draft))
+        return cls(base_offset, held, index, time_index, aborted, now_ms=now_ms)
 
     @property
     def file(self) -> File:
@@ -157,32 +207,42 @@ class Segment:
     def flush_indexes(self) -> None:
         """Bring the index files up to date. ``OSError``: the segment may grow on as before."""
         self._index_time()
+        self.aborted.flush()
         self.time_index.flush()
         self.index.flush()
 
     @property
+    def first_timestamp_ms(self) -> int:
+        """The largest one of the first batch."""
+        return next(self.walk(0, self.size_bytes)).max_timestamp_ms
+
+    @property
     def owes_index_sync(self) -> bool:
         """Whether a file of its indexes may not be on the disk as it is."""
-        return not (self.index.is_synced and self.time_index.is_synced)
+        return not (self.index.is_synced and self.time_index.is_synced and self.aborted.is_synced)
 
     def freeze(self) -> None:
         """The segment will not grow any more, and its indexes are in their files."""
         self.index.freeze()
         self.time_index.freeze()
+        self.aborted.freeze()
 
     def cool(self) -> None:
         """It is full and synced: its files need not stay open."""
         for held in (self.held, self.index.held, self.time_index.held):
             held.cool()
+        self.aborted.cool()
 
     def close(self) -> None:
         """It is removed. In any thread; closing a large file that has no name any more takes its time."""
         for held in (self.held, self.index.held, self.time_index.held):
             held.close()
+        self.aborted.close()
 
     def sync(self, *, with_indexes: bool) -> None:
         self.file.fdatasync()
         if with_indexes:
+            self.aborted.fdatasync()
             self.time_index.fdatasync()
             self.index.fdatasync()
 
@@ -219,27 +279,15 @@ class Segment:
 
         Another thread than the one that reads brings the ``file`` along, which that one has opened.
         """
-        chunk, chunk_at = b"", 0
         file = self.file if file is None else file
-        due = self.base_offset if position == 0 else None
-        while position < end_position:
-            at = position - chunk_at
-            if at + HEADER_BYTES > len(chunk):
-                chunk, chunk_at, at = file.pread(_WALK_CHUNK_BYTES, position), position, 0
-                if len(chunk) < HEADER_BYTES:
-                    raise self._damaged(position, due, "the file ends")
-            base_offset, length, last_offset_delta, max_timestamp_ms = _WALK.unpack_from(chunk, at)
-            if base_offset != due and due is not None:
-                raise self._damaged(position, due, f"offset {base_offset} where {due} is due")
-            size_bytes = length + LOG_OVERHEAD_BYTES
-            if size_bytes < HEADER_BYTES or position + size_bytes > end_position or last_offset_delta < 0:
-                raise self._damaged(
-                    position, due, f"impossible length {length}, or records {last_offset_delta}"
-                )
-            last_offset = base_offset + last_offset_delta
-            yield BatchPlace(position, size_bytes, base_offset, last_offset, max_timestamp_ms)
-            due = last_offset + 1
-            position += size_bytes
+        return walk_file(file, self.held.path.name, self.base_offset, position, end_position)
+
+    def offset_at(self, position: int) -> int:
+        """The offset at which the batch there begins; the end offset for the end of the file."""
+        if position >= self.size_bytes:
+            return self.end_offset
+        (base_offset,) = _OFFSET.unpack(self.file.pread(_OFFSET.size, position))
+        return int(base_offset)
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds ``offset`` starts; the end of the file for the end offset."""
@@ -331,9 +379,16 @@ class Segment:
                 return place.base_offset <= offset and place.max_timestamp_ms == timestamp_ms
         return False
 
-    def _damaged(self, position: int, due_offset: int | None, reason: str) -> DamagedLog:
-        known = self.base_offset if due_offset is None else due_offset
-        return DamagedLog(self.held.path.name, position, known, reason)
+    def _damaged(self, position: int, due_offset: int, reason: str) -> DamagedLog:
+        return DamagedLog(self.held.path.name, position, due_offset, reason)
+
+
+def remove_segment_files(file_system: FileSystem, folder: Path, base_offset: int) -> None:
+    """Unlink one segment: the log first, so that no log is ever without its indexes for long."""
+    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+        path = folder / file_name(base_offset, suffix)
+        if file_system.exists(path):
+            file_system.unlink(path)
 
 
 def _after(buffers: Sequence[memoryview], written: int) -> list[memoryview]:

@@ -40,9 +40,11 @@ class SnapshotFiles:
             for end_offset in self._offsets(suffix)[:-_KEPT]:
                 self._file_system.unlink(self._folder / file_name(end_offset, suffix))
 
-    def load_newest(self, *, now_ms: int) -> ProducerState | None:
-        """The state of the newest of semel's snapshots that can be read."""
+    def load_newest(self, *, now_ms: int, end_offset_max: int | None = None) -> ProducerState | None:
+        """The state of the newest of semel's snapshots that can be read, and stands for no more than that."""
         for end_offset in reversed(self._offsets(SNAPSHOT_SUFFIX)):
+            if end_offset_max is not None and end_offset > end_offset_max:
+                continue
             content = read_file(self._file_system, self._folder / file_name(end_offset, SNAPSHOT_SUFFIX))
             state = decode_snapshot(content or b"", now_ms=now_ms)
             if isinstance(state, ProducerState) and state.end_offset == end_offset:

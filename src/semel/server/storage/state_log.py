@@ -12,15 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from semel.core.decision import Decision, LogBacked, StateRecord
+from semel.core.decision import Decision, LogBacked, StateRecord, Transactional
 from semel.core.log.names import LOG_SUFFIX, file_name
 from semel.core.log.watermarks import FetchIsolation
 from semel.errors import CorruptRecordBatch, ErrorCode, StorageError
-from semel.record.batch import Record, decode_header, decode_records, encode_batch, scan_batches
+from semel.record.batch import (
+    BatchHeader,
+    Buffer,
+    Record,
+    decode_records,
+    encode_batch,
+    scan_batches,
+)
+from semel.record.control import MarkerType, decode_marker
 from semel.server.storage.aside import aside
-from semel.server.storage.outcome import Slice
+from semel.server.storage.outcome import Slice, from_coordinator
 from semel.server.storage.partition import Partition
 from semel.server.storage.segment import DamagedLog
+from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerGrant
 
 _READ_BYTES: Final = 1 << 20
 _RECORDS_PER_BATCH: Final = 1000
@@ -41,10 +50,13 @@ class Submitted(NamedTuple, Generic[ResponseT]):
 class StateLog:
     """One internal partition with the cores whose records it holds."""
 
-    def __init__(self, partition: Partition, states: Sequence[LogBacked]) -> None:
-        """Read the whole partition into ``states``."""
+    def __init__(
+        self, partition: Partition, states: Sequence[LogBacked], transactional: Transactional | None = None
+    ) -> None:
+        """Read the whole partition into ``states``; what is in transactions into ``transactional``."""
         self.partition = partition
         self._states = states
+        self._transactional = transactional
         self._compact_above_bytes = COMPACT_BYTES_MIN
         if not partition.is_online:
             raise StorageError(f"{partition.offline_reason}; nothing can be served without it")
@@ -68,9 +80,12 @@ class StateLog:
             for batch, header in scan_batches(piece.read_whole()):
                 if not header.base_offset <= offset <= header.last_offset:
                     raise CorruptRecordBatch(f"offset {header.base_offset} where {offset} is due")
-                for record in decode_records(batch):
-                    if record.offset >= offset and record.key is not None:
-                        self._apply(StateRecord(record.key, record.value))
+                if header.is_control:
+                    self._end_transaction(batch)
+                else:
+                    for record in decode_records(batch):
+                        if record.offset >= offset and record.key is not None:
+                            self._apply_read(header, StateRecord(record.key, record.value))
                 offset = header.last_offset + 1
                 position += header.size_bytes
         except CorruptRecordBatch as error:
@@ -87,6 +102,22 @@ class StateLog:
             self._apply(record)
         # A decision without records also waits: it may rest on one that is not durable yet.
         return Submitted(decision.response, self.partition.log_end_offset, None)
+
+    def submit_pending(
+        self, decision: Decision[ResponseT], grant: ProducerGrant, now_ms: int
+    ) -> Submitted[ResponseT]:
+        """Write a decision's records in the producer's transaction: they count once that is committed."""
+        error = self._append(decision.records, now_ms, grant) if decision.records else None
+        if error is not None:
+            return Submitted(decision.response, 0, error)
+        for record in decision.records:
+            self._apply_pending(grant.producer_id, record)
+        return Submitted(decision.response, self.partition.log_end_offset, None)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """A marker of the producer was appended."""
+        if self._transactional is not None:
+            self._transactional.end_pending(producer_id, is_commit=is_commit)
 
     async def submit_durably(self, decision: Decision[ResponseT], now_ms: int) -> ResponseT:
         """Write a decision's records, sync, and only then apply them; ``StorageError`` when that fails.
@@ -120,13 +151,36 @@ class StateLog:
         self._compact_above_bytes = max(COMPACT_BYTES_MIN, 2 * partition.size_bytes)
         return done
 
-    def _append(self, records: Sequence[StateRecord], now_ms: int) -> str | None:
+    def _append(
+        self, records: Sequence[StateRecord], now_ms: int, grant: ProducerGrant | None = None
+    ) -> str | None:
+        of_producer = grant or ProducerGrant(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         for some in _in_batches(records):
-            batch = encode_batch([Record(n, now_ms, one.key, one.value) for n, one in enumerate(some)])
-            outcome = self.partition.append(memoryview(batch), [decode_header(batch)], now_ms)
+            batch = encode_batch(
+                [Record(n, now_ms, one.key, one.value) for n, one in enumerate(some)],
+                producer_id=of_producer.producer_id,
+                producer_epoch=of_producer.producer_epoch,
+                transactional=grant is not None,
+            )
+            (outcome,) = self.partition.append_all([from_coordinator(batch)], now_ms)
             if outcome.error_code is not ErrorCode.NONE:
                 return outcome.error_message or outcome.error_code.name
         return None
+
+    def _apply_read(self, header: BatchHeader, record: StateRecord) -> None:
+        if header.is_transactional:
+            self._apply_pending(header.producer_id, record)
+        else:
+            self._apply(record)
+
+    def _apply_pending(self, producer_id: int, record: StateRecord) -> None:
+        if self._transactional is None or not self._transactional.apply_pending(producer_id, record):
+            raise StorageError(f"{self.partition.name} holds a record of an unknown kind: {record.key!r}")
+
+    def _end_transaction(self, control_batch: Buffer) -> None:
+        marker = decode_marker(control_batch)
+        if marker is not None:
+            self.end_transaction(marker.producer_id, is_commit=marker.marker_type is MarkerType.COMMIT)
 
     def _apply(self, record: StateRecord) -> None:
         if not any(state.apply(record) for state in self._states):

@@ -14,14 +14,16 @@ import base64
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
-from semel.core.decision import Decision, LogBacked
-from semel.core.group import Codes, CommitOffsets, ForgetTopic, Groups
-from semel.core.log.config import LogConfig
+from semel.core.decision import Decision, LogBacked, StateRecord
+from semel.core.group.groups import Groups
+from semel.core.group.records import encode_key, encode_offset
+from semel.core.log.config import COMPACT, LogConfig
 from semel.core.log.names import (
     CLEAN_SHUTDOWN,
     FOLDER_PROPERTIES,
@@ -29,6 +31,7 @@ from semel.core.log.names import (
     LOCK,
     METADATA_TOPIC,
     PARTITION_METADATA,
+    TRANSACTION_STATE_TOPIC,
     folder_of,
     hidden_folder,
     is_hidden_folder,
@@ -36,8 +39,11 @@ from semel.core.log.names import (
     partition_of,
 )
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
+from semel.core.transaction.transactions import Transactions
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import Change, aside, at_once
+from semel.server.storage.checkpoints import LogStarts
+from semel.server.storage.cleaning import Cleaner
 from semel.server.storage.expired_leases import ExpiredLeases
 from semel.server.storage.filesystem import (
     FileSystem,
@@ -47,7 +53,6 @@ from semel.server.storage.filesystem import (
     write_file,
 )
 from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
-from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.observer import NOBODY, StorageObserver
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
@@ -59,10 +64,25 @@ from semel.server.storage.settings import StorageSettings
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
-FORMAT_VERSION: Final = 1
+# Of 1, committed offsets had no end, and groups no members; up to 2, named identities were in the metadata log.
+FORMAT_VERSION: Final = 3
+_OFFSETS_END_FROM: Final = 2
+_TAKEN_OVER: Final = (1, 2)
 _VERSION_PROPERTY: Final = "semel.format.version"
-_INTERNAL_IDS: Final = {METADATA_TOPIC: UUID(int=2), GROUP_OFFSETS_TOPIC: UUID(int=3)}
-_INTERNAL_CONFIG: Final = LogConfig(retention_ms=-1, segment_bytes=64 << 20, segment_ms=2**62)
+_INTERNAL_IDS: Final = {
+    METADATA_TOPIC: UUID(int=2),
+    GROUP_OFFSETS_TOPIC: UUID(int=3),
+    TRANSACTION_STATE_TOPIC: UUID(int=4),
+}
+_METADATA_CONFIG: Final = LogConfig(retention_ms=-1, segment_bytes=64 << 20, segment_ms=2**62)
+# Each start reads all of it, so the part that grows, and is not compacted yet, is kept small.
+_COMPACTED_CONFIG: Final = replace(_METADATA_CONFIG, cleanup_policy=COMPACT, segment_bytes=4 << 20)
+_DURABLE_TOPICS: Final = (METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+_INTERNAL_CONFIGS: Final = {
+    METADATA_TOPIC: _METADATA_CONFIG,
+    GROUP_OFFSETS_TOPIC: _COMPACTED_CONFIG,
+    TRANSACTION_STATE_TOPIC: _COMPACTED_CONFIG,
+}
 
 
 def _monotonic_ms() -> int:
@@ -87,21 +107,26 @@ class Storage:
         self.data_dir = data_dir
         self.settings = settings
         self._file_system = file_system
-        self._new_uuid = new_uuid
+        self.new_uuid: Final = new_uuid
+        self.monotonic_ms: Final = monotonic_ms
         self._observer = observer
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
         _make_folder(file_system, data_dir)
         self._lock: object | None = file_system.lock(data_dir / LOCK)
-        self.cluster_id = self._check_version()
+        self.cluster_id, version = self._check_version()
         self.was_clean = self._take_clean_marker()
         self._log_starts = LogStarts(file_system, data_dir)
+        self.cleaner = Cleaner(
+            file_system, data_dir, settings.cleaner_map_bytes, lambda: new_uuid().bytes + new_uuid().bytes
+        )
         self._files = OpenFiles(file_system, settings.cold_files_max)
         self._producer_bound = ProducerBound(settings.producers_max)
 
         self.topics = Topics(settings.default_config)
         for internal, topic_id in _INTERNAL_IDS.items():
-            self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIG, is_internal=True))
+            self.topics.put(Topic(internal, topic_id, 1, {}, _INTERNAL_CONFIGS[internal], is_internal=True))
+        self.transactions = Transactions(settings.transactions)
         self.producer_ids = ProducerIds(
             self._producer_bound,
             settings.producer_lease_ms,
@@ -109,13 +134,22 @@ class Storage:
             lambda: new_uuid().int,
             id_blocks,
             partial(_written_by, self._partitions),
+            self.transactions.name_of,
             observer,
         )
-        self.groups = Groups(settings.offset_metadata_bytes_max)
+        self.groups = Groups(settings.offsets, settings.groups)
         states: list[LogBacked] = [self.topics, self.producer_ids.identities, self.producer_ids.leases]
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
-        self._group_log = StateLog(self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups])
+        self._group_log = StateLog(
+            self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups], self.groups
+        )
+        self._transaction_log = StateLog(
+            self._open_internal(TRANSACTION_STATE_TOPIC, now_ms), [self.transactions]
+        )
         self.producer_ids.begin(self._metadata)
+        if version < FORMAT_VERSION:
+            self._take_over(version, now_ms)
+        self.groups.membership.begin(self.groups.records.stored, monotonic_ms(), now_ms)
         self._producer_bound.forget_some = ExpiredLeases(
             self._partitions, self.producer_ids.live_leases
         ).forget_some
@@ -187,26 +221,26 @@ class Storage:
 
     @property
     def group_log(self) -> StateLog:
-        """The log of committed offsets."""
+        """The log of groups and what they have committed."""
         return self._group_log
 
-    # Producer identities and committed offsets: answer once the log's partition is synced far enough.
+    @property
+    def transaction_log(self) -> StateLog:
+        """The log of transactional ids and their transactions."""
+        return self._transaction_log
+
+    # Producer identities: answer once the log's partition is synced far enough.
 
     def init_producer(
         self,
-        name: str | None = None,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
         lease_partitions: tuple[TopicPartition, ...] | None = None,
         *,
         now_ms: int,
     ) -> Submitted[ProducerIdResponse]:
-        """Grant the right to write (InitProducerId); as a lease if partitions are named for one."""
-        return self.producer_ids.init(name, producer_id, producer_epoch, lease_partitions, now_ms)
-
-    def commit_offsets(self, request: CommitOffsets, *, now_ms: int) -> Submitted[Codes]:
-        """Keep a group's offsets (OffsetCommit)."""
-        return self._group_log.submit(self.groups.decide(request, now_ms), now_ms)
+        """Grant the right to write (InitProducerId without a name); as a lease if partitions are named for one."""
+        return self.producer_ids.init(producer_id, producer_epoch, lease_partitions, now_ms)
 
     # Topics. Rare, so they write and sync before they return; what takes long of that is done aside.
 
@@ -222,7 +256,7 @@ class Storage:
         """Make a topic; durable when it returns."""
         if len(self.topics) >= self.settings.topics_max:
             return Refused(ErrorCode.POLICY_VIOLATION, f"there are {len(self.topics)} topics already")
-        request = CreateTopic(name, partition_count, settings or {}, topic_id or self._new_uuid())
+        request = CreateTopic(name, partition_count, settings or {}, topic_id or self.new_uuid())
         decision = self.topics.decide(request, now_ms)
         topic = decision.response
         if isinstance(topic, Refused):
@@ -241,7 +275,7 @@ class Storage:
         for partition in gone:  # before anything else can fail: nobody may append to what is gone
             partition.abandon("the topic was deleted")
         with suppress(StorageError):  # else the next start does it
-            await self._group_log.submit_durably(self.groups.decide(ForgetTopic(name), now_ms), now_ms)
+            await self._group_log.submit_durably(self.groups.forget_topic(name), now_ms)
         with suppress(OSError):  # likewise
             await aside(self._remove_partitions, names, gone)
         return topic
@@ -277,16 +311,24 @@ class Storage:
             at_once(begin())
 
     def upkeep(self, now_ms: int) -> Iterator[Callable[[], Change[object]]]:
-        """Retention, forgotten producers, compact metadata: do it every few minutes.
+        """Retention, compaction, forgotten producers: do it every few minutes.
 
         In many changes, between which others may come: with many partitions it takes its time.
         """
         for partition in self:
             yield partial(self._keep_up, partition, now_ms)
+            yield from partition.clean(now_ms)
             for _ in partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms):
                 yield _nothing
         yield partial(self._metadata.compact_if_large, now_ms)
-        yield partial(self._group_log.compact_if_large, now_ms)
+        while self._forget_what_is_over(now_ms):
+            yield _nothing
+
+    def _forget_what_is_over(self, now_ms: int) -> bool:
+        """Some of the groups' offsets, and transactional ids, whose time is over; whether there may be more."""
+        of_groups = self._group_log.submit(self.groups.forget_what_is_over(now_ms), now_ms)
+        ids = self._transaction_log.submit(self.transactions.forget_what_is_over(now_ms), now_ms)
+        return any(each.response and each.error_message is None for each in (of_groups, ids))
 
     async def _keep_up(self, partition: Partition, now_ms: int) -> None:
         if self.find(partition.name) is partition:  # not deleted meanwhile
@@ -306,25 +348,65 @@ class Storage:
 
     # The folder
 
-    def _check_version(self) -> str:
-        """The cluster id of the folder, which is made when there is none."""
+    def _check_version(self) -> tuple[str, int]:
+        """The cluster id of the folder, which is made when there is none, and the version of its format."""
         path = self.data_dir / FOLDER_PROPERTIES
         content = read_file(self._file_system, path)
         if content is None:
-            cluster_id = base64.urlsafe_b64encode(self._new_uuid().bytes).decode().rstrip("=")
-            lines = f"version=1\ncluster.id={cluster_id}\n{_VERSION_PROPERTY}={FORMAT_VERSION}\n"
-            replace_file(self._file_system, path, lines.encode())
-            return cluster_id
+            cluster_id = base64.urlsafe_b64encode(self.new_uuid().bytes).decode().rstrip("=")
+            self._write_properties(cluster_id)
+            return cluster_id, FORMAT_VERSION
         lines = content.decode(errors="replace")
         properties = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
         version = properties.get(_VERSION_PROPERTY)
-        if version != str(FORMAT_VERSION):
+        if version is None or version not in map(str, (*_TAKEN_OVER, FORMAT_VERSION)):
             found = "another program's" if version is None else f"of format version {version}"
             raise StorageError(
                 f"data folder {self.data_dir} is {found}; "
-                f"this semel reads format version {FORMAT_VERSION} ({FOLDER_PROPERTIES})"
+                f"this semel reads format versions {min(_TAKEN_OVER)} to {FORMAT_VERSION} ({FOLDER_PROPERTIES})"
             )
-        return properties.get("cluster.id", "semel")
+        return properties.get("cluster.id", "semel"), int(version)
+
+    def _write_properties(self, cluster_id: str) -> None:
+        lines = f"version=1\ncluster.id={cluster_id}\n{_VERSION_PROPERTY}={FORMAT_VERSION}\n"
+        replace_file(self._file_system, self.data_dir / FOLDER_PROPERTIES, lines.encode())
+
+    def _take_over(self, version: int, now_ms: int) -> None:
+        """What an older semel kept otherwise. Once all of it is durable, that one refuses the folder: it does not know
+        the records that follow.
+        """
+        reserved = self.topics.get(TRANSACTION_STATE_TOPIC)
+        if reserved is None or not reserved.is_internal:
+            raise StorageError(
+                f"topic {TRANSACTION_STATE_TOPIC!r} of data folder {self.data_dir} was made by a client, and is the "
+                "server's own from this semel on: copy it to another name with the semel before, and delete it"
+            )
+        if version < _OFFSETS_END_FROM:
+            self._take_over_offsets(now_ms)
+        self._take_over_identities(now_ms)
+        self._write_properties(self.cluster_id)
+
+    def _take_over_offsets(self, now_ms: int) -> None:
+        """Committed offsets had no end so far: their time counts from now."""
+        anew = [
+            StateRecord(encode_key(key), encode_offset(committed._replace(committed_ms=now_ms)))
+            for key, committed in self.groups.records.committed()
+        ]
+        self._write_now(self._group_log, Decision(tuple(anew), None), "committed offsets", now_ms)
+
+    def _take_over_identities(self, now_ms: int) -> None:
+        """Names move to the log of transactions, and are gone from here only when they are durable there."""
+        identities = self.producer_ids.identities
+        grants = [(each.name, each.grant, each.granted_ms) for each in identities.named.values()]
+        taken = self.transactions.take_over(grants)
+        self._write_now(self._transaction_log, taken, "named identities", now_ms)
+        self._write_now(self._metadata, identities.forget_named(), "named identities", now_ms)
+
+    def _write_now(self, log: StateLog, decision: Decision[None], what: str, now_ms: int) -> None:
+        submitted = log.submit(decision, now_ms)
+        log.partition.sync()
+        if submitted.error_message is not None or log.partition.needs_sync:
+            raise StorageError(f"{what} cannot be taken over: {submitted.error_message}")
 
     def _take_clean_marker(self) -> bool:
         path = self.data_dir / CLEAN_SHUTDOWN
@@ -338,7 +420,7 @@ class Storage:
         name = TopicPartition(topic, 0)
         self._file_system.mkdir(self.data_dir / folder_of(name))
         self._file_system.fsync_dir(self.data_dir)
-        return self._open_partition(name, _INTERNAL_CONFIG, now_ms)
+        return self._open_partition(name, _INTERNAL_CONFIGS[topic], now_ms)
 
     def _open_partition(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
         """Open what the folder held when the server started."""
@@ -354,13 +436,14 @@ class Storage:
             name,
             config,
             # Who may write is decided once, also where the page cache is trusted with what is written.
-            durable=self.settings.durable or name.topic == METADATA_TOPIC,
+            durable=self.settings.durable or name.topic in _DURABLE_TOPICS,
             clean=self.was_clean,
             now_ms=now_ms,
             log_starts=self._log_starts,
             producer_bound=self._producer_bound,
             leases=self.producer_ids.live_leases,
             observer=self._observer,
+            cleaner=self.cleaner,
         )
 
     async def _grow(
@@ -398,7 +481,7 @@ class Storage:
         made: dict[TopicPartition, Partition] = {}
         try:
             self._remove_folders(names)  # of a topic that had this name before
-            self._log_starts.forget(names)
+            self._forget_offsets(names)
             for name in names:
                 folder = self.data_dir / folder_of(name)
                 self._file_system.mkdir(folder)
@@ -424,8 +507,13 @@ class Storage:
         """What is on the disk of partitions that nobody can ask for any more."""
         for partition in gone:
             partition.let_go()
-        self._log_starts.forget(names)
+        self._forget_offsets(names)
         self._remove_folders(names)
+
+    def _forget_offsets(self, names: Sequence[TopicPartition]) -> None:
+        """Partitions of these names that are made anew start at 0, and nothing of them is compacted."""
+        self._log_starts.forget(names)
+        self.cleaner.forget(names)
 
     def _remove_folders(self, names: Iterable[TopicPartition]) -> None:
         """Take the partitions' folders out of sight, each in one step, then empty them.
@@ -443,7 +531,7 @@ class Storage:
     def _hide(self, folder: str) -> Path | None:
         if not self._file_system.exists(self.data_dir / folder):
             return None
-        hidden = self.data_dir / hidden_folder(folder, self._new_uuid().hex)
+        hidden = self.data_dir / hidden_folder(folder, self.new_uuid().hex)
         self._file_system.rename(self.data_dir / folder, hidden)
         return hidden
 
@@ -466,9 +554,10 @@ class Storage:
             if (topic is None or name.partition >= topic.partition_count) and self._is_partition(entry):
                 with suppress(OSError):
                     self._remove_folders([name])
-        for topic_name in sorted({one.topic for group in self.groups for one in self.groups.offsets(group)}):
+        committed = {key.partition.topic for key, _ in self.groups.records.committed()}
+        for topic_name in sorted(committed):
             if self.topics.get(topic_name) is None:  # deleted, and then it was too late for this
-                self._group_log.submit(self.groups.decide(ForgetTopic(topic_name), 0), 0)
+                self._group_log.submit(self.groups.forget_topic(topic_name), 0)
 
     def _is_partition(self, entry: str) -> bool:
         """Whether a folder with a partition's name is one, and not somebody's ``backup-2024``."""

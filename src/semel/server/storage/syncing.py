@@ -71,6 +71,7 @@ class Syncing:
         active = log.segments.all[-1]
         try:
             active.flush_indexes()
+            log.is_folder_dirty |= not active.aborted.is_synced  # its file may be new
             active.sync(with_indexes=True)
         except OSError as error:
             log.go_offline(f"closing failed: {error}")

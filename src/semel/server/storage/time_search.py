@@ -65,11 +65,12 @@ async def newest_in(segments: Iterable[Segment], log_start_offset: int, end_offs
             continue
         look = _Look(segment, segment.file, segment.size_bytes, from_offset, to_offset)
         found = await aside(look.newest, *segment.newest(from_offset, to_offset))
-        if found is not None:
-            best = (
-                found if best is None else min(best, found, key=lambda one: (-one.timestamp_ms, one.offset))
-            )
+        best = _first_of_newest(best, found)
     return best
+
+
+def _first_of_newest(*found: Found | None) -> Found | None:
+    return min(filter(None, found), key=lambda one: (-one.timestamp_ms, one.offset), default=None)
 
 
 class _Look(NamedTuple):
@@ -97,17 +98,32 @@ class _Look(NamedTuple):
                 best = place
         if best is None or (cut is not None and cut.timestamp_ms >= best.max_timestamp_ms):
             return cut
-        return self._newest_of(best)
+        return self._newest_of(best) if best.is_dense else self._newest_of_all()
 
-    def _newest_of(self, place: BatchPlace) -> Found:
+    def _newest_of_all(self) -> Found | None:
+        """The same where compaction took records: the batch may have kept the time of one that is gone."""
+        best: Found | None = None
+        places = self.segment.walk(0, self.size_bytes, self.file)
+        for place in sorted(places, key=lambda one: (-one.max_timestamp_ms, one.base_offset)):
+            if best is not None and place.max_timestamp_ms < best.timestamp_ms:
+                break
+            if place.last_offset < self.from_offset or place.base_offset >= self.end_offset:
+                continue
+            best = _first_of_newest(best, self._newest_of(place))
+            if place.is_dense and place.base_offset >= self.from_offset:
+                break
+        return best
+
+    def _newest_of(self, place: BatchPlace) -> Found | None:
         records = _records(self.file, place)
         if records is None:
             return _start_of(place, self.from_offset)
         newest = max(
             (record for record in records if record.offset >= self.from_offset),
             key=lambda record: record.timestamp_ms,  # of equals, the first
+            default=None,
         )
-        return Found(newest.offset, newest.timestamp_ms)
+        return None if newest is None else Found(newest.offset, newest.timestamp_ms)
 
 
 def _records(file: File, place: BatchPlace) -> list[Record] | None:

@@ -12,7 +12,7 @@ from semel.core.log.policy import count_below, count_expired, is_expired
 from semel.errors import ErrorCode
 from semel.server.storage.appending import Appending
 from semel.server.storage.aside import aside
-from semel.server.storage.log_starts import LogStarts
+from semel.server.storage.checkpoints import LogStarts
 from semel.server.storage.log_state import LogState
 from semel.server.storage.observer import StorageObserver
 from semel.server.storage.reading import Reading
@@ -59,7 +59,8 @@ class Trimming:
         log = self._log
         if not log.is_online:
             return 0
-        if is_expired(log.segments.all[-1].facts, config=log.config, now_ms=now_ms):
+        is_deleted = log.config.is_deleted
+        if is_deleted and is_expired(log.segments.all[-1].facts, config=log.config, now_ms=now_ms):
             with suppress(OSError):
                 self._appending.roll(now_ms)  # an idle log must not keep its last records for ever
         count = count_expired(
