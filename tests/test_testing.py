@@ -6,6 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+
+def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_project.py").write_text(tests)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_project.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
 PROJECT = """
 import semel
 
@@ -33,17 +46,27 @@ def test_first_topic_is_still_there(semel_server_session):
 
 
 def test_a_server_of_the_session_is_shared_by_its_tests(tmp_path: Path) -> None:
-    (tmp_path / "test_project.py").write_text(PROJECT)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_project.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    done = run_tests(tmp_path, PROJECT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+FAILING = """
+import socket
+
+def test_no_protocol(semel_server):
+    host, port = semel_server.bootstrap.split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(bytes([255]) * 8)
+        assert connection.recv(1) == b"an answer"
+"""
+
+
+def test_who_fails_is_told_what_the_server_logged(tmp_path: Path) -> None:
+    done = run_tests(tmp_path, FAILING)
+    assert done.returncode == 1, done.stdout + done.stderr
+    told = done.stdout.split("- semel_server 127.0.0.1:", 1)[1]
+    assert "closed the connection from 127.0.0.1" in told
 
 
 FLOWS = """
@@ -69,14 +92,6 @@ def test_a_step_that_fails(semel_flow):
 
 
 def test_flows_run_in_a_project_s_tests(tmp_path: Path) -> None:
-    (tmp_path / "test_flows.py").write_text(FLOWS)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_flows.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    done = run_tests(tmp_path, FLOWS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout

@@ -11,9 +11,18 @@ SemelError
 ├── InputDiffers            a resumed producer was handed other rows than those that it had stored
 ├── DeliveryError           a record's fate, as a type:
 │   ├── NotStored           it is not in the log, and will not come to be there
-│   │   └── FencedNotStored     for this copy of the producer is fenced (a ProducerFenced, too)
+│   │   ├── FencedNotStored     for this copy of the producer is fenced (a ProducerFenced, too)
+│   │   ├── TransactionAborted  for its transaction is aborted: none of its rows counts; begin another one
+│   │   └── TransactionsEnded   nor does any of its transaction count, and this producer makes no more:
+│   │       ├── TransactionTimedOut     it took too long, and its coordinator aborted it
+│   │       └── TransactionalIdExpired  its coordinator does not know the transactional id any more
 │   └── CannotKnow          it may be stored; ask again with the same identity (resume)
-│       └── FencedInDoubt       this copy of the producer was fenced before it knew (a ProducerFenced, too)
+│       ├── FencedInDoubt       this copy of the producer was fenced before it knew (a ProducerFenced, too)
+│       └── CommitInDoubt       nobody answered whether its transaction is committed: all of it is, or nothing
+├── GroupError              a consumer cannot go on in its group as it is: says why, and what was committed
+│   ├── NotCommitted            a commit was refused: nothing of it is committed
+│   ├── MemberFenced            another consumer has the same group_instance_id; this one must stop
+│   └── NoCommittedOffset       the group has no offset of a partition, and auto_offset_reset says to tell
 ├── DataLoss                offsets that were asked for are gone: topic, partition, range
 ├── StorageError            the data folder cannot be used: locked, other version, failed disk
 ├── JobTakenOver            another copy of a landing job holds it: says which; this one must stop
@@ -144,6 +153,75 @@ class FencedNotStored(ProducerFenced, NotStored):
 
 class FencedInDoubt(ProducerFenced, CannotKnow):
     """A newer copy of this producer writes, and an earlier attempt of this one may be in the log. Stop this copy."""
+
+
+class TransactionAborted(NotStored):
+    """A transaction is aborted: none of its rows counts, and no offset of it is committed.
+
+    Begin another one, with the same rows.
+    """
+
+
+class TransactionsEnded(NotStored):
+    """A transaction is not committed, and never will be; this producer makes no more. Make a new one, and begin again.
+
+    What the coordinator did not answer in time, or refused for good, is in the text; two reasons have types of their
+    own. That another copy took its place is :class:`ProducerFenced`.
+    """
+
+
+class TransactionTimedOut(TransactionsEnded):
+    """A transaction was open for longer than ``transaction_timeout_ms``, and its coordinator aborted it."""
+
+
+class TransactionalIdExpired(TransactionsEnded):
+    """The coordinator forgot the transactional id (``transactional.id.expiration.ms``), with nothing open."""
+
+
+class CommitInDoubt(CannotKnow):
+    """Whether a transaction is committed was not answered in time: all of it is, or nothing.
+
+    The offsets that its group has committed say which, or a look at the output. This producer ends: a new one with the
+    same transactional id aborts it if it was still open, and goes on.
+    """
+
+
+class GroupError(SemelError):
+    """A consumer cannot go on in its group as it is. What it had committed stays committed."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = code  # what the coordinator answered, if it did
+
+
+class NotCommitted(GroupError):
+    """Offsets were not committed, none of them: whoever has these partitions next reads their rows again."""
+
+
+class MemberFenced(GroupError):
+    """Another consumer joined with the same ``group_instance_id`` (KIP-345); this one must stop.
+
+    What it had committed stays; rows behind that are read again by the other one.
+    """
+
+
+class NoCommittedOffset(GroupError):
+    """The group has committed no offset of a partition, and ``auto_offset_reset`` names no place to begin at.
+
+    Nothing was read of it. Seek to where it shall begin, and poll again.
+    """
+
+    def __init__(self, group: str, partitions: tuple[TopicPartition, ...]) -> None:
+        self.partitions = partitions
+        names = ", ".join(map(str, partitions[:3])) + ", …" * (len(partitions) > 3)
+        super().__init__(
+            f"group {group!r} has no committed offset of {names}, and auto_offset_reset says to choose none: "
+            "nothing was read of it. Seek to where it shall begin, and poll again"
+        )
+        self.group = group
+
+    def __reduce__(self) -> tuple[type[NoCommittedOffset], tuple[str, tuple[TopicPartition, ...]]]:
+        return NoCommittedOffset, (self.group, self.partitions)
 
 
 class DataLoss(SemelError):
@@ -279,9 +357,14 @@ class ErrorCode(IntEnum):
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
-    UNKNOWN_MEMBER_ID = 25
+    INCONSISTENT_GROUP_PROTOCOL = 23
     INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    INVALID_COMMIT_OFFSET_SIZE = 28
     TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
     UNSUPPORTED_VERSION = 35
@@ -301,27 +384,38 @@ class ErrorCode(IntEnum):
     INVALID_PRODUCER_ID_MAPPING = 49
     INVALID_TRANSACTION_TIMEOUT = 50
     CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     UNKNOWN_PRODUCER_ID = 59
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
     OFFSET_NOT_AVAILABLE = 78
+    MEMBER_ID_REQUIRED = 79
     PREFERRED_LEADER_NOT_AVAILABLE = 80
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
     ELECTION_NOT_NEEDED = 84
     NO_REASSIGNMENT_IN_PROGRESS = 85
+    GROUP_SUBSCRIBED_TO_TOPIC = 86
     INVALID_RECORD = 87
     UNSTABLE_OFFSET_COMMIT = 88
     THROTTLING_QUOTA_EXCEEDED = 89
     PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103
+    TRANSACTIONAL_ID_NOT_FOUND = 105
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    INVALID_FETCH_SESSION_EPOCH = 71
+    TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
 
     @property
     def retriable(self) -> bool:

@@ -93,6 +93,11 @@ class LocalLog:
         """The server's process, or None while it is stopped."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def log_tail(self) -> str:
+        """The end of what the server has logged since it was started last (16 KiB at most)."""
+        return "" if self._errors is None else self._errors.text()
+
     def __enter__(self) -> Self:
         return self
 

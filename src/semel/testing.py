@@ -9,7 +9,8 @@ Installed with semel, so that any project's tests can say::
 
 ``semel_server`` is a :class:`semel.LocalLog` in the test's own ``tmp_path``, on a free port of 127.0.0.1,
 ready in under a second and gone with the test (or with the test process, however that ends).
-``semel_server_factory`` starts further ones, or one with other settings.
+``semel_server_factory`` starts further ones, or one with other settings. What they logged stands in the report of
+a test that fails.
 
 ``semel_server_session`` is one server for the whole test run (for each worker of pytest-xdist, its own): no start
 a test, but topics stay from test to test, so give them names of their own, and do not crash it.
@@ -23,10 +24,10 @@ a test, but topics stay from test to test, so give them names of their own, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -34,19 +35,32 @@ if TYPE_CHECKING:
     from semel.flow.trial import Trials
     from semel.local import LocalLog
 
+_SERVERS: Final = pytest.StashKey[list["LocalLog"]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell with a failure what the servers of the test have logged."""
+    report = yield
+    if report.failed:
+        for log in item.stash.get(_SERVERS, []):
+            report.sections.append((f"semel_server {log.bootstrap}", log.log_tail))
+    return report
+
 
 @pytest.fixture
-def semel_server_factory(tmp_path: Path) -> Iterator[Callable[..., LocalLog]]:
+def semel_server_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., LocalLog]]:
     """``semel_server_factory(**settings)``: a new server each call, all stopped at the test's end."""
     from semel.local import LocalLog  # here, so that loading the plugin costs other test runs nothing
 
     with ExitStack() as stack:
-        count = 0
+        started: list[LocalLog] = []
+        request.node.stash[_SERVERS] = started
 
         def start(**settings: str | int | bool) -> LocalLog:
-            nonlocal count
-            count += 1
-            return stack.enter_context(LocalLog(tmp_path / f"semel-{count}", **settings))  # type: ignore[arg-type]
+            folder = tmp_path / f"semel-{len(started) + 1}"
+            started.append(stack.enter_context(LocalLog(folder, **settings)))  # type: ignore[arg-type]
+            return started[-1]
 
         yield start
 

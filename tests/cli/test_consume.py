@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from tests.cli.conftest import Command
 from semel.local import LocalLog
 
 Start = Callable[..., subprocess.Popen[bytes]]
+WHY = r"\((broker {}: .*|it is silent)\)"  # on a busy machine nothing may have failed within the 3 seconds
 
 
 @pytest.fixture
@@ -50,8 +52,9 @@ def test_who_follows_is_told_that_the_server_is_away_and_goes_on(
     assert rows.get(timeout=30) == "before\n"
     semel_server.crash()
     said = notes.get(timeout=30)
-    assert said.startswith(f"semel: no answer for 3 s (broker {semel_server.bootstrap}: ")
-    assert said.endswith("; still trying\n")
+    assert re.fullmatch(
+        f"semel: no answer for 3 s {WHY.format(semel_server.bootstrap)}; still trying\n", said
+    )
     semel_server.start()
     assert notes.get(timeout=30) == "semel: it answers again\n"
     semel("produce", "t", stdin=b"after\n")
@@ -70,8 +73,8 @@ def test_who_wants_a_part_is_told_and_fails_when_the_server_stays_away(
     semel_server.crash()
     out, err = consumer.communicate(timeout=60)
     assert (consumer.returncode, out.rstrip().strip(b"x")) == (1, b"")
-    told, failed = err.decode().splitlines()
-    assert told.startswith("semel: no answer for 3 s (broker ")
+    *_, told, failed = err.decode().splitlines()  # a busy machine may have kept it waiting before
+    assert told.startswith("semel: no answer for 3 s (")
     assert failed.startswith(f"semel: broker {semel_server.bootstrap}: ")
     assert "is it running?" in failed
 

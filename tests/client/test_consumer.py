@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_type_hints
-
 import pytest
 
 import semel
-from semel.client.aio_consumer import AsyncConsumer, ConsumerChoices
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, UnknownTopic
 
 
@@ -73,8 +70,35 @@ def test_a_partition_that_its_topic_lacks_is_told_too(semel_server: semel.LocalL
         consumer.assign([semel.TopicPartition("numbers", 2)])
 
 
-def test_a_type_checker_sees_the_settings_that_there_are() -> None:
-    keywords = get_type_hints(AsyncConsumer.__init__)
-    for other in ("bootstrap", "return"):
-        del keywords[other]
-    assert get_type_hints(ConsumerChoices) == keywords
+def test_records_that_are_taken_one_by_one_are_those_that_a_poll_gives(semel_server: semel.LocalLog) -> None:
+    tp = semel.TopicPartition("numbers", 0)
+    with semel.Producer(semel_server.bootstrap) as producer:
+        for number in range(1_000):
+            producer.send("numbers", value=b"%d" % number)
+    with semel.Consumer(semel_server.bootstrap) as consumer:
+        consumer.assign([tp])
+        rows = iter(consumer)
+        one_by_one = [next(rows) for _ in range(250)]
+        assert consumer.position(tp) == 250
+        in_one = consumer.poll(5.0, 700)
+        assert consumer.position(tp) == 950
+        rest = [next(rows) for _ in range(50)]
+        assert consumer.position(tp) == 1_000 == consumer.end_offsets()[tp]
+        consumer.seek_to_beginning()
+        assert consumer.poll(5.0, 1_000) == one_by_one + in_one + rest
+        consumer.seek_to_end(tp)
+        assert consumer.poll(timeout_ms=0) == []
+
+
+def test_what_is_paused_waits(semel_server: semel.LocalLog) -> None:
+    first, second = semel.TopicPartition("a", 0), semel.TopicPartition("b", 0)
+    with semel.Producer(semel_server.bootstrap) as producer:
+        for topic in "ab":
+            producer.send(topic, value=b"row")
+    with semel.Consumer(semel_server.bootstrap) as consumer:
+        consumer.assign([first, second])
+        consumer.pause(first)
+        assert consumer.paused() == {first}
+        assert [record.topic for record in consumer.poll(5.0)] == ["b"]
+        consumer.resume(first)
+        assert [record.topic for record in consumer.poll(5.0)] == ["a"]

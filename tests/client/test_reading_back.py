@@ -14,16 +14,17 @@ from semel.client.model import ListedOffset
 from semel.client.reading_back import read_back
 from semel.client.resuming import scan
 from semel.core.client.events import LastStored, LogAnswered, ReadBack
-from semel.errors import BrokerError, ErrorCode
-from semel.record.batch import Record, encode_batch
+from semel.errors import BrokerError, CannotKnow, ErrorCode
+from semel.record.batch import Record, encode_batch, scan_batches
 from semel.types import LATEST_TIMESTAMP, Lease, ProducerGrant, TopicPartition
 
 TP = TopicPartition("t", 0)
+TRIES_MAX = 200
 
 
 async def send(cluster: Cluster, grant: ProducerGrant, base_sequence: int, rows: int = 1) -> ErrorCode:
     batch = encode_batch(
-        [Record(0, 0, None, b"row")] * rows,
+        [Record(0, 0, b"key", b"row")] * rows,
         producer_id=grant.producer_id,
         producer_epoch=grant.producer_epoch,
         base_sequence=base_sequence,
@@ -132,3 +133,45 @@ def test_a_log_that_is_another_and_as_long_again_is_read_from_its_start(semel_se
 
     answer = with_rows(semel_server, work)
     assert (answer.last_sequence, answer.is_cut) == (0, True)
+
+
+def test_a_log_that_was_compacted_behind_the_last_sequence_says_so(
+    semel_server_factory: Callable[..., semel.LocalLog],
+) -> None:
+    async def overwrite(cluster: Cluster, grant: ProducerGrant) -> None:
+        """Until nothing is left in front of the newest segment but what compaction keeps."""
+        other = await cluster.init_producer_id()
+        for sequence in range(0, 300, 3):
+            assert await send(cluster, other, sequence, rows=3) is ErrorCode.NONE
+        for _ in range(TRIES_MAX):
+            fetched = await cluster.fetch({TP: 0}, isolation="read_uncommitted")
+            headers = [header for _, header in scan_batches(fetched[TP].records, allow_partial_tail=True)]
+            ours = [header for header in headers if header.producer_id == grant.producer_id]
+            if not any(header.record_count for header in ours if not header.is_control):
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(headers)
+
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        await overwrite(cluster, grant)
+        ask = ReadBack(TP, grant, LastStored(2, grant, 1))
+        answer = await read_back(cluster, ask)
+        assert (answer.last_sequence, answer.is_compacted) == (4, True), (
+            "kept while it may write, without rows"
+        )
+        await overwrite(cluster, grant)
+        end = (await cluster.list_offsets({TP: LATEST_TIMESTAMP}))[TP].offset
+        for _ in range(TRIES_MAX):
+            answer = await read_back(cluster, ask)
+            if answer.last_sequence is None:
+                break
+            await overwrite(cluster, grant)
+        with pytest.raises(CannotKnow, match="t-0 was compacted from offset 0 on"):
+            await scan(cluster, grant.producer_id, TP, 0, end)
+        return answer
+
+    log = semel_server_factory(
+        log_segment_bytes=2_000, log_cleanup_policy="compact", log_retention_check_interval_ms=20
+    )
+    answer = with_rows(log, work)
+    assert (answer.last_sequence, answer.is_compacted) == (None, True)

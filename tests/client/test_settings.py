@@ -64,3 +64,13 @@ def test_a_topic_is_not_made_by_halves_of_what_was_asked(semel_server: semel.Loc
         with pytest.raises(ConfigError, match=r"^num_partitions is no argument: did you mean partitions\?$"):
             admin.create_topic("t", num_partitions=3)
         assert admin.list_topics() == []
+
+
+@pytest.mark.parametrize("other", [{"lease": True}, {"identity_store": "loader.id"}])
+def test_a_producer_is_exactly_once_in_one_way(other: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="three ways to be exactly once"):
+        semel.Producer("127.0.0.1:1", transactional_id="loader", **other)
+    with pytest.raises(ConfigError, match=r"^transactional_id="):
+        semel.Producer("127.0.0.1:1", transactional_id="")
+    with pytest.raises(ConfigError, match=r"^transaction_timeout_ms="):
+        semel.Producer("127.0.0.1:1", transactional_id="loader", transaction_timeout_ms=0)

@@ -29,7 +29,7 @@ from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError,
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
 from semel.record.columnar import decode_table
 from semel.record.control import MarkerType, decode_marker
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
 FETCH_BYTES_MAX = 16 * 1024 * 1024
 _PARTITION_BYTES_MAX = 4 * 1024 * 1024
@@ -180,7 +180,7 @@ class Piece:
         ``timestamp_ms`` is as it was sent: ``timestamp`` cannot hold every one, which is no damage.
         """
         visible = (stored for stored in self.batches if stored.is_visible)
-        for sequenced, run in groupby(visible, lambda stored: stored.header.base_sequence != NO_SEQUENCE):
+        for sequenced, run in groupby(visible, _has_sequence):
             with _naming_damage(self):
                 table = decode_table(
                     [stored.batch for stored in run],
@@ -193,6 +193,10 @@ class Piece:
                     include_timestamp_ms=include_timestamp_ms,
                 )
             yield sequenced, table
+
+
+def _has_sequence(stored: StoredBatch) -> bool:
+    return stored.header.producer_id != NO_PRODUCER_ID and stored.header.base_sequence != NO_SEQUENCE
 
 
 def read_pieces(

@@ -35,6 +35,15 @@ _CONSUMER_SETTINGS = {
     "client_id": "",
     "request_timeout_ms": 0,
 }
+_GROUP_SETTINGS = {
+    "group_instance_id": "",
+    "session_timeout_ms": 0,
+    "heartbeat_interval_ms": 0,
+    "max_poll_interval_ms": 0,
+    "partition_assignment_strategy": "",
+    "metadata_max_age_ms": 0,
+    "auto_commit_interval_ms": 0,
+}
 
 
 def consume(
@@ -43,6 +52,15 @@ def consume(
     partition: Annotated[
         list[int] | None,
         typer.Option("--partition", "-p", min=0, metavar="P", help="This one only; may be repeated."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="As a member of this group: from where it has come to; what was printed is committed.",
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Stop after so many records.")
@@ -72,16 +90,28 @@ def consume(
     Waits for more at the end, unless told where to stop: with -e, -n or an offset a:b. A server that is away is
     waited for; one that stays away ends what has a stop with exit code 1.
 
+    With -g the group's members share the partitions out, so there is no -p, and -o (start or end) says where to begin
+    where nothing was committed yet.
+
     Example: semel consume flights -o -10: -f '%p:%o %k %v\n'
     """
     wanted = parse_range(offset)
+    isolation: Isolation = "read_uncommitted" if uncommitted else "read_committed"
+    if group is not None:
+        from semel.cli.consume_group import GroupRead, check_choices
+
+        reset = check_choices(wanted, partition)
+        settings = client_settings(overrides, _CONSUMER_SETTINGS | _GROUP_SETTINGS)
+        GroupRead(bootstrap, topic, group, reset, isolation, settings).print_rows(
+            _shape(template, output_format), count, exit_at_end
+        )
+        return
     if exit_at_end and wanted.stop is None:
         wanted = OffsetRange(wanted.first, parse_range("end").first)
     shape = _shape(template, output_format)
     from semel import Consumer
     from semel.cli.connect import open_cluster
 
-    isolation: Isolation = "read_uncommitted" if uncommitted else "read_committed"
     with open_cluster(bootstrap) as cluster:
         first, stop = _places(cluster, _partitions(cluster, topic, partition), wanted)
     import semel.record.columnar  # noqa: F401 - what takes a while is over before a silent server is looked for

@@ -19,6 +19,7 @@ from semel.cli import (
     copy,
     demo,
     flow,
+    group,
     land,
     produce,
     producer,
@@ -26,10 +27,12 @@ from semel.cli import (
     sim,
     sink,
     topic,
+    txn,
     version,
 )
 from semel.cli.output import EXIT_INTERRUPTED, note
 from semel.errors import ConfigError, ConnectionLost, SemelError
+from semel.wording import one_line
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -66,7 +69,9 @@ app.command("serve")(serve.serve)
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.add_typer(group.app, name="group")
 app.add_typer(producer.app, name="producer")
+app.add_typer(txn.app, name="txn")
 app.add_typer(sink.app, name="sink")
 app.add_typer(flow.app, name="flow")
 app.command("copy")(copy.copy)
@@ -90,7 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except _UsageError as error:
         return _refuse_usage(error)
     except ConfigError as error:
-        note(f"semel: {_one_line(error)}")
+        note(f"semel: {one_line(error)}")
         return EXIT_USAGE
     except ConnectionLost as error:
         advice = (
@@ -98,7 +103,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             if error.no_such_host
             else "is it running? (semel serve; or name another with -b H:P)"
         )
-        note(f"semel: {_one_line(error)}; {advice}")
+        note(f"semel: {one_line(error)}; {advice}")
         return EXIT_FAILED
     except BrokenPipeError:
         _discard_stdout()
@@ -109,7 +114,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return 0
     except (SemelError, OSError) as error:
-        note(f"semel: {_one_line(error)}")
+        note(f"semel: {one_line(error)}")
         return EXIT_FAILED
     except (KeyboardInterrupt, typer.Abort):
         note("semel: interrupted")
@@ -122,7 +127,7 @@ def _refuse_usage(error: Any) -> int:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if type(error).__name__ == "NoArgsIsHelpError":
         note(message)
-    elif message := _one_line(message):
+    elif message := one_line(message):
         path = error.ctx.command_path if getattr(error, "ctx", None) else "semel"
         note(f"{path}: {message.rstrip('.')}. Try: {path} --help")
     return EXIT_USAGE
@@ -141,7 +146,3 @@ def main() -> None:
 def _discard_stdout() -> None:
     """The reader has gone (``| head``): no failure; the interpreter's flush at exit must not fail either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -35,6 +35,15 @@ def sim(
     copies: Annotated[
         bool, typer.Option("--copies", help="Only seeds that have copies, one in twenty.")
     ] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Only seeds that have consumer groups, one in twenty.")
+    ] = False,
+    transactions: Annotated[
+        bool, typer.Option("--transactions", help="Only seeds that have transactions, one in twelve.")
+    ] = False,
+    compacted: Annotated[
+        bool, typer.Option("--compacted", help="Only seeds whose topic is compacted, one in eight.")
+    ] = False,
     workers: Annotated[
         int | None,
         typer.Option(min=1, max=256, metavar="K", help="Processes.", show_default="one a processor"),
@@ -77,9 +86,17 @@ def sim(
         raise ConfigError("--resume, --scenario and --prove are runs of three kinds: use one of them")
     if scenario is not None and (page is not None or seeds is not None or seed):
         raise ConfigError("--page, --seeds and --seed are for many seeds, --scenario tells one again")
-    only = "flows" if flows else "copies" if copies else None
-    if flows and copies:
-        raise ConfigError("no seed has both flows and copies: use one of --flows and --copies")
+    wanted = {
+        "flows": flows,
+        "copies": copies,
+        "groups": groups,
+        "transactions": transactions,
+        "compacted": compacted,
+    }
+    kinds = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(kinds) > 1:
+        raise ConfigError(f"no seed is of both kinds: use one of --{kinds[0]} and --{kinds[1]}")
+    only = kinds[0] if kinds else None
     if only and (scenario is not None or prove or page is not None):
         raise ConfigError(f"--{only} is for many seeds without a --page: leave --scenario and --prove out")
     if prove and (seed or (seeds is not None and page is not None)):

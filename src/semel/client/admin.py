@@ -1,4 +1,4 @@
-"""The blocking admin client: topics and what brokers know, in one call each."""
+"""The blocking admin client: topics, groups and what brokers know, in one call each."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from typing import Self
 
 from semel.client.blocking import Cluster
 from semel.client.cluster import Isolation
+from semel.client.group_admin import change_offsets, describe, group_lag, offsets_of, refuse_undeleted
+from semel.client.groups import GroupDescription, GroupListing, Offsets, PartitionLag
 from semel.client.model import (
     ClusterDescription,
+    CommittedOffset,
     ConfigEntry,
     ListedOffset,
     TopicMetadata,
+    TransactionDescription,
+    TransactionListing,
 )
 from semel.client.settings import names_checked
+from semel.client.transaction_admin import HeldPartition, abort, described, held_partitions
 from semel.types import ProducerDescription, TopicPartition
 
 
 class Admin:
-    """Topics, their settings and trims; offsets; producers."""
+    """Topics, their settings and trims; offsets; producers; consumer groups."""
 
     @names_checked()
     def __init__(
@@ -96,6 +102,53 @@ class Admin:
         self, tps: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerDescription]]:
         return self.cluster.describe_producers(tps)
+
+    def transactions(self) -> list[TransactionListing]:
+        """The transactional ids that there are, by name."""
+        return self.cluster.list_transactions()
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """Each with what it has open. :class:`~semel.errors.BrokerError`: there is no such transactional id."""
+        return described(self.cluster, transactional_ids)
+
+    def partitions_held_by(self, transactional_id: str) -> list[HeldPartition]:
+        """What its open transaction has written to, and where readers of committed rows wait for it."""
+        return held_partitions(self.cluster, described(self.cluster, [transactional_id])[transactional_id])
+
+    def abort_transaction(self, transactional_id: str) -> None:
+        """End what it has open, and shut its holder out (as Kafka's ``Admin.fenceProducers``).
+
+        :class:`~semel.errors.BrokerError`: there is no such transactional id.
+        """
+        abort(self.cluster, described(self.cluster, [transactional_id])[transactional_id])
+
+    def groups(self) -> list[GroupListing]:
+        """The consumer groups that there are, by name."""
+        return self.cluster.list_groups()
+
+    def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
+        """Each group with its members. :class:`~semel.errors.GroupError`: there is no such group."""
+        return describe(self.cluster, groups)
+
+    def delete_groups(self, groups: Iterable[str]) -> None:
+        """Delete groups with their offsets. :class:`~semel.errors.GroupError` names those that were not, and why."""
+        refuse_undeleted(self.cluster.delete_groups(groups))
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed: of each partition the next offset to be read."""
+        return offsets_of(self.cluster, group)
+
+    def alter_group_offsets(self, group: str, offsets: Offsets) -> None:
+        """Commit in the place of a group without members. :class:`~semel.errors.NotCommitted`: it has some."""
+        change_offsets(group, lambda: self.cluster.commit_offsets(group, offsets))
+
+    def delete_group_offsets(self, group: str, tps: Iterable[TopicPartition]) -> None:
+        """Forget offsets, of topics that no member reads. :class:`~semel.errors.NotCommitted`: some does."""
+        change_offsets(group, lambda: self.cluster.delete_offsets(group, tps))
+
+    def group_lag(self, group: str) -> list[PartitionLag]:
+        """How far the group has come in every partition of the topics that it reads or has read."""
+        return group_lag(self.cluster, group)
 
     def describe_cluster(self) -> ClusterDescription:
         return self.cluster.describe_cluster()

@@ -1,47 +1,44 @@
-"""The consumer of assigned partitions, over asyncio."""
+"""The consumer, over asyncio: of partitions that it is given, or as a member of a group that shares them out."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, Self, TypedDict, TypeVar
-from uuid import UUID
+from typing import Any, Final, Self, Unpack, overload
 
-from semel.client.cluster import Cluster, Isolation
-from semel.client.model import Fetched
-from semel.client.records import BufferedRecords, ConsumerRecord
+from semel.client.cluster import Cluster
+from semel.client.consumer_settings import ConsumerChoices, ConsumerSettings
+from semel.client.group_engine import GroupEngine
+from semel.client.group_offsets import GroupOffsets
+from semel.client.groups import Offset, Offsets
+from semel.client.partition_reader import PartitionReader, Start
+from semel.client.records import ConsumerRecord
+from semel.client.runtime import monotonic_ms
 from semel.client.settings import names_checked
-from semel.client.unreadable import check_progress, sound_part
-from semel.core.client.visible import Visible, visible_batches
-from semel.errors import BrokerError, ConfigError, CorruptRecordBatch, DataLoss, ErrorCode, UnreadableBatch
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from semel.core.client.transaction_events import TransactionOffsets
+from semel.core.consumer.events import CommitRefused, HandedOver, Handover
+from semel.core.consumer.places import Stable
+from semel.errors import ConfigError, ErrorCode, NoCommittedOffset, SemelError
+from semel.types import LATEST_TIMESTAMP, NO_LEADER_EPOCH, TopicPartition
 
 __all__ = ["AsyncConsumer", "ConsumerChoices", "ConsumerRecord", "Start"]
 
-Start = int | Literal["earliest", "latest"]
-_PAUSE_S: Final = 0.05
-_OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
-_STORAGE_PATIENCE_S: Final = 10.0
-_T = TypeVar("_T")
+Listener = Callable[[list[TopicPartition]], Any]
+_STARTS: Final = ("earliest", "latest")
+_HANDOVER_S: Final = 5.0  # for a commit while the others wait to be given what this one has
+_ROUND_S: Final = (
+    0.1  # between two looks at the group while rows are handed out one by one, or it divides anew
+)
 
 
-class ConsumerChoices(TypedDict, total=False):
-    """The settings of :class:`AsyncConsumer` as keywords, for those who hand them on."""
+class AsyncConsumer(PartitionReader):
+    """Reads records in the order of each partition, committed ones only unless told otherwise.
 
-    isolation: Isolation
-    partition_max_bytes: int
-    max_bytes: int
-    min_bytes: int
-    client_id: str
-    request_timeout_ms: int
-    security_protocol: str
-
-
-class AsyncConsumer:
-    """Reads the partitions that it is given, in order, committed records only unless told otherwise.
+    Either of partitions that it is given (:meth:`assign`), or, with ``group_id``, as a member of a group
+    (:meth:`subscribe`), whose members share the partitions out among themselves. Rows come only out of :meth:`poll` and
+    of iteration, and only there a member lets go of partitions: what it was given it may work on until it polls again.
 
     An offset that was deleted raises :class:`~semel.errors.DataLoss`, and a batch that is damaged
     :class:`~semel.errors.UnreadableBatch`, once what is in front of it was given: nothing is skipped in silence.
@@ -49,289 +46,458 @@ class AsyncConsumer:
     topic that was there when it was assigned.
     """
 
-    @names_checked()
-    def __init__(
-        self,
-        bootstrap: str | list[str],
-        *,
-        isolation: Isolation = "read_committed",
-        partition_max_bytes: int = 1024 * 1024,
-        max_bytes: int = 50 * 1024 * 1024,
-        min_bytes: int = 1,
-        client_id: str = "semel",
-        request_timeout_ms: int = 30_000,
-        security_protocol: str = "PLAINTEXT",
-    ) -> None:
-        self.cluster = Cluster(
-            bootstrap,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            security_protocol=security_protocol,
+    @names_checked(ConsumerChoices.__optional_keys__)
+    def __init__(self, bootstrap: str | list[str], **settings: Unpack[ConsumerChoices]) -> None:
+        chosen = self.settings = ConsumerSettings.of(settings)
+        self._bootstrap = bootstrap
+        super().__init__(
+            self._connect(),
+            isolation=chosen.isolation_level or chosen.isolation,
+            partition_max_bytes=chosen.partition_max_bytes,
+            max_bytes=chosen.max_bytes,
+            min_bytes=chosen.min_bytes,
         )
-        self._isolation: Isolation = isolation
-        self._partition_max_bytes, self._max_bytes, self._min_bytes = (
-            partition_max_bytes,
-            max_bytes,
-            min_bytes,
+        self._engine: GroupEngine | None = None  # while something is subscribed to
+        self._line: Cluster | None = None
+        self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
+        self._unplaced: set[TopicPartition] = set()  # it has them, and does not know where to begin
+        self._began_at: dict[TopicPartition, int] = {}  # where nothing is committed, a rewind goes back to it
+        self._offsets: GroupOffsets | None = None
+        if chosen.group_id is not None:
+            self._offsets = GroupOffsets(self.cluster, chosen.group_id, chosen.auto_commit_interval_ms)
+        self._looked_ms = 0
+        self._is_closed = False
+
+    def _connect(self) -> Cluster:
+        return Cluster(
+            self._bootstrap,
+            client_id=self.settings.client_id,
+            request_timeout_ms=self.settings.request_timeout_ms,
+            security_protocol=self.settings.security_protocol,
         )
-        self._positions: dict[TopicPartition, int] = {}
-        # Of the positions' topics; None: the brokers have no ids.
-        self._topic_ids: dict[str, UUID | None] = {}
-        self._failing_since_s: dict[TopicPartition, float] = {}
-        self._paused: set[TopicPartition] = set()
-        self._buffered: dict[TopicPartition, BufferedRecords] = {}
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(has_failed=kind is not None)
 
-    async def close(self) -> None:
-        await self.cluster.close()
+    async def close(self, *, has_failed: bool = False) -> None:
+        """Commit, with auto-commit, what was handed out; let go of the partitions, and leave the group.
+
+        ``has_failed``: what the newest poll handed out is not done, and is not committed. So it is when an error
+        leaves a ``with`` block.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._offsets is not None and self._positions:
+                await self._commit_at_the_end(self._done_positions() if has_failed else self._all_positions())
+            if self._engine is not None:
+                await self._leave("the consumer was closed")
+        finally:
+            if self._engine is not None:
+                await self._engine.close()
+            if self._line is not None:
+                await self._line.close()
+            await self.cluster.close()
+
+    # -- which partitions -------------------------------------------------------------------------------
 
     async def assign(self, starts: Mapping[TopicPartition, Start] | Iterable[TopicPartition]) -> None:
-        """Read these partitions, each from an offset, "earliest" (the default) or "latest"."""
+        """Read these partitions, each from an offset, "earliest" or "latest".
+
+        Without a start: where the group has come to, if there is a ``group_id``; else from "earliest".
+        """
+        if self._engine is not None:
+            raise ConfigError(
+                "this consumer has subscribed to topics: unsubscribe() before it assigns partitions"
+            )
         wanted: dict[TopicPartition, Start] = {}
+        unplaced: set[TopicPartition] = set()
         for tp in starts:
-            wanted[TopicPartition(*tp)] = starts[tp] if isinstance(starts, Mapping) else "earliest"
-        sentinels = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+            key = TopicPartition(*tp)
+            if isinstance(starts, Mapping):
+                wanted[key] = starts[tp]
+            elif self._offsets is not None:
+                unplaced.add(key)
+            else:
+                wanted[key] = "earliest"
         for tp, start in wanted.items():
-            if not isinstance(start, int) and start not in sentinels:
+            if not isinstance(start, int) and start not in _STARTS:
                 raise ConfigError(
                     f"{start!r} is no place to start {tp} at: an offset, 'earliest' or 'latest'"
                 )
         self._topic_ids.clear()
-        await self._learn_ids({tp.topic for tp in wanted})  # first: later offsets may be of a later topic
-        asked = {tp: sentinels[start] for tp, start in wanted.items() if isinstance(start, str)}
-        listed = await self.cluster.list_offsets(asked, self._isolation) if asked else {}
-        self._positions = {
-            tp: listed[tp].offset if isinstance(start, str) else start for tp, start in wanted.items()
-        }
-        self._paused.clear()
-        self._buffered.clear()
+        positions = await self._places(wanted)
+        self._let_go(list(self._positions))
+        self._positions, self._unplaced = positions, unplaced
+        self._began_at = dict(positions)
+        await self._place()
+
+    async def subscribe(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str],
+        *,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Read topics as a member of the group ``group_id``, from the next poll on.
+
+        A compiled pattern, or a string that begins with ``^``, stands for every topic in whose name it is found
+        (``re.search``), also for those that come later; internal topics have to be named.
+
+        The listeners are called inside of :meth:`poll` with a list of partitions, and awaited if they give something to
+        await: ``on_assigned`` with those that came (seek there to begin elsewhere); ``on_revoked`` with those that go
+        to others, while they may still be committed; ``on_lost`` (without it ``on_revoked``) with those that others may
+        read already, for the membership was lost.
+        """
+        wanted = topics_of(topics)
+        if self._offsets is None or self.settings.group_id is None:
+            raise ConfigError("subscribe() reads as a member of a group: give the consumer a group_id")
+        if self._engine is None and (self._positions or self._unplaced):
+            raise ConfigError("this consumer has assigned partitions itself: assign([]) before it subscribes")
+        self._listeners = (on_assigned, on_revoked, on_lost)
+        if self._engine is None:
+            self._line = self._line or self._connect()
+            self._engine = GroupEngine(
+                self.cluster,
+                self._line,
+                self.settings.group_id,
+                self.settings.strategies,
+                self.settings.membership(),
+                metadata_max_age_ms=self.settings.metadata_max_age_ms,
+            )
+        await self._engine.subscribe(wanted)
+
+    async def unsubscribe(self) -> None:
+        """Commit, with auto-commit, let go of everything, and leave the group."""
+        if self._engine is None:
+            await self.assign([])
+            return
+        await self._commit_at_the_end(self._all_positions())
+        await self._leave("the consumer unsubscribed")
+        await self._engine.close()
+        self._engine = None
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to; of a pattern those that were found."""
+        return set() if self._engine is None else set(self._engine.topics)
 
     def assignment(self) -> list[TopicPartition]:
-        return sorted(self._positions)
+        """The partitions that it reads now; of a group those that its last poll found to be its own."""
+        return sorted(self._positions.keys() | self._unplaced)
+
+    # -- where ------------------------------------------------------------------------------------------
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on with ``offset`` next; of a topic that was made anew since, only :meth:`assign` does."""
-        self.position(tp)
-        self._positions[tp] = offset
-        self._buffered.pop(tp, None)
+        if tp in self._unplaced:
+            self._unplaced.discard(tp)
+            self._positions[tp] = offset
+        super().seek(tp, offset)
+        self._began_at[tp] = offset
+
+    async def seek_to_beginning(self, *tps: TopicPartition) -> None:
+        """Go on with the first offset that there is; of all assigned partitions, if none is named."""
+        await self._seek_to("earliest", tps)
+
+    async def seek_to_end(self, *tps: TopicPartition) -> None:
+        """Go on behind what there is now."""
+        await self._seek_to("latest", tps)
+
+    async def _seek_to(self, start: Start, tps: Iterable[TopicPartition]) -> None:
+        wanted = list(tps) or self.assignment()
+        for tp in wanted:
+            if tp not in self._unplaced:
+                self.position(tp)
+        for tp, offset in (await self._places(dict.fromkeys(wanted, start))).items():
+            self.seek(tp, offset)
+
+    async def end_offsets(self, tps: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """Where the assigned partitions, or ``tps``, end now, for who reads at this consumer's isolation."""
+        wanted = self.assignment() if tps is None else [TopicPartition(*tp) for tp in tps]
+        listed = await self.cluster.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP), self._isolation)
+        return {tp: at.offset for tp, at in listed.items()}
 
     def position(self, tp: TopicPartition) -> int:
-        """The next offset to be read."""
-        if tp not in self._positions:
-            raise ConfigError(f"partition {tp} is not assigned")
-        buffered = self._buffered.get(tp)
-        return self._positions[tp] if buffered is None else buffered.next_offset
+        """The next offset to be handed out."""
+        if tp in self._unplaced:
+            raise ConfigError(
+                f"where to begin in {tp} is not known yet: the next poll finds out, or says why not"
+            )
+        return super().position(tp)
 
-    def pause(self, *tps: TopicPartition) -> None:
-        self._paused.update(tps)
+    # -- rows -------------------------------------------------------------------------------------------
 
-    def unpause(self, *tps: TopicPartition) -> None:
-        self._paused.difference_update(tps)
-
-    async def poll(self, timeout: float = 1.0, max_records: int = 500) -> list[ConsumerRecord]:
+    async def poll(
+        self, timeout: float = 1.0, max_records: int | None = None, *, timeout_ms: int | None = None
+    ) -> list[ConsumerRecord]:
         """Up to ``max_records`` records; an empty list when none came within ``timeout`` seconds."""
-        await self.fill(timeout)
-        return self.take(max_records)
+        await self.fill(timeout if timeout_ms is None else timeout_ms / 1000)
+        return self.take(self.settings.max_poll_records if max_records is None else max_records)
 
-    async def fill(self, timeout: float) -> None:
-        """Until there is something to take, or ``timeout`` seconds are over."""
-        loop = asyncio.get_running_loop()
-        give_up_s = loop.time() + timeout
-        while self._positions and not any(tp not in self._paused for tp in self._buffered):
-            left_s = give_up_s - loop.time()
-            damage: UnreadableBatch | None = None
-            for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
-                try:
-                    self._keep(tp, fetched)
-                except UnreadableBatch as error:
-                    damage = error  # once the others' rows of this round are kept: they can be taken after it
-            if damage is not None:
-                raise damage
-            if left_s <= 0:
-                return
+    def __aiter__(self) -> Self:
+        """Records one by one, for as long as the consumer is open. Each next one says that the one before is done."""
+        return self
 
-    async def fetch_table(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.Table:
-        """One round of fetches as a table (columns as in the Spark source); positions move behind it."""
-        return self.taken(*await self.fetch_tables(timeout, include_headers=include_headers))
+    async def __anext__(self) -> ConsumerRecord:
+        while not self._is_closed:
+            if self.is_due:
+                await self.fill(1.0)
+            if taken := self.take(1):
+                return taken[0]
+        raise StopAsyncIteration
 
-    def taken(self, table: pa.Table, positions: Mapping[TopicPartition, int]) -> pa.Table:
-        """Move the positions behind a table that :meth:`fetch_tables` gave."""
-        self._positions.update(positions)
-        return table
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look for rows, or at the group, before the next row is handed out."""
+        if not self._has_rows:
+            return True
+        return self._offsets is not None and monotonic_ms() - self._looked_ms >= _ROUND_S * 1000
 
-    async def fetch_tables(
-        self, timeout: float, *, include_headers: bool
-    ) -> tuple[pa.Table, dict[TopicPartition, int]]:
-        """The next rows, and the positions behind them."""
-        import pyarrow as pa
+    # -- committing -------------------------------------------------------------------------------------
 
-        from semel.record.columnar import decode_table, table_schema
+    async def commit(self, offsets: Offsets | str | None = None, *, group: str | None = None) -> None:
+        """Commit the positions: of every assigned partition, the next offset to be handed out.
 
-        tables = [table_schema(include_headers=include_headers).empty_table()]
-        positions = {}
-        loop = asyncio.get_running_loop()
-        give_up_s = loop.time() + timeout
-        self._positions.update({tp: self.position(tp) for tp in self._positions})
-        self._buffered.clear()
-        while self._positions:
-            left_s = give_up_s - loop.time()
-            for tp, fetched in (await self._fetch(max(0.0, left_s))).items():
-                from_offset = self._positions[tp]
-
-                def table_of(
-                    visible: Visible, tp: TopicPartition = tp, from_offset: int = from_offset
-                ) -> pa.Table:
-                    return decode_table(
-                        visible.batches,
-                        topic=tp.topic,
-                        partition=tp.partition,
-                        from_offset=from_offset,
-                        include_headers=include_headers,
-                    )
-
-                table, positions[tp] = _readable(tp, fetched, from_offset, table_of)
-                tables.append(table)
-            if left_s <= 0 or any(table.num_rows for table in tables):
-                break
-            self._positions.update(positions)  # nothing to show up to here
-        return pa.concat_tables(tables), positions
-
-    async def commit(self, group: str) -> None:
-        """Commit the positions: of every assigned partition, the next offset to be read."""
+        ``offsets``: other ones instead, each the next to be read, alone or as ``(offset, metadata)``. ``group`` (also
+        as the first argument): for that group, as nobody's member; without it for ``group_id``.
+        :class:`~semel.errors.NotCommitted`: nothing of it was.
+        """
+        if isinstance(offsets, str):
+            offsets, group = None, offsets
         for tp in {tp.topic: tp for tp in self._positions}.values():
             await self._check_topic(tp)
-        await self.cluster.commit_offsets(group, {tp: self.position(tp) for tp in self._positions})
+        wanted: Offsets = (
+            self._all_positions()
+            if offsets is None
+            else {TopicPartition(*tp): at for tp, at in offsets.items()}
+        )
+        if group is not None:
+            await self.cluster.commit_offsets(group, wanted)
+            return
+        await self._in_group("commit()").commit(wanted, self._engine)
 
-    async def committed(self, group: str) -> dict[TopicPartition, int]:
-        """The group's committed offsets of the assigned partitions (without those that have none)."""
-        found = await self.cluster.committed_offsets(group, list(self._positions))
+    @overload
+    async def committed(self, group: str, /) -> dict[TopicPartition, int]: ...
+    @overload
+    async def committed(
+        self, tps: Iterable[TopicPartition] | None = None, *, group: str | None = None
+    ) -> dict[TopicPartition, int]: ...
+    async def committed(
+        self, tps: Iterable[TopicPartition] | str | None = None, *, group: str | None = None
+    ) -> dict[TopicPartition, int]:
+        """The group's committed offsets of the assigned partitions, or of ``tps`` (without those that have none)."""
+        if isinstance(tps, str):
+            tps, group = None, tps
+        wanted = self.assignment() if tps is None else [TopicPartition(*tp) for tp in tps]
+        name = self._in_group("committed()").group if group is None else group
+        found = await self.cluster.committed_offsets(name, wanted)
         return {tp: item.offset for tp, item in found.items() if item.offset >= 0}
 
-    def take(self, max_records: int) -> list[ConsumerRecord]:
-        """What is here already, up to ``max_records``."""
-        taken: list[ConsumerRecord] = []
-        for tp in list(self._buffered):
-            room = max_records - len(taken)
-            if tp in self._paused or room <= 0:
-                continue
-            buffered = self._buffered[tp]
-            taken += buffered.take(room)
-            if not buffered:
-                del self._buffered[tp]
-        return taken
+    # -- in a producer's transactions -------------------------------------------------------------------
 
-    async def _fetch(self, wait_s: float) -> dict[TopicPartition, Fetched]:
-        wanted = {
-            tp: offset
-            for tp, offset in self._positions.items()
-            if tp not in self._paused and tp not in self._buffered
+    async def rewind(self) -> None:
+        """Go back to what the group has committed: rows handed out since then are handed out again.
+
+        As for one that is started anew; a partition of which nothing is committed begins where it began. What the
+        coordinator cannot say now, the next poll asks.
+        """
+        offsets = self._in_group("rewind()")
+        tps = self.assignment()
+        offsets.forget(tps)
+        offsets.rewound()
+        for tp in tps:
+            for known in (self._positions, self._buffered, self._leader_epochs, self._last_taken):
+                known.pop(tp, None)
+        self._unplaced.update(tps)
+        try:
+            await self._place()
+        except SemelError:
+            pass
+
+    def check_commits_in_transactions(self) -> None:
+        """Refuse a consumer whose positions are committed otherwise, too: what an abort undoes would stay there."""
+        self._in_group("a transaction that commits this consumer's positions")
+        if self.settings.enable_auto_commit:
+            raise ConfigError(
+                "this consumer commits its positions by itself, also those of rows whose transaction is aborted later: "
+                "give it enable_auto_commit=False"
+            )
+
+    async def offsets_for_transaction(self) -> TransactionOffsets:
+        """Its positions, as far as they are not committed, and as whom it commits."""
+        offsets = self._in_group("commit_offsets()")
+        for tp in {tp.topic: tp for tp in self._positions}.values():
+            await self._check_topic(tp)
+        return offsets.for_transaction(self._all_positions(), self._engine)
+
+    def offsets_were_committed(self) -> None:
+        """The transaction with the positions counts."""
+        if self._offsets is not None:
+            self._offsets.committed_in_transaction()
+
+    def offsets_were_refused(self, wanted: TransactionOffsets, code: ErrorCode) -> None:
+        """The group's coordinator does not take this member's positions: the next poll joins anew."""
+        if self._engine is not None:
+            self._engine.handle(CommitRefused(wanted.generation_id, code))
+
+    def _in_group(self, what: str) -> GroupOffsets:
+        if self._offsets is None:
+            raise ConfigError(f"{what} needs a group: give the consumer a group_id, or name one")
+        return self._offsets
+
+    def _all_positions(self) -> dict[TopicPartition, Offset]:
+        """With the leader epoch of the row in front, where the newest row that was fetched is that one."""
+        return {
+            tp: Offset(
+                self.position(tp),
+                leader_epoch=NO_LEADER_EPOCH
+                if tp in self._buffered
+                else self._leader_epochs.get(tp, NO_LEADER_EPOCH),
+            )
+            for tp in self._positions
         }
-        if not wanted:
+
+    def _done_positions(self) -> dict[TopicPartition, Offset]:
+        """Without what was handed out last: whoever got it may be in the midst of it."""
+        return self._all_positions() | {tp: Offset(offset) for tp, offset in self._last_taken.items()}
+
+    async def _commit_at_the_end(
+        self, positions: Mapping[TopicPartition, Offset], timeout_s: float | None = None
+    ) -> None:
+        """What cannot be committed is read again, by whoever comes next: no reason not to let go."""
+        if self._offsets is None or not self.settings.enable_auto_commit:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._offsets.commit_news(positions, self._engine)
+        except (SemelError, TimeoutError):
+            pass
+
+    # -- the group --------------------------------------------------------------------------------------
+
+    async def _go_on(self) -> None:
+        """One look at the group, before rows are fetched: hand over, commit, find out where to begin."""
+        self._looked_ms = monotonic_ms()
+        if self._engine is not None:
+            while (handover := self._engine.polled()) is not None:
+                await self._hand_over(handover)
+                self._engine.handle(HandedOver(handover))
+            self._engine.check()
+        if self._offsets is not None and self.settings.enable_auto_commit:
+            self._offsets.commit_if_due(self._all_positions, self._engine)
+        if self._unplaced:
+            await self._place()
+
+    async def _hand_over(self, handover: Handover) -> None:
+        on_assigned, on_revoked, on_lost = self._listeners
+        if handover.revoked:
+            positions = self._all_positions()
+            await self._commit_at_the_end(
+                {tp: at for tp, at in positions.items() if tp in handover.revoked}, _HANDOVER_S
+            )
+            await self._tell(on_revoked, handover.revoked)
+        if handover.lost:
+            await self._tell(on_lost or on_revoked, handover.lost)
+        if self._offsets is not None:
+            for tp in (handover.revoked | handover.lost) & self._positions.keys():
+                self._offsets.gone(tp, self.position(tp), self._began_at.get(tp))
+        self._forget(handover.revoked | handover.lost)
+        if handover.added:
+            self._unplaced |= handover.added
+            try:
+                await self._place()
+            except SemelError:
+                pass  # the listener may know where to begin; else the poll says what is wrong
+            await self._tell(on_assigned, handover.added)
+
+    def _forget(self, tps: Iterable[TopicPartition]) -> None:
+        self._let_go(tps)
+        self._unplaced.difference_update(tps)
+        for tp in tps:
+            self._began_at.pop(tp, None)
+        if self._offsets is not None:
+            self._offsets.forget(tps)
+
+    async def _tell(self, listener: Listener | None, tps: Iterable[TopicPartition]) -> None:
+        if listener is not None:
+            await self._call(listener, sorted(tps))
+
+    async def _call(self, listener: Listener, tps: list[TopicPartition]) -> None:
+        """Call what the user has given us; blocking code has it called on its own thread."""
+        answer = listener(tps)
+        if inspect.isawaitable(answer):
+            await answer
+
+    async def _leave(self, reason: str) -> None:
+        assert self._engine is not None
+        owned = self._engine.machine.owned
+        try:
+            if owned:
+                await self._tell(self._listeners[1], owned)
+        finally:
+            self._forget(self.assignment())
+            await self._engine.leave(reason)
+
+    @property
+    def _may_get_rows(self) -> bool:
+        return bool(self._positions) or self._engine is not None
+
+    async def _idle(self, wait_s: float) -> None:
+        if self._engine is None:
             await asyncio.sleep(wait_s)
-            return {}
-        fetched = await self.cluster.fetch(
-            wanted,
-            max_wait_ms=int(min(wait_s, 0.5) * 1000),
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            partition_max_bytes=self._partition_max_bytes,
-            isolation=self._isolation,
-            topic_ids=await self._known_ids(wanted),
-        )
-        whole = {}
-        for tp, item in fetched.items():
-            if item.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._refuse_offset(tp)
-            elif item.error_code in _OTHER_TOPIC:
-                await self._check_topic(tp)
-            elif item.error_code is ErrorCode.NONE:
-                whole[tp] = item
-                self._failing_since_s.pop(tp, None)
-            elif item.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._bear_with(tp, wanted[tp])
-            elif not item.error_code.retriable:
-                raise BrokerError(item.error_code, f"read {tp} from offset {wanted[tp]} on")
-        if not whole:
-            await asyncio.sleep(min(wait_s, _PAUSE_S))  # leadership moves: do not ask without a breath
-        return whole
+        else:
+            await self._engine.changed(wait_s)
 
-    async def _learn_ids(self, topics: Iterable[str]) -> None:
-        unknown = sorted(set(topics) - self._topic_ids.keys())
-        found = (await self.cluster.metadata(unknown)).topics if unknown else {}
-        self._topic_ids |= {name: topic.topic_id for name, topic in found.items() if not topic.error_code}
+    def _round_s(self, wait_s: float) -> float:
+        """While the group divides its partitions anew, look at it often: the others wait."""
+        if self._engine is not None and not isinstance(self._engine.machine.place, Stable):
+            return min(wait_s, _ROUND_S)
+        return wait_s
 
-    async def _known_ids(self, tps: Iterable[TopicPartition]) -> dict[str, UUID]:
-        """A topic that was not there when it was assigned is the first one that is."""
-        await self._learn_ids({tp.topic for tp in tps})
-        return {name: known for name, known in self._topic_ids.items() if known is not None}
-
-    async def _check_topic(self, tp: TopicPartition) -> None:
-        """Whether the name still means the topic that the position is of; a leader may be late to hear of it."""
-        known = self._topic_ids.get(tp.topic)
-        if known is not None and (await self.cluster.topic(tp.topic)).topic_id != known:
-            position = self.position(tp)
-            raise DataLoss(
-                tp,
-                position,
-                position,
-                "the topic was deleted and made anew, and these are offsets of the one before. Assign it again, from "
-                '"earliest", to read the new one',
-            )
-
-    def _bear_with(self, tp: TopicPartition, offset: int) -> None:
-        """A partition whose disk fails its server: another leader may take it over, but not in ever so long."""
-        now_s = asyncio.get_running_loop().time()
-        since_s = self._failing_since_s.setdefault(tp, now_s)
-        if now_s - since_s > min(_STORAGE_PATIENCE_S, self.cluster.request_timeout_ms / 1000):
-            del self._failing_since_s[tp]
-            raise BrokerError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"read {tp} from offset {offset} on",
-                "its server cannot read it from the disk; the server's log says why, and a restart looks at it anew",
-            )
-
-    async def _refuse_offset(self, tp: TopicPartition) -> None:
-        wanted = self._positions[tp]
-        start = (await self.cluster.list_offsets({tp: EARLIEST_TIMESTAMP}, self._isolation))[tp].offset
-        if wanted < start:
-            raise DataLoss(tp, wanted, start, f"seek to {start} to go on with what is left")
-        end = (await self.cluster.list_offsets({tp: LATEST_TIMESTAMP}, self._isolation))[tp].offset
-        raise BrokerError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"read {tp} at offset {wanted}",
-            f"it lies behind the end, which is {end}",
-        )
-
-    def _keep(self, tp: TopicPartition, fetched: Fetched) -> None:
-        from_offset = self._positions[tp]
-        buffered, next_offset = _readable(
-            tp, fetched, from_offset, lambda visible: BufferedRecords(tp, visible.batches, from_offset)
-        )
-        self._positions[tp] = next_offset  # only once the batches proved to be whole
-        if buffered:
-            self._buffered[tp] = buffered
+    async def _place(self) -> None:
+        """Where to begin in partitions that came: where the group has come to, else as ``auto_offset_reset`` says."""
+        wanted = sorted(self._unplaced)
+        if not wanted or self._offsets is None:
+            return
+        await self._learn_ids({tp.topic for tp in wanted})
+        found = await self.cluster.committed_offsets(self._offsets.group, wanted)
+        places: dict[TopicPartition, Start] = {tp: at.offset for tp, at in found.items() if at.offset >= 0}
+        self._offsets.remember(places)
+        places |= {tp: self._began_at[tp] for tp in wanted if tp not in places and tp in self._began_at}
+        missing = [tp for tp in wanted if tp not in places]
+        reset = self.settings.auto_offset_reset
+        if reset == "earliest" or reset == "latest":
+            places |= dict.fromkeys(missing, reset)
+        for tp, offset in (await self._places(places)).items():
+            self._unplaced.discard(tp)
+            self._positions[tp] = offset
+            self._began_at.setdefault(tp, offset)
+        if self._unplaced:
+            raise NoCommittedOffset(self._offsets.group, tuple(sorted(self._unplaced)))
 
 
-def _readable(
-    tp: TopicPartition, fetched: Fetched, from_offset: int, decode: Callable[[Visible], _T]
-) -> tuple[_T, int]:
-    """What ``decode`` makes of an answer, and the offset behind it: up to a batch that is damaged, if one is.
-
-    :class:`~semel.errors.UnreadableBatch` only when nothing is in front of it, which the next round comes to.
-    """
-    try:
-        visible = visible_batches(fetched.records, from_offset, fetched.aborted)
-        if visible.next_offset == from_offset:
-            check_progress(fetched.records)
-        return decode(visible), visible.next_offset
-    except CorruptRecordBatch as error:
-        sound, where = sound_part(tp, fetched.records, from_offset, error)
-        visible = visible_batches(sound, from_offset, fetched.aborted)
-        if visible.next_offset == from_offset:
-            raise where from None
-        return decode(visible), visible.next_offset
+def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
+    """What a caller subscribes to, as names or as a pattern."""
+    if isinstance(topics, re.Pattern):
+        return topics
+    if isinstance(topics, str):
+        if not topics.startswith("^"):
+            return [topics]
+        try:
+            return re.compile(topics)
+        except re.error as error:
+            raise ConfigError(f"{topics!r} is no pattern: {error}") from None
+    names = list(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"{name!r} is no name of a topic")
+        if name.startswith("^"):
+            raise ConfigError(f"{name!r}: a pattern is subscribed to alone, not in a list")
+    if not names:
+        raise ConfigError("no topic to subscribe to; unsubscribe() leaves the group")
+    return names

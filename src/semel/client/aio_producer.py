@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
+from semel.client.aio_consumer import AsyncConsumer
 from semel.client.delivery import Delivery
 from semel.client.rows import Headers
 from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
 from semel.client.shared_producer import CLOSE_AFTER_ERROR_S, SharedProducer
 from semel.client.tables import TableDelivery
+from semel.client.transactions import AsyncTransaction
 from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import ConfigError, NotStored
 
@@ -38,7 +40,7 @@ class AsyncProducer:
         await self._close(CLOSE_AFTER_ERROR_S if kind is not None else None, is_complete=kind is None)
 
     async def start(self) -> None:
-        """Bind to the running loop; with an identity: fence, ask, count, save."""
+        """Bind to the running loop; with an identity: fence, ask, count, save; in transactions: shut out copies."""
         if self._opened is not None:
             return
         shared = SharedProducer(self._bootstrap, self._settings, asyncio.get_running_loop())
@@ -124,6 +126,13 @@ class AsyncProducer:
             await self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
         shared.table_handed()
         return delivery
+
+    def transaction(self, consumer: AsyncConsumer | None = None) -> AsyncTransaction:
+        """``async with producer.transaction() as transaction:`` what is sent in it counts as a whole, or not at all.
+
+        See :meth:`semel.client.producer.Producer.transaction`.
+        """
+        return AsyncTransaction(self._shared.transactions, consumer)
 
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]

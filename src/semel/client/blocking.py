@@ -9,6 +9,7 @@ from uuid import UUID
 
 from semel.client import cluster as aio
 from semel.client.background import shared_loop
+from semel.client.groups import GroupDescription, GroupListing, Offsets
 from semel.client.model import (
     ClusterDescription,
     ClusterMetadata,
@@ -18,6 +19,8 @@ from semel.client.model import (
     ListedOffset,
     Produced,
     TopicMetadata,
+    TransactionDescription,
+    TransactionListing,
 )
 from semel.errors import ErrorCode
 from semel.types import (
@@ -214,9 +217,7 @@ class Cluster:
         """Raise each (producer id, producer epoch) in those partitions: older epochs can no longer append."""
         return self._run(self.inner.write_fence(fences, coordinator_epoch=coordinator_epoch))
 
-    def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int | tuple[int, str | None]]
-    ) -> None:
+    def commit_offsets(self, group: str, offsets: Offsets) -> None:
         """Commit for a group whose members assign partitions themselves."""
         self._run(self.inner.commit_offsets(group, offsets))
 
@@ -225,6 +226,38 @@ class Cluster:
     ) -> dict[TopicPartition, CommittedOffset]:
         """A group's committed offsets: of these partitions, or of all that it committed."""
         return self._run(self.inner.committed_offsets(group, tps))
+
+    def delete_offsets(self, group: str, tps: Iterable[TopicPartition]) -> None:
+        """Forget what the group committed of these. GROUP_SUBSCRIBED_TO_TOPIC: a member reads the topic."""
+        self._run(self.inner.delete_offsets(group, tps))
+
+    def list_groups(self) -> list[GroupListing]:
+        """The groups of every broker, by name."""
+        return self._run(self.inner.list_groups())
+
+    def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription | None]:
+        """Each group as its coordinator knows it; None: there is no such group."""
+        return self._run(self.inner.describe_groups(groups))
+
+    def delete_groups(self, groups: Iterable[str]) -> dict[str, ErrorCode]:
+        """Delete groups with their offsets; a group's refusal is a value in the answer."""
+        return self._run(self.inner.delete_groups(groups))
+
+    def list_transactions(
+        self, states: Iterable[str] = (), producer_ids: Iterable[int] = (), *, duration_min_ms: int = -1
+    ) -> list[TransactionListing]:
+        """The transactional ids of every broker, by name; only those in one of ``states``, if some are named."""
+        return self._run(self.inner.list_transactions(states, producer_ids, duration_min_ms=duration_min_ms))
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription | None]:
+        """Each as its coordinator knows it; None: it knows no such transactional id."""
+        return self._run(self.inner.describe_transactions(transactional_ids))
+
+    def abort_transaction_of(self, transactional_id: str, timeout_ms: int) -> ProducerGrant:
+        """Shut whoever has this transactional id out; what it has open is aborted."""
+        return self._run(self.inner.abort_transaction_of(transactional_id, timeout_ms))
 
     def create_topics(
         self,

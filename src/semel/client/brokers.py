@@ -32,14 +32,36 @@ CLIENT_VERSION: Final[dict[ApiKey, int]] = {
     ApiKey.DELETE_RECORDS: 2,
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.ADD_PARTITIONS_TO_TXN: 3,  # the newest for clients
-    ApiKey.END_TXN: 3,  # from 5 on the epoch rises with it (KIP-890)
     ApiKey.WRITE_TXN_MARKERS: 1,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.CREATE_PARTITIONS: 2,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.DESCRIBE_CLUSTER: 0,
     ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.DESCRIBE_TRANSACTIONS: 0,
 }
+# Of these the newest that both sides know is written: what a version adds is optional.
+VERSION_RANGE: Final[dict[ApiKey, tuple[int, int]]] = {
+    ApiKey.JOIN_GROUP: (2, 9),
+    ApiKey.SYNC_GROUP: (1, 5),
+    ApiKey.HEARTBEAT: (1, 4),
+    ApiKey.LEAVE_GROUP: (1, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.OFFSET_DELETE: (0, 0),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (3, 5),  # before 3 nobody says as whom, so nobody is refused (KIP-447)
+    ApiKey.LIST_TRANSACTIONS: (0, 1),
+}
+# Of a transaction; 5 of EndTxn and of TxnOffsetCommit, and 12 of Produce, speak the other protocol (KIP-890, part 2).
+VERSION_MAX_BEFORE_V2: Final[dict[ApiKey, int]] = {
+    ApiKey.PRODUCE: 11,
+    ApiKey.END_TXN: 4,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
+}
+PRODUCE_IN_V2: Final = 12  # the newest that names topics by name
 FETCH_BY_ID: Final = 13  # the first that names topics by id; served by semel and by Apache Kafka >= 3.1
 
 
@@ -88,6 +110,7 @@ class Brokers:
         self._locks: dict[int, asyncio.Lock] = {}
         self._served: dict[int, tuple[int, int]] | None = None
         self._features: dict[str, tuple[int, int]] = {}
+        self._finalized: dict[str, int] = {}
         self.connections_opened = 0  # a broker that was away, or is another one now, is on a new connection
         self._closed = False
         self._process_id = os.getpid()
@@ -110,9 +133,26 @@ class Brokers:
         low, high = (self._served or {}).get(api_key, (1, 0))
         return low <= version <= high
 
+    def newest(self, api_key: ApiKey, name: str, version_max: int | None = None) -> int:
+        """The newest version of this API that both sides know (once any was connected to), and none above the bound."""
+        oldest, newest = VERSION_RANGE[api_key]
+        newest = newest if version_max is None else min(newest, version_max)
+        low, high = (self._served or {}).get(api_key, (1, 0))
+        version = min(newest, high)
+        if version < max(oldest, low):
+            raise BrokerError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{name} does not serve {api_key.name} in a version of {oldest} to {newest}",
+            )
+        return version
+
     def has_feature(self, name: str) -> bool:
         """Whether the brokers said that they support this one of semel's features (once any was connected to)."""
         return name in self._features
+
+    def finalized_level(self, feature: str) -> int:
+        """Up to which level the cluster has switched a feature on; 0: not at all (once any was connected to)."""
+        return self._finalized.get(feature, 0)
 
     async def ask(
         self,
@@ -201,7 +241,7 @@ class Brokers:
         if answer.error_code:
             connection.fail("the greeting was refused")
             raise BrokerError(answer.error_code, f"{name} refused ApiVersions")
-        self._served, self._features = answer.ranges, answer.features
+        self._served, self._features, self._finalized = answer.ranges, answer.features, answer.finalized
         return connection
 
     async def close(self) -> None:

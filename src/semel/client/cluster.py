@@ -1,28 +1,36 @@
 """The low-level client: one method a request, sent to the right broker, answered in plain values.
 
 Reads are repeated until ``request_timeout_ms`` when a broker cannot be reached or leadership moves; so is what
-may be done twice: offset commits, fences, trims, and asking for a producer id, of which one more is wasted.
+may be done twice: offset commits, fences, trims, deletions of groups, and asking for a producer id, of which one more
+is wasted.
 Rows are never sent again here: ``produce`` is one attempt, and the caller judges its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Literal
 from uuid import UUID
 
-from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, FETCH_BY_ID
+from semel.client.brokers import (
+    BOOTSTRAP,
+    CLIENT_VERSION,
+    FETCH_BY_ID,
+    PRODUCE_IN_V2,
+    VERSION_MAX_BEFORE_V2,
+)
+from semel.client.group_requests import GroupRequests
 from semel.client.identity_requests import IdentityRequests
 from semel.client.model import (
     BrokerAddress,
     ClusterDescription,
-    CommittedOffset,
     Fetched,
     ListedOffset,
     Produced,
 )
-from semel.client.routing import GROUP, by_topic, check, check_read, partitions_of
+from semel.client.routing import by_topic, check, check_read, partitions_of
 from semel.client.topic_requests import TopicRequests
+from semel.client.transaction_requests import TransactionRequests
 from semel.errors import ConnectionLost, ErrorCode
 from semel.types import TopicPartition
 from semel.wire import fetch as fetch_wire
@@ -33,7 +41,7 @@ from semel.wire.frames import Buffer
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
-class Cluster(TopicRequests, IdentityRequests):
+class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequests):
     """Requests to a cluster. Belongs to the loop that first uses it."""
 
     async def describe_cluster(self) -> ClusterDescription:
@@ -206,9 +214,13 @@ class Cluster(TopicRequests, IdentityRequests):
         acks: int = -1,
         timeout_ms: int | None = None,
         transactional_id: str | None = None,
+        in_transaction: bool = False,
+        is_v2: bool = False,
     ) -> Coroutine[Any, Any, dict[TopicPartition, Produced]]:
-        """Write one request; what comes back is to be awaited for its answer."""
-        version = CLIENT_VERSION[ApiKey.PRODUCE]
+        """Write one request; what comes back is to be awaited for its answer.
+
+        ``in_transaction``: its batches are of one, by the protocol that ``is_v2`` says.
+        """
         partitions = [
             produce_wire.ProducePartition(tp.topic, tp.partition, memoryview(batches[tp]))
             for tp in sorted(batches)
@@ -218,6 +230,7 @@ class Cluster(TopicRequests, IdentityRequests):
         )
         connection = await self.brokers.connection(node_id)
         self.brokers.check(ApiKey.PRODUCE, connection.name)
+        version = self._produce_version(is_v2=is_v2) if in_transaction else CLIENT_VERSION[ApiKey.PRODUCE]
         parts = produce_wire.encode_request(version, request)
         future = connection.send(ApiKey.PRODUCE, version, parts, answered=acks != 0)
 
@@ -237,77 +250,15 @@ class Cluster(TopicRequests, IdentityRequests):
 
         return answer()
 
-    # -- groups -----------------------------------------------------------------------------------------
-
-    async def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int | tuple[int, str | None]]
-    ) -> None:
-        """Commit for a group whose members assign partitions themselves."""
-        fields = {
-            "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "member_id": "",
-            "group_instance_id": None,
-            "topics": [
-                {
-                    "name": name,
-                    "partitions": [_commit_of(tp, offsets[tp]) for tp in of_topic],
-                }
-                for name, of_topic in by_topic(offsets).items()
-            ],
-        }
-
-        async def ask() -> None:
-            node_id = await self._coordinator(GROUP, group)
-            answer = await self._cold(node_id, ApiKey.OFFSET_COMMIT, fields)
-            for tp, item in partitions_of(answer.topics):
-                if int(item.error_code):
-                    self._coordinators.pop((GROUP, group), None)
-                check_read(item.error_code, f"commit {tp} for group {group!r}")
-
-        await self.retried(ask)
-
-    async def committed_offsets(
-        self, group: str, tps: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, CommittedOffset]:
-        """A group's committed offsets: of these partitions, or of all that it committed."""
-        fields = {
-            "group_id": group,
-            "topics": None
-            if tps is None
-            else [
-                {"name": name, "partition_indexes": [tp.partition for tp in of_topic]}
-                for name, of_topic in by_topic(tps).items()
-            ],
-            "require_stable": True,
-        }
-
-        async def ask() -> dict[TopicPartition, CommittedOffset]:
-            node_id = await self._coordinator(GROUP, group)
-            answer = await self._cold(node_id, ApiKey.OFFSET_FETCH, fields)
-            if int(answer.error_code):
-                self._coordinators.pop((GROUP, group), None)
-            check_read(answer.error_code, f"committed offsets of group {group!r}")
-            committed = {}
-            for tp, item in partitions_of(answer.topics):
-                check_read(item.error_code, f"committed offset of {tp} for group {group!r}")
-                committed[tp] = CommittedOffset(
-                    int(item.committed_offset), int(item.committed_leader_epoch), item.metadata
-                )
-            return committed
-
-        return await self.retried(ask)
+    def _produce_version(self, *, is_v2: bool) -> int:
+        """The version says which protocol of transactions is spoken; a newer one of the older names more refusals."""
+        wanted = PRODUCE_IN_V2 if is_v2 else VERSION_MAX_BEFORE_V2[ApiKey.PRODUCE]
+        return next(
+            version
+            for version in range(wanted, CLIENT_VERSION[ApiKey.PRODUCE] - 1, -1)
+            if self.brokers.serves_version(ApiKey.PRODUCE, version)
+        )
 
 
 def _isolation_level(isolation: Isolation) -> int:
     return fetch_wire.READ_COMMITTED if isolation == "read_committed" else fetch_wire.READ_UNCOMMITTED
-
-
-def _commit_of(tp: TopicPartition, committed: int | tuple[int, str | None]) -> dict[str, Any]:
-    offset, metadata = committed if isinstance(committed, tuple) else (committed, "")
-    return {
-        "partition_index": tp.partition,
-        "committed_offset": offset,
-        "committed_leader_epoch": -1,
-        "committed_metadata": metadata,
-    }

@@ -7,12 +7,13 @@ settled batch means for its rows is the owner's business, and so is who runs the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from semel.client.cluster import Cluster
 from semel.client.model import Produced
 from semel.client.reading_back import read_back
+from semel.client.transaction_asking import CoordinatorAsker
 from semel.core.client.events import (
     Answer,
     Answered,
@@ -30,6 +31,8 @@ from semel.core.client.events import (
     SendProduce,
     Trouble,
 )
+from semel.core.client.transaction import Transactions
+from semel.core.client.transaction_events import AskCoordinator
 from semel.errors import BrokerError, ErrorCode, SemelError
 from semel.types import Lease, ProducerGrant, TopicPartition
 
@@ -46,7 +49,8 @@ class EffectRunner:
     """The requests of one pipeline.
 
     ``start`` runs a request beside the others; ``handle`` takes the events that come of them. ``new_grant``: how
-    a producer id is come by, where that is not by asking for a fresh one.
+    a producer id is come by, where that is not by asking for a fresh one. ``asker``: of a transactional producer, whose
+    ``transactions`` say by which protocol its rows go.
     """
 
     def __init__(
@@ -57,12 +61,15 @@ class EffectRunner:
         handle: Callable[[Event], None],
         new_grant: Callable[[], Awaitable[ProducerGrant]] | None = None,
         transactional_id: str | None = None,
+        asker: CoordinatorAsker | None = None,
+        transactions: Transactions | None = None,
     ) -> None:
         self._cluster = cluster
         self._start = start
         self._handle = handle
         self._new_grant = new_grant or cluster.init_producer_id
-        self._transactional_id = transactional_id
+        self._transactional_id = transactional_id if asker is None else asker.transactional_id
+        self._asker, self._transactions = asker, transactions
         self._unwritten: dict[int, deque[SendProduce]] = {}  # by node
 
     def carry_out(self, effects: Effects) -> None:
@@ -77,6 +84,8 @@ class EffectRunner:
             self._start(self._ask_log(tp, grant))
         for ask in effects.read_back:
             self._start(self._read_back(ask))
+        if effects.ask_coordinator is not None and self._asker is not None:
+            self._start(self._ask_coordinator(self._asker, effects.ask_coordinator))
         for send in effects.sends:
             unwritten = self._unwritten.setdefault(send.node_id, deque())
             unwritten.append(send)
@@ -141,15 +150,16 @@ class EffectRunner:
             answer = LogSilent(ask.tp, str(error))
         self._handle(answer)
 
+    async def _ask_coordinator(self, asker: CoordinatorAsker, ask: AskCoordinator) -> None:
+        self._handle(await asker.ask(ask))
+
     async def _write(self, unwritten: deque[SendProduce]) -> None:
         """Requests leave in the order in which they were decided; their answers are awaited side by side."""
         while unwritten:
             send = unwritten[0]
             batches = {batch.tp: memoryview(batch.encoded or b"") for batch in send.batches}
             try:
-                answer = await self._cluster.begin_produce(
-                    send.node_id, batches, transactional_id=self._transactional_id
-                )
+                answer = await self._begin(send.node_id, batches)
             except SemelError as error:
                 self._handle(Lost(send.request_id, False, str(error)))
                 unwritten.popleft()  # behind it: what is sent because of it stands in the same line
@@ -159,6 +169,21 @@ class EffectRunner:
                 await self._take_answer(send, answer)
                 return
             self._start(self._take_answer(send, answer))
+
+    async def _begin(
+        self, node_id: int, batches: Mapping[TopicPartition, memoryview]
+    ) -> Coroutine[Any, Any, _Answers]:
+        if self._transactions is None:
+            return await self._cluster.begin_produce(
+                node_id, batches, transactional_id=self._transactional_id
+            )
+        return await self._cluster.begin_produce(
+            node_id,
+            batches,
+            transactional_id=self._transactional_id,
+            in_transaction=True,
+            is_v2=self._transactions.is_v2,
+        )
 
     async def _take_answer(self, send: SendProduce, answer: Coroutine[Any, Any, _Answers]) -> None:
         try:

@@ -17,6 +17,7 @@ from semel.client.cluster import Cluster
 from semel.client.delivery import Promise, Promises
 from semel.client.effects import EffectRunner
 from semel.client.runtime import monotonic_ms
+from semel.client.transaction_asking import CoordinatorAsker
 from semel.core.client.batch import ProducerBatch
 from semel.core.client.events import Effects, Event, Tick
 from semel.core.client.fate import Fenced, InDoubt, PartFate, Parts, Refused, Stored
@@ -42,10 +43,17 @@ class ProducerEngine:
         *,
         on_stored: Callable[[TopicPartition, Stored, int], None] | None = None,
         on_settled: Callable[[], None] | None = None,
+        asker: CoordinatorAsker | None = None,
     ) -> None:
         self.cluster = cluster
         self.pipeline = Pipeline(settings)
-        self._runner = EffectRunner(cluster, start=self.start, handle=self.handle)
+        self._runner = EffectRunner(
+            cluster,
+            start=self.start,
+            handle=self.handle,
+            asker=asker,
+            transactions=self.pipeline.transactions,
+        )
         self.loop = loop
         self.lock = threading.Lock()
         self.settled = threading.Condition(self.lock)  # notified whenever room was made
@@ -57,6 +65,7 @@ class ProducerEngine:
         self._naming: set[asyncio.Task[None]] = set()
         self._on_stored, self._on_settled = on_stored, on_settled
         self._wakers: dict[asyncio.Future[None], None] = {}  # in the order in which they came
+        self._place_wakers: list[asyncio.Future[None]] = []
         self._tick_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -86,6 +95,7 @@ class ProducerEngine:
             self._break(error)
             return
         self._carry_out(effects)
+        self._tell_moved_on()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -100,6 +110,18 @@ class ProducerEngine:
             await waker
         finally:
             self._wakers.pop(waker, None)
+
+    async def moved_on(self) -> None:
+        """Until something happened to the producer's transactions, perhaps."""
+        waker: asyncio.Future[None] = self.loop.create_future()
+        self._place_wakers.append(waker)
+        await waker
+
+    def _tell_moved_on(self) -> None:
+        wakers, self._place_wakers = self._place_wakers, []
+        for waker in wakers:
+            if not waker.done():
+                waker.set_result(None)
 
     async def flushed(self) -> None:
         """Until nothing is unsettled."""
@@ -165,6 +187,7 @@ class ProducerEngine:
         with self.lock:
             effects = self.pipeline.forget_unsent(f"the producer broke: {error!r}")
         self._carry_out(effects)
+        self._tell_moved_on()
 
     def _settle(self, settled: list[tuple[ProducerBatch, PartFate]]) -> None:
         unnamed = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION
+from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, VERSION_MAX_BEFORE_V2
 from semel.client.routing import TRANSACTION, Again, Routing, by_topic, check_read, partitions_of
 from semel.errors import ConnectionLost, ErrorCode
 from semel.types import (
@@ -208,6 +208,9 @@ class IdentityRequests(Routing):
     ) -> Any:
         node_id = await self._coordinator(TRANSACTION, transactional_id)
         try:
+            if api_key in VERSION_MAX_BEFORE_V2:
+                version_max = VERSION_MAX_BEFORE_V2[api_key]
+                return await self._newest(node_id, api_key, fields, version_max=version_max)
             return await self._cold(node_id, api_key, fields)
         except ConnectionLost:
             self._coordinators.pop((TRANSACTION, transactional_id), None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from semel.errors import ErrorCode
+from semel.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +97,27 @@ class ClusterDescription:
     cluster_id: str
     controller_id: int
     brokers: dict[int, BrokerAddress] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """One transactional id. ``state`` is Kafka's word: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit …"""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int  # node id
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id, and what its holder has open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    began_ms: int | None  # by the coordinator's clock, of the newest transaction; None: there was none
+    partitions: tuple[TopicPartition, ...]  # that the open one has written to
+    coordinator: int  # node id

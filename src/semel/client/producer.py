@@ -8,21 +8,24 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
 
-from semel.client.background import shared_loop
+from semel.client.background import BackgroundLoop, shared_loop
+from semel.client.consumer import Consumer
 from semel.client.delivery import Delivery, DeliveryReport
 from semel.client.rows import Headers
 from semel.client.settings import ProducerChoices, ProducerSettings, names_checked
 from semel.client.shared_producer import CLOSE_AFTER_ERROR_S, SharedProducer
 from semel.client.tables import StoredRange, TableDelivery
+from semel.client.transactions import AsyncTransaction
 from semel.core.client.saved import Position, SavedIdentity
 from semel.errors import NotStored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Delivery", "DeliveryReport", "Producer", "StoredRange", "TableDelivery"]
+__all__ = ["Delivery", "DeliveryReport", "Producer", "StoredRange", "TableDelivery", "Transaction"]
 
 _Row = TypeVar("_Row")
 _T = TypeVar("_T")
@@ -56,6 +59,9 @@ class Producer:
 
     With ``lease=True`` it writes under producer ids that are leased from semel, so that what became of a row is
     definite as long as a leader answers. Apache Kafka has no leases: there every row is NotStored, and says so.
+
+    With ``transactional_id="name"`` it sends in transactions only (:meth:`transaction`). Making it shuts out a copy
+    that runs or was killed, and aborts what that one had open.
     """
 
     @names_checked(ProducerChoices.__optional_keys__)
@@ -164,6 +170,23 @@ class Producer:
         shared.table_handed()
         return delivery
 
+    def transaction(self, consumer: Consumer | None = None) -> Transaction:
+        """``with producer.transaction(consumer):`` what is sent in it counts as a whole, or not at all (KIP-98).
+
+        Leaving the block commits it, with the positions of ``consumer``, if one is given, so that a row that was read
+        is written exactly once; rows are seen by readers of committed rows from then on. Leaving it by an exception
+        aborts it; the exception goes on, and the consumer is put back to what its group has committed, so that its
+        rows are handed out again. One at a time.
+
+        Raises, on leaving: :class:`~semel.errors.TransactionAborted` when a row failed, or the group gave its
+        partitions to others (nothing counts; begin again); :class:`~semel.errors.TransactionsEnded` and
+        :class:`~semel.errors.ProducerFenced` when nothing counts and this producer is at its end, for it took too
+        long, or another copy was started; :class:`~semel.errors.CommitInDoubt` when nobody answered within
+        ``max_block_ms``. ``result()`` of a row says that it is stored, not that it counts.
+        """
+        inner = None if consumer is None else consumer.inner
+        return Transaction(AsyncTransaction(self._shared.transactions, inner), self._background)
+
     def resume(
         self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
     ) -> Iterator[tuple[Position, _Row]]:
@@ -178,8 +201,9 @@ class Producer:
         says, before a row is dropped, that others came in their place: another input, another topic, or rows that are
         made otherwise now (``compare_rows=False`` tells them by their number and topic alone). A function that gives
         only rows behind the position vouches for its input itself. InputDiffers also when the input ends in front of
-        what is stored. CannotKnow when rows to be compared were deleted from the log. ConfigError when this producer
-        was given rows before: they are behind the saved position too.
+        what is stored. CannotKnow when rows to be compared were deleted from the log, or compaction took rows that have
+        to be counted in it. ConfigError when this producer was given rows before: they are behind the saved position
+        too.
         """
         return self._shared.rows_after(rows)
 
@@ -200,3 +224,28 @@ class Producer:
 
     def _close(self, timeout_s: float | None, *, is_complete: bool) -> None:
         self._background.run(self._shared.close(timeout_s, is_complete=is_complete))
+
+
+class Transaction:
+    """What ``with producer.transaction() as transaction`` gives: all of it counts, or nothing."""
+
+    def __init__(self, inner: AsyncTransaction, background: BackgroundLoop) -> None:
+        self._inner, self._background = inner, background
+
+    def __enter__(self) -> Self:
+        self._background.run(self._inner.__aenter__())
+        return self
+
+    def commit_offsets(self, consumer: Consumer) -> None:
+        """Commit the consumer's positions with the transaction: of every assigned partition, the next to be read.
+
+        As the member of its group that it is: :class:`~semel.errors.TransactionAborted` where the group has given its
+        partitions to others since, for then they read the same rows (KIP-447). For a consumer that
+        :meth:`Producer.transaction` was given it is done on leaving the block.
+        """
+        self._background.run(self._inner.commit_offsets(consumer.inner))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._background.run(self._inner.__aexit__(kind, error, trace))

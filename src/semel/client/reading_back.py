@@ -6,6 +6,7 @@ from typing import Final
 
 from semel.client.cluster import Cluster
 from semel.core.client.events import LastStored, LogAnswered, ReadBack
+from semel.core.client.resume import Behind
 from semel.errors import BrokerError, ErrorCode
 from semel.record.batch import BatchHeader, scan_batches
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ProducerGrant, TopicPartition
@@ -33,17 +34,26 @@ async def read_back(cluster: Cluster, ask: ReadBack) -> LogAnswered:
     if ask.behind is not None and start < from_offset <= end:
         is_cut = not await _has(cluster, tp, ask.behind)  # made again, and as long again
     size_bytes, last_sequence = 0, None
-    offset = start if is_cut else from_offset
-    while offset < end:
-        records = await _records(cluster, tp, offset)
+    behind = Behind(start if is_cut else from_offset)
+    while behind.offset < end:
+        records = await _records(cluster, tp, behind.offset)
         size_bytes += len(records)
         if size_bytes > _READ_BYTES_MAX:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"read {tp} back: it is too long")
         for _, header in scan_batches(records, allow_partial_tail=True, check_crc=False):
-            offset = header.last_offset + 1
-            if _is_of(header, grant):
+            is_its = _is_of(header, grant)
+            behind.read(header, is_its=is_its)
+            if is_its:
                 last_sequence = header.last_sequence
-    return LogAnswered(tp, grant.producer_epoch, last_sequence, grant, is_final=True, is_cut=is_cut)
+    return LogAnswered(
+        tp,
+        grant.producer_epoch,
+        last_sequence,
+        grant,
+        is_final=True,
+        is_cut=is_cut,
+        is_compacted=behind.lacks_some,
+    )
 
 
 async def _has(cluster: Cluster, tp: TopicPartition, stored: LastStored) -> bool:

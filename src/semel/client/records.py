@@ -5,9 +5,10 @@ Decoding everything at once proves that all of it is whole before the consumer's
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from semel.types import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MADE_AT_ONCE: Final = 200  # slicing a table for a single record costs more than making a hundred
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -44,17 +46,26 @@ class BufferedRecords:
         )
         self._blocks: list[pa.RecordBatch] = [block for block in table.to_batches() if block.num_rows]
         self._first = 0  # row of the first block that comes next
+        self._made: deque[ConsumerRecord] = deque()  # in front of it: made for who takes one by one
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
+        return bool(self._made or self._blocks)
 
     @property
     def next_offset(self) -> int:
         """The offset of the first record that was not taken."""
+        if self._made:
+            return self._made[0].offset
         return int(self._blocks[0]["offset"][self._first].as_py())
 
     def take(self, count: int) -> list[ConsumerRecord]:
         """Up to ``count`` records."""
+        if count < _MADE_AT_ONCE and not self._made:
+            self._made.extend(self._make(_MADE_AT_ONCE))
+        taken = [self._made.popleft() for _ in range(min(count, len(self._made)))]
+        return taken + self._make(count - len(taken)) if len(taken) < count else taken
+
+    def _make(self, count: int) -> list[ConsumerRecord]:
         taken: list[ConsumerRecord] = []
         while self._blocks and len(taken) < count:
             block = self._blocks[0]

@@ -24,6 +24,7 @@ from semel.core.client.resume import (
     SeenBatch,
     Unprovable,
     counted_to,
+    is_compacted,
     made_anew,
     not_held,
     plan_begin,
@@ -307,7 +308,8 @@ async def scan(
 ) -> list[BatchHeader]:
     """The producer's batches and markers between two offsets.
 
-    CannotKnow if the log starts behind the first one; BrokerError if it ends before the second one by now.
+    CannotKnow if the log starts behind the first one, or was compacted between them; BrokerError if it ends before the
+    second one by now.
     """
     seen: list[BatchHeader] = []
     offset = from_offset
@@ -324,6 +326,11 @@ async def scan(
         for _, header in scan_batches(fetched.records, allow_partial_tail=True):
             if header.last_offset < offset:
                 continue
+            if is_compacted(header, offset):
+                raise CannotKnow(
+                    f"{tp} was compacted from offset {offset} on: how many rows this identity stored there cannot be "
+                    f"proven; start a new identity from a known position"
+                )
             offset = header.last_offset + 1
             if header.base_offset >= end_offset:
                 break

@@ -139,9 +139,31 @@ class Routing:
         body = await self.brokers.ask(node_id, api_key, [messages.encode_request(api_key, version, fields)])
         return messages.decode_response(api_key, version, body)
 
+    async def _newest(
+        self,
+        node_id: int,
+        api_key: ApiKey,
+        fields: Mapping[str, Any],
+        *,
+        wait_ms: int = 0,
+        version_max: int | None = None,
+    ) -> Any:
+        """As :meth:`_cold`, in the newest version that both sides know; ``wait_ms``: the broker may take that long."""
+        connection = await self.brokers.connection(
+            node_id
+        )  # only who was connected to has said what it serves
+        version = self.brokers.newest(api_key, connection.name, version_max)
+        request = messages.encode_request(api_key, version, fields)
+        body = await self.brokers.ask(node_id, api_key, [request], wait_ms=wait_ms, version=version)
+        return messages.decode_response(api_key, version, body)
+
     async def _on_controller(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
         """Any broker will do: it forwards to the controller where there is another one."""
         return await self._cold(BOOTSTRAP, api_key, fields)
+
+    def forget_coordinator(self, key_type: int, key: str) -> None:
+        """Look for it anew: it is another broker, or cannot be reached."""
+        self._coordinators.pop((key_type, key), None)
 
     async def _coordinator(self, key_type: int, key: str) -> int:
         known = self._coordinators.get((key_type, key))

@@ -14,6 +14,7 @@ from typing import Any, Final, ParamSpec, Self, TypedDict, TypeVar
 from semel.client.identity import IdentityFile, IdentityStore, IdentityValue
 from semel.core.client.saved import SavedIdentity
 from semel.core.client.settings import PipelineSettings
+from semel.core.client.transaction import TransactionSettings
 from semel.errors import ConfigError
 from semel.record.compression import Compression
 
@@ -26,6 +27,7 @@ _ABOVE_0: Final = (
     "delivery_timeout_ms",
     "request_timeout_ms",
     "metadata_max_age_ms",
+    "transaction_timeout_ms",
 )
 
 
@@ -35,6 +37,8 @@ class ProducerChoices(TypedDict, total=False):
     identity: str | SavedIdentity | None
     identity_store: str | os.PathLike[str] | IdentityStore | None
     lease: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
     compression: str
     linger_ms: int
     batch_bytes: int
@@ -50,6 +54,21 @@ class ProducerChoices(TypedDict, total=False):
     client_id: str
     acks: str | int
     security_protocol: str
+
+
+def check_types(settings: Any, *, above_0: Collection[str]) -> None:
+    """Settings come from files and environments too, where ``lease="no"`` would be as good as True.
+
+    Those of ``above_0`` are 1 at least, the other whole numbers 0.
+    """
+    for item in fields(settings):
+        value, name = getattr(settings, item.name), item.name
+        if type(item.default) is bool and type(value) is not bool:
+            raise ConfigError(f"{name}={value!r}: True or False")
+        if type(item.default) is int:
+            least = 1 if name in above_0 else 0
+            if type(value) is not int or value < least:
+                raise ConfigError(f"{name}={value!r}: a whole number, {least} or above")
 
 
 def check_names(settings: Mapping[str, object], known: Collection[str], what: str = "setting") -> None:
@@ -84,7 +103,8 @@ def names_checked(
     return checked
 
 
-def _setting(default: Any, meaning: str) -> Any:
+def setting(default: Any, meaning: str) -> Any:
+    """A field of a table of settings: its default, and what it means, for the reference."""
     return field(default=default, metadata={"meaning": meaning})
 
 
@@ -92,39 +112,49 @@ def _setting(default: Any, meaning: str) -> Any:
 class ProducerSettings:
     """Bounds and choices of a producer. Times in milliseconds, sizes in bytes."""
 
-    identity: str | SavedIdentity | None = _setting(
+    identity: str | SavedIdentity | None = setting(
         None, "an identity that the caller keeps, as a value; or the name of the one in `identity_store`"
     )
-    identity_store: str | os.PathLike[str] | IdentityStore | None = _setting(
+    identity_store: str | os.PathLike[str] | IdentityStore | None = setting(
         None, "where the identity is kept, so that a later run goes on with it: a file, or another place"
     )
-    lease: bool = _setting(
+    lease: bool = setting(
         False, "write under ids that are leased anew in time; not together with an identity, and semel only"
     )
-    compression: str = _setting("none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`")
-    linger_ms: int = _setting(5, "how long a batch waits for more rows")
-    batch_bytes: int = _setting(262_144, "size at which a batch waits no longer, before compression")
-    in_flight_max: int = _setting(5, "batches of a partition that are on their way at once, 1 to 5")
-    buffer_bytes: int = _setting(64 * 1024 * 1024, "rows that are not acknowledged yet, in all")
-    max_block_ms: int = _setting(60_000, "how long `send()` waits for room in the buffer")
-    delivery_timeout_ms: int = _setting(
+    transactional_id: str | None = setting(
+        None,
+        "send in transactions only, under this name: a copy that is started with the same one shuts the older out, and "
+        "aborts what it had open",
+    )
+    transaction_timeout_ms: int = setting(
+        60_000, "after so long its coordinator aborts a transaction that is open; the brokers bound it"
+    )
+    compression: str = setting("none", "`none`, `gzip`, `snappy`, `lz4` or `zstd`")
+    linger_ms: int = setting(5, "how long a batch waits for more rows")
+    batch_bytes: int = setting(262_144, "size at which a batch waits no longer, before compression")
+    in_flight_max: int = setting(5, "batches of a partition that are on their way at once, 1 to 5")
+    buffer_bytes: int = setting(64 * 1024 * 1024, "rows that are not acknowledged yet, in all")
+    max_block_ms: int = setting(
+        60_000, "how long `send()` waits for room in the buffer, and a transaction for its coordinator"
+    )
+    delivery_timeout_ms: int = setting(
         120_000, "time after `send()` at which a row without an answer is given up, as not stored or in doubt"
     )
-    request_timeout_ms: int = _setting(30_000, "how long one request may take")
-    retry_backoff_ms: int = _setting(50, "pause before a batch goes again; doubled each time, up to 1 s")
-    save_interval_ms: int = _setting(1_000, "time between two saves of the position while rows are sent")
-    compare_rows: bool = _setting(
+    request_timeout_ms: int = setting(30_000, "how long one request may take")
+    retry_backoff_ms: int = setting(50, "pause before a batch goes again; doubled each time, up to 1 s")
+    save_interval_ms: int = setting(1_000, "time between two saves of the position while rows are sent")
+    compare_rows: bool = setting(
         True,
         "hold rows that are stored, and come again on a resume, against the stored ones; off for rows that are made "
         "anew with other contents each time (a time, a random id): then they are told by their number alone",
     )
-    metadata_max_age_ms: int = _setting(300_000, "time between two looks for new partitions")
-    client_id: str = _setting("semel", "the name that the server sees")
-    acks: str | int = _setting("all", "nothing less is exactly once")
-    security_protocol: str = _setting("PLAINTEXT", "there is no other yet")
+    metadata_max_age_ms: int = setting(300_000, "time between two looks for new partitions")
+    client_id: str = setting("semel", "the name that the server sees")
+    acks: str | int = setting("all", "nothing less is exactly once")
+    security_protocol: str = setting("PLAINTEXT", "there is no other yet")
 
     def __post_init__(self) -> None:
-        self._check_types()
+        check_types(self, above_0=_ABOVE_0)
         if str(self.acks) not in ("all", "-1"):
             raise ConfigError(f"acks={self.acks!r}: an idempotent producer needs acks='all'")
         if not 1 <= self.in_flight_max <= 5:
@@ -138,17 +168,17 @@ class ProducerSettings:
             raise ConfigError("identity is a value: it is kept by the caller, not in an identity_store")
         if self.lease and (self.identity is not None or self.identity_store is not None):
             raise ConfigError("lease=True gives an id that ends; an identity is one that is kept. Choose one")
+        if self.transactional_id is not None:
+            self._check_transactional()
 
-    def _check_types(self) -> None:
-        """Settings come from files and environments too, where ``lease="no"`` would be as good as True."""
-        for item in fields(self):
-            value, name = getattr(self, item.name), item.name
-            if type(item.default) is bool and type(value) is not bool:
-                raise ConfigError(f"{name}={value!r}: True or False")
-            if type(item.default) is int:
-                least = 1 if name in _ABOVE_0 else 0
-                if type(value) is not int or value < least:
-                    raise ConfigError(f"{name}={value!r}: a whole number, {least} or above")
+    def _check_transactional(self) -> None:
+        if not isinstance(self.transactional_id, str) or not self.transactional_id:
+            raise ConfigError(f"transactional_id={self.transactional_id!r}: a name")
+        if self.lease or self.identity is not None or self.identity_store is not None:
+            raise ConfigError(
+                "transactional_id, an identity and lease=True are three ways to be exactly once: choose one. In "
+                "transactions, the position in the input is an offset that is committed with the rows"
+            )
 
     @classmethod
     def of(cls, settings: ProducerChoices) -> Self:
@@ -165,8 +195,17 @@ class ProducerSettings:
             request_bytes_max=max(1_048_576, self.batch_bytes),
             delivery_timeout_ms=self.delivery_timeout_ms,
             retry_backoff_ms=self.retry_backoff_ms,
-            strict=self.identity is not None or self.identity_store is not None,
+            strict=self.transactional_id is not None
+            or self.identity is not None
+            or self.identity_store is not None,
             lease=self.lease,
+            transactions=None
+            if self.transactional_id is None
+            else TransactionSettings(
+                self.transaction_timeout_ms,
+                self.max_block_ms,
+                self.retry_backoff_ms,
+            ),
         )
 
     def store(self) -> IdentityStore | None:

@@ -28,6 +28,8 @@ from semel.client.tables import (
     partitions_of,
     rows_of,
 )
+from semel.client.transaction_asking import CoordinatorAsker
+from semel.client.transactions import ProducerTransactions
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
@@ -77,9 +79,18 @@ class SharedProducer:
             first_contact_timeout_ms=FIRST_CONTACT_TIMEOUT_MS if settings.store() is None else None,
             security_protocol=settings.security_protocol,
         )
+        name = settings.transactional_id
         self.engine = ProducerEngine(
-            self.cluster, settings.pipeline(), loop, on_stored=self._stored, on_settled=self._save_if_due
+            self.cluster,
+            settings.pipeline(),
+            loop,
+            on_stored=self._stored,
+            on_settled=self._save_if_due,
+            asker=None
+            if name is None
+            else CoordinatorAsker(self.cluster, name, settings.transaction_timeout_ms),
         )
+        self._transactions = None if name is None else ProducerTransactions(self.engine, name)
         self.progress: Progress | None = None
         self.closed = False
         store = settings.store()
@@ -100,7 +111,14 @@ class SharedProducer:
         self._rows_without_key: dict[str, int] = {}
 
     async def open(self) -> None:
-        """With an identity: fence, ask, count, save. Without one there is nothing to do yet."""
+        """With an identity: fence, ask, count, save; with a transactional id: shut older copies out.
+
+        Without either there is nothing to do yet.
+        """
+        if self._transactions is not None:
+            await self.cluster.metadata([])
+            await self._transactions.start()
+            return
         if self._keeper is None:
             return
         name = self.settings.identity if isinstance(self.settings.identity, str) else None
@@ -381,6 +399,8 @@ class SharedProducer:
         if self.closed:
             raise NotStored("the producer is closed; nothing was sent")
         self._check_not_stopped()
+        if self._transactions is not None:
+            self._transactions.check_takes_rows()
         for stopped_by in (self._fenced, self._refused):
             if stopped_by is not None:
                 raise stopped_by
@@ -394,7 +414,17 @@ class SharedProducer:
                 "can be told from new ones"
             )
 
+    @property
+    def transactions(self) -> ProducerTransactions:
+        if self._transactions is None:
+            raise ConfigError(
+                "transaction() needs a producer with a transactional_id, its name across restarts"
+            )
+        return self._transactions
+
     def _check_not_stopped(self) -> None:
+        if self._transactions is not None:
+            return  # a transaction that failed is told by itself
         pipeline = self.engine.pipeline
         if pipeline.fenced is not None:
             raise error_of(
@@ -573,6 +603,9 @@ class SharedProducer:
             return
         try:
             self._release()
+            if self._transactions is not None:
+                async with asyncio.timeout(timeout_s):
+                    await self._transactions.close()
             async with asyncio.timeout(timeout_s if self._refused is None else 0):
                 await self.engine.flushed()
                 if is_complete:
