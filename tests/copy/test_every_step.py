@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 from tests.copy.copying import go, plan_of, put, rows
 from tests.spark.mortal import Died, die, nothing
+from tests.thinning import every
 
 import semel
 from semel.errors import BrokerError, ConnectionLost, ProducerFenced
@@ -75,7 +76,7 @@ def test_there_is_no_further_request(job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_sent", [False, True])
-@pytest.mark.parametrize("step", range(REQUESTS))
+@pytest.mark.parametrize("step", every(2, range(REQUESTS)))  # behind one is in front of the next
 def test_killed_at_any_request(job, step, is_sent):
     with pytest.raises(Died):
         job.go(**killed_at(step, is_sent))
@@ -86,7 +87,7 @@ def test_killed_at_any_request(job, step, is_sent):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_sent", [False, True])
-@pytest.mark.parametrize("step", range(4, REQUESTS))
+@pytest.mark.parametrize("step", every(2, range(4, REQUESTS)))
 def test_killed_at_any_request_with_a_condition(semel_server_session, step, is_sent):
     job = Job(semel_server_session, semel_server_session, "substr(value, -1) IN ('1', '4', '7')")
     for turn in range(3):
@@ -98,7 +99,7 @@ def test_killed_at_any_request_with_a_condition(semel_server_session, step, is_s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(REQUESTS))
+@pytest.mark.parametrize("step", every(2, range(REQUESTS)))
 def test_killed_and_its_successors_killed(job, step):
     for turn, at in enumerate((step, step * 7 % REQUESTS, step * 5 % REQUESTS, 3, 9)):
         with contextlib.suppress(Died):
@@ -109,7 +110,7 @@ def test_killed_and_its_successors_killed(job, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(REQUESTS))
+@pytest.mark.parametrize("step", every(2, range(REQUESTS), first=1))
 def test_paused_at_any_request_while_another_takes_over(job, step):
     """The one that was paused says who has taken over, unless it comes to hold the job again itself."""
 
@@ -124,9 +125,13 @@ def test_paused_at_any_request_while_another_takes_over(job, step):
     job.check()
 
 
+def _marks(step):
+    return [pytest.mark.slow] if step % 2 else [pytest.mark.slow, pytest.mark.thorough]
+
+
 @pytest.mark.parametrize("is_sent", [False, True])
 @pytest.mark.parametrize(
-    "step", [each if each == 7 else pytest.param(each, marks=pytest.mark.slow) for each in range(REQUESTS)]
+    "step", [7 if each == 7 else pytest.param(each, marks=_marks(each)) for each in range(REQUESTS)]
 )
 def test_cut_off_at_any_request_while_another_takes_over(job, step, is_sent):
     """Once its connection is back, it does not take the job from the newer copy: it stops, and says who that is.
@@ -153,7 +158,7 @@ def test_cut_off_at_any_request_while_another_takes_over(job, step, is_sent):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(REQUESTS))
+@pytest.mark.parametrize("step", every(2, range(REQUESTS)))
 def test_who_lost_its_connection_goes_on_where_nobody_came(job, step):
     def cut() -> None:
         raise ConnectionLost("cut")
@@ -163,7 +168,7 @@ def test_who_lost_its_connection_goes_on_where_nobody_came(job, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(0, REQUESTS, 2))
+@pytest.mark.parametrize("step", every(3, range(0, REQUESTS, 2)))
 @pytest.mark.parametrize("end", ["source", "destination"])
 def test_a_server_is_killed_at_a_request(semel_server_factory, step, end):
     job = Job(semel_server_factory(), semel_server_factory())

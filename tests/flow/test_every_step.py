@@ -37,7 +37,7 @@ NAMES = [
 ]  # more than a decision takes: there is a changelog
 SNAPSHOT_CHANGES_MIN = 5
 TURNS = 5  # so many rows has each name
-REQUESTS = 53  # that change something, from the flow's first start to its end
+REQUESTS = 56  # that change something, from the flow's first start to its end
 CUTS = Cuts(rows_max=60, entries_max=1, entry_rows_max=30)
 OTHER_CUTS = Cuts(rows_max=35, entries_max=3, entry_rows_max=30)
 numbers = itertools.count()

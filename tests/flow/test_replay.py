@@ -314,6 +314,7 @@ def test_an_order_or_a_state_that_was_trimmed_is_not_provable(
 def test_decisions_that_were_trimmed_leave_nothing_to_compare_by(thirty: str) -> None:
     with semel.Admin(thirty) as admin:
         partitions = admin.describe_topic("__semel_sinks").partitions
+        admin.alter_configs("__semel_sinks", {"cleanup.policy": "compact,delete"})
     for partition in partitions:
         trim(thirty, "__semel_sinks", -1, partition)
     (stage,) = unproven(lines_of(), thirty).stages

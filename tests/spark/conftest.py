@@ -73,7 +73,7 @@ class Log:
 
     def owners(self, sink_id: str) -> set[str]:
         """Every driver that has taken the sink over, of those that are told apart by their epoch."""
-        records = [decode(record.value) for record in self.read(SINKS_TOPIC)]
+        records = [decode(record.value) for record in self.read(SINKS_TOPIC) if record.value is not None]
         fences = [each for each in records if isinstance(each, Fence) and each.sink_id == sink_id]
         return {f"{each.sink_epoch} {each.owner}" for each in fences}
 

@@ -31,7 +31,7 @@ from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_caches")]
 
-REQUESTS = 24  # that change something, in the three micro-batches below
+REQUESTS = 26  # that change something, in the three micro-batches below
 
 
 class Driver:

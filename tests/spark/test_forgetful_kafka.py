@@ -26,7 +26,7 @@ from semel.spark import task_write
 from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.options import Connection, SinkOptions
-from semel.spark.sink_log import DECISION_LOG_CONFIG
+from semel.spark.sink_log import DECISION_LOG_CONFIG, policy_of
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
@@ -44,7 +44,8 @@ FORGETS_PRODUCERS = {
     "producer.id.expiration.ms": str(PRODUCERS_LIVE_MS),
     "producer.id.expiration.check.interval.ms": "200",
 }
-NODES = {"names": FORGETS_NAMES, "producers": FORGETS_NAMES | FORGETS_PRODUCERS}
+CLEANS = {"log.cleaner.backoff.ms": "100"}
+NODES = {"names": FORGETS_NAMES | CLEANS, "producers": FORGETS_NAMES | FORGETS_PRODUCERS | CLEANS}
 only_names = pytest.mark.parametrize("node", ["names"], indirect=True)
 only_producers = pytest.mark.parametrize("node", ["producers"], indirect=True)
 
@@ -89,7 +90,7 @@ def rest(log):
 
 
 def fences(log, sink_id: str) -> list[Fence]:
-    records = [decode(record.value) for record in log.read(SINKS_TOPIC)]
+    records = [decode(record.value) for record in log.read(SINKS_TOPIC) if record.value is not None]
     return [record for record in records if isinstance(record, Fence) and record.sink_id == sink_id]
 
 
@@ -97,17 +98,19 @@ def test_rows_after_a_long_rest_are_stored(log, options, rest):
     """Its producer ids and epochs would come again, and so its sequences: the log would call all rows stored."""
     topic = log.topic("out", 2)
     for turn in range(3):
+        if turn:
+            rest()
         Driver(options(topic, topic)).micro_batch(5 * turn, 5 * turn + 5, turn)
         assert log.values(topic) == numbers(0, 5 * turn + 5)
-        rest()
 
 
 def test_after_a_rest_fewer_rows_come_and_more_after_the_next(log, options, rest):
     topic = log.topic("out", 2)
     ends = [0, 9, 11, 30]
     for turn in range(3):
+        if turn:
+            rest()
         Driver(options(topic, topic)).micro_batch(ends[turn], ends[turn + 1], turn)
-        rest()
     assert log.values(topic) == numbers(0, 30)
 
 
@@ -321,17 +324,30 @@ def test_an_output_that_is_made_anew_under_a_run(log, options):
         Driver(options(topic, topic)).plan()
 
 
-@only_names
-def test_a_decision_log_that_is_compacted_is_refused(log, options):
-    """Of the records of one key the last one may be an older driver's, and not count."""
+def test_a_decision_log_that_is_compacted(log, options):
+    """By its cleaner, from when it was made: it grows by no driver's records, and they go on from what is left."""
     topic = log.topic("out")
-    Driver(options(topic, topic)).micro_batch(0, 2, 0)
-    log.cluster.alter_configs({SINKS_TOPIC: {"cleanup.policy": "compact"}})
-    with pytest.raises(ReplayUnprovable, match="'__semel_sinks' is compacted"):
-        Driver(options(topic, topic)).plan()
-    log.cluster.alter_configs({SINKS_TOPIC: {"cleanup.policy": "delete"}})
-    Driver(options(topic, topic)).micro_batch(2, 4, 1)
-    assert log.values(topic) == numbers(0, 4)
+    Driver(options(topic, topic)).micro_batch(0, 1, 0)
+    assert policy_of(log.cluster.describe_configs([SINKS_TOPIC])[SINKS_TOPIC]) == "compact"
+    soon = {"segment.ms": "200", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
+    log.cluster.alter_configs({SINKS_TOPIC: soon})
+    turn, give_up_s = 1, time.monotonic() + 60
+    while turn < 40 or len(of_sink(log, topic)) > 60:
+        assert time.monotonic() < give_up_s, len(of_sink(log, topic))
+        if turn % 3 == 0:
+            killed = Driver(options(topic, topic))
+            killed.task(killed.plan(), turn, turn + 1)
+        Driver(options(topic, topic)).micro_batch(turn, turn + 1, turn)
+        turn += 1
+    for name in soon:
+        log.cluster.alter_configs({SINKS_TOPIC: {name: "604800000" if name == "segment.ms" else None}})
+    Driver(options(topic, topic)).micro_batch(turn, turn + 5, turn)
+    assert log.values(topic) == numbers(0, turn + 5)
+
+
+def of_sink(log, sink_id: str) -> list[object]:
+    """Its records in the decision log, and tombstones on such."""
+    return [each for each in log.read(SINKS_TOPIC) if sink_id.encode() in each.key]
 
 
 @only_names

@@ -48,11 +48,12 @@ def copied(log, tmp_path):
     def run(program: str, **environment: str) -> str:
         source, sink = log.topic("in"), log.topic("out")
         log.write(source, [b"a", b"b", b"c"])
+        as_users_have_it = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
         script = tmp_path / "job.py"
         script.write_text(program)
         done = subprocess.run(
             [sys.executable, script, log.bootstrap, source, sink],
-            env={**os.environ, **environment},
+            env={**as_users_have_it, **environment},
             capture_output=True,
             text=True,
             timeout=300,

@@ -17,7 +17,13 @@ from semel.spark.batch_sink import plan_write
 from semel.spark.commit import decide_batch
 from semel.spark.known_sinks import known_sinks, reset_sink
 from semel.spark.options import Connection, SinkOptions
-from semel.spark.sink_log import DECISION_LOG_CONFIG, decided_ends, starting_ends, topic_partition_count
+from semel.spark.sink_log import (
+    DECISION_LOG_CONFIG,
+    PARTITION_COUNT,
+    decided_ends,
+    starting_ends,
+    topic_partition_count,
+)
 from semel.spark.task_write import TaskWrite
 from semel.types import TopicPartition
 
@@ -29,6 +35,16 @@ def whole_decision_log(log):
     """What another test has trimmed or filled may be where this one's sink is."""
     if topic_partition_count(log.cluster, SINKS_TOPIC) is not None:
         log.cluster.delete_topics([SINKS_TOPIC])
+
+
+@pytest.fixture
+def kept_whole(log):
+    """One that an earlier semel has made: it takes records without keys, and can be trimmed."""
+    config = DECISION_LOG_CONFIG | {"cleanup.policy": "delete"}
+    log.cluster.create_topics({SINKS_TOPIC: PARTITION_COUNT}, configs={SINKS_TOPIC: config})
+    log.cluster.topic(SINKS_TOPIC, is_known_to_exist=True)
+    yield
+    log.cluster.delete_topics([SINKS_TOPIC])
 
 
 @pytest.fixture
@@ -100,6 +116,7 @@ def test_a_process_that_looked_for_a_sink_before_there_was_one_finds_it(log, dri
     assert log.values(topic) == numbers(0, 7)
 
 
+@pytest.mark.usefixtures("kept_whole")
 def test_a_decision_log_that_was_trimmed_is_no_empty_one(log, driver):
     topic = log.topic("out")
     driver(topic).micro_batch(0, 2, 0)
@@ -141,6 +158,7 @@ def test_a_decision_log_that_is_made_anew_at_rest_is_a_reset(log, driver):
     assert log.values(topic) == sorted(numbers(0, 14) + numbers(5, 9))
 
 
+@pytest.mark.usefixtures("kept_whole")
 def test_a_write_without_a_name_needs_nothing_that_was_decided(log, driver):
     """It could never be done again, and was told to reset a sink that there is not."""
     topic = log.topic("out")
@@ -155,7 +173,6 @@ def test_a_write_without_a_name_needs_nothing_that_was_decided(log, driver):
     report = task.run([pa.record_batch({"value": pa.array(numbers(0, 3))})])
     decide_batch(options, plan.ticket, [Attempted(report, True)], "", 0, carry=False)
     assert log.values(topic) == numbers(0, 3)
-    log.cluster.delete_topics([SINKS_TOPIC])
 
 
 def home_of(log, sink_id: str) -> TopicPartition:
@@ -163,6 +180,7 @@ def home_of(log, sink_id: str) -> TopicPartition:
     return TopicPartition(SINKS_TOPIC, partition_for_key(sink_id.encode(), count))
 
 
+@pytest.mark.usefixtures("kept_whole")
 @pytest.mark.parametrize("value", [b"x", b"\xff\xfe", b"[1]", b'{"hello":1}', b"[" * 100_000])
 def test_a_record_of_nobody_in_the_decision_log_stops_no_sink(log, driver, caplog, value):
     topic = log.topic("out")
@@ -176,11 +194,12 @@ def test_a_record_of_nobody_in_the_decision_log_stops_no_sink(log, driver, caplo
     assert f"records of no sink, the first at {home}@" in caplog.text  # other sinks share the partition
 
 
+@pytest.mark.usefixtures("kept_whole")
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
         (b'["decision","s"]', b"x", "Expecting value"),
-        (None, b'{"v":2,"any":"thing"}', "a record of format 2"),
+        (None, b'{"v":3,"any":"thing"}', "a record of format 3"),
         (b'["decision","s",1]', b"\x02binary", "can't decode|Expecting value"),
         (
             b'["decision","s"]',
@@ -195,16 +214,11 @@ def test_a_record_that_may_be_a_decision_is_never_passed_over(log, driver, key, 
     driver(topic).micro_batch(0, 2, 0)
     home = home_of(log, topic)
     at = log.cluster.produce({home: encode_batch([Record(0, 0, key, value)])})[home].base_offset
-    try:
-        for ask in (driver(topic).plan, lambda: known_sinks(log.bootstrap)):
-            with pytest.raises(
-                ReplayUnprovable, match=rf"(?s)the record at {home}@{at} cannot be read: .*({why})"
-            ):
-                ask()
-    finally:
-        count = len(log.cluster.topic(SINKS_TOPIC).partitions)
-        log.cluster.delete_topics([SINKS_TOPIC])
-        log.cluster.create_topics({SINKS_TOPIC: count}, configs={SINKS_TOPIC: DECISION_LOG_CONFIG})
+    for ask in (driver(topic).plan, lambda: known_sinks(log.bootstrap)):
+        with pytest.raises(
+            ReplayUnprovable, match=rf"(?s)the record at {home}@{at} cannot be read: .*({why})"
+        ):
+            ask()
 
 
 def test_a_decision_log_that_is_not_kept_for_ever_is_refused(log, driver):

@@ -11,6 +11,7 @@ from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS, prove
 from semel.copy.topics import CopyTopics, not_alone
+from semel.core.client.resume import Behind
 from semel.core.copy.history import CopyHistory
 from semel.core.copy.journal import Begun, Mark, Place
 from semel.core.copy.resume import (
@@ -165,7 +166,7 @@ def _stored(
     known: int | None,
     begins: int,
     end: int,
-    is_compacted: bool,
+    may_have_holes: bool,
 ) -> tuple[int, int | None]:
     """How many rows the writer has in ``output``: its last sequence is looked for where unsure rows stand. And where
     the last of these stands.
@@ -176,17 +177,19 @@ def _stored(
     output, is_under_way = place.output_partition, place.source in history.under_way
     is_blank = place.is_blank and not plan.appends
     is_trimmed = begins > place.output_end
-    rows = StoredRows(sure if known is None else max(sure, known), has_holes=is_trimmed or is_compacted)
-    seen_at = None
+    rows = StoredRows(sure if known is None else max(sure, known), has_holes=is_trimmed or may_have_holes)
+    seen_at, read_behind = None, Behind(max(begins, place.output_end))
     try:
-        for header in _headers(destination, output, place.output_id, max(begins, place.output_end), end):
+        for header in _headers(destination, output, place.output_id, read_behind.offset, end):
             grant = ProducerGrant(header.producer_id, header.producer_epoch)
             lost = unsaid(history, grant, has_rows=not header.is_control)
             if lost is not None:
                 raise _lost(plan, output, lost)
             if is_blank and seen_at is None and header.producer_id not in history.held_epochs:
                 raise not_alone(plan, output, header)
-            if header.is_control or grant != history.writer:
+            is_its = not header.is_control and grant == history.writer
+            read_behind.read(header, is_its=is_its)
+            if not is_its:
                 continue
             seen_at = header.last_offset
             more = rows.over(header.base_sequence, header.last_offset_delta + 1)
@@ -197,6 +200,9 @@ def _stored(
         raise _lost(plan, output, Lost(f"rows of it went while they were read ({error})")) from error
     if is_under_way and is_trimmed and known is None and seen_at is None:
         gone = f"offsets {place.output_end} to {begins - 1} are gone, and rows of its last holder may have stood there"
+        raise _lost(plan, output, Lost(gone))
+    if is_under_way and read_behind.lacks_some and known is None:
+        gone = "it was compacted, and rows of its last holder may have been among those that are gone"
         raise _lost(plan, output, Lost(gone))
     return rows.sequence, seen_at
 

@@ -17,6 +17,7 @@ from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS
 from semel.copy.reading import Part
 from semel.copy.topics import not_alone, time_refused
+from semel.core.client.resume import Behind
 from semel.core.copy.history import written_up_to
 from semel.core.copy.journal import Chunk, Next, Place
 from semel.core.sink.landing import Landing, landed
@@ -26,7 +27,7 @@ from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.process import this_process
 from semel.spark.reading import read_range
-from semel.spark.stored_rows import leader_knows, offsets_by_sequence
+from semel.spark.stored_rows import leader_knows
 from semel.spark.takeover import listed
 from semel.types import LATEST_TIMESTAMP, NO_TIMESTAMP, ProducerGrant, TopicPartition
 
@@ -283,7 +284,21 @@ class Writer:
                 isolation="read_uncommitted",
                 poll_timeout_ms=LOOK_TIMEOUT_MS,
             )
-            offset = offsets_by_sequence(found, self._grant).get(base_sequence)
+            offset, behind = None, Behind(start)
+            for header in (header for batches in found for _, header in batches):
+                whose = ProducerGrant(header.producer_id, header.producer_epoch)
+                is_it = (
+                    whose == self._grant and not header.is_control and header.base_sequence == base_sequence
+                )
+                behind.read(header, is_its=is_it)
+                if is_it:
+                    offset = header.base_offset
             if offset is not None:
                 answers[tp] = Produced(ErrorCode.NONE, offset, NO_TIMESTAMP, -1)
+            elif behind.lacks_some:
+                raise ReplayUnprovable(
+                    f"{tp} was compacted, and its leader has forgotten job {self._plan.name!r}: whether the rows that "
+                    f"it sent last are there cannot be known. Nothing more was copied; have {tp.topic!r} keep its rows "
+                    f"(cleanup.policy=delete), and copy to another topic"
+                )
         return answers

@@ -13,7 +13,7 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Begin, Decision, OutputClaim, WriterState
 from semel.core.sink.ranges import SourceRange
 from semel.spark.options import Connection
-from semel.spark.sink_log import SinkLog, journal_records, topic_partition_count
+from semel.spark.sink_log import JournalReading, SinkLog, topic_partition_count
 from semel.types import SINKS_TOPIC, TopicPartition
 
 
@@ -95,12 +95,12 @@ def recorded(connection: Connection, sink_id: str) -> StageRecord:
     log = SinkLog(connection, sink_id)
     if topic_partition_count(log.cluster, SINKS_TOPIC) is None:
         return record
-    end_offset = log.history().end_offset
-    for each in journal_records(log.cluster, log.partition, 0, end_offset):
-        if each.sink_id != sink_id:
+    reading = JournalReading(log.cluster, log.partition, 0, log.history().end_offset)
+    for entry in reading:
+        if entry.sink_id != sink_id:
             continue
-        if not isinstance(each, (Begin, Decision)) or history.is_held_by(each.sink_epoch):
-            record.take(each)
-        history.apply(each)
-    history.end_offset = end_offset
+        if entry.record is not None and history.counts(entry.record):
+            record.take(entry.record)
+        history.take(entry)
+    history.end_offset = reading.end_offset
     return record

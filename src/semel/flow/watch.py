@@ -27,7 +27,7 @@ from semel.record.columnar import decode_table
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
 from semel.spark.reading import read_range
-from semel.spark.sink_log import SinkLog, journal_records
+from semel.spark.sink_log import JournalReading, SinkLog
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 LOOK_S: Final = 1.0
@@ -141,13 +141,15 @@ class Watch:
         cluster = connect(self._connection)
         for (tp, first), stages in together.items():
             end = max(first, ends.get(tp, first))
-            for record in journal_records(cluster, tp, first, end):
+            reading = JournalReading(cluster, tp, first, end)
+            for entry in reading:
+                record = entry.record
                 for seen, history in stages:
-                    if history.apply(record) and isinstance(record, Decision) and not record.is_reset:
+                    if history.take(entry) and isinstance(record, Decision) and not record.is_reset:
                         seen.micro_batches += 1
                         seen.row_count += record.row_count
             for _, history in stages:
-                history.end_offset = end
+                history.end_offset = reading.end_offset
 
     # -- one stage -------------------------------------------------------------------------------------------
 

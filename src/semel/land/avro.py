@@ -19,6 +19,7 @@ from fastavro.schema import SchemaParseException
 
 from semel.errors import ConfigError
 from semel.land.values import Bad
+from semel.wording import one_line
 
 _PLAIN: Final = {
     "string": pa.string(),
@@ -77,7 +78,7 @@ class AvroValues:
                 pa.Table.from_pylist([row], self.schema)
                 kept.append(row)
             except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-                bad.append((index, f"a column cannot hold it: {_one_line(error)}"))
+                bad.append((index, f"a column cannot hold it: {_in_short(error)}"))
         return pa.Table.from_pylist(kept, self.schema), sorted(bad)
 
     def _read_one(self, value: bytes | None) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class AvroValues:
         try:
             row: Any = schemaless_reader(source, writer, self._reader)
         except Exception as error:  # fastavro lets through whatever its reading runs into
-            raise _NotOfSchema(f"it is no Avro of the schema: {_one_line(error)}") from None
+            raise _NotOfSchema(f"it is no Avro of the schema: {_in_short(error)}") from None
         if source.tell() != len(body):
             raise _NotOfSchema(f"it has {len(body) - source.tell()} bytes more than the schema says")
         return dict(row)
@@ -105,8 +106,8 @@ class _NotOfSchema(Exception):
     """Why a value is bad."""
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__} {' '.join(str(error).split())}".strip()[:200]
+def _in_short(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(error)}"[:200]
 
 
 def _load(path: Path) -> Any:
@@ -115,7 +116,7 @@ def _load(path: Path) -> Any:
     except OSError as error:
         raise ConfigError(f"Avro schema {path}: {error.strerror or error}") from None
     except (ValueError, SchemaParseException) as error:
-        raise ConfigError(f"Avro schema {path}: {_one_line(error)}") from None
+        raise ConfigError(f"Avro schema {path}: {_in_short(error)}") from None
 
 
 def _uuid_as_text(schema: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from semel.land.target import (
     sync_folder,
     taken_over,
 )
+from semel.wording import one_line
 
 _HISTORY: Final = 100  # commits that are looked through for who holds a job
 _LOCK: Final = ".semel-compact.lock"  # hidden: neither readers nor a VACUUM look at it
@@ -115,7 +116,7 @@ class DeltaTarget:
             except DeltaError as failed:
                 self.check_held()
                 raise StorageError(
-                    f"{self.folder}: its small files were not made larger ones: {_one_line(failed)}. The table is as "
+                    f"{self.folder}: its small files were not made larger ones: {one_line(failed)}. The table is as "
                     f"it was, with all its rows"
                 ) from failed
         self.check_held()
@@ -198,7 +199,7 @@ class DeltaTarget:
 
     def _failed(self, what: str, failed: DeltaError) -> StorageError:
         return StorageError(
-            f"{self.folder}: could not {what}: {_one_line(failed)}. Nothing of it came into the table; "
+            f"{self.folder}: could not {what}: {one_line(failed)}. Nothing of it came into the table; "
             f"run it again: it goes on behind the last commit"
         )
 
@@ -243,10 +244,6 @@ def _create(folder: Path, schema: pa.Schema, partition_by: str | None) -> DeltaT
 
 def _unreadable(folder: Path, failed: DeltaError) -> StorageError:
     return StorageError(
-        f"{folder}: the table cannot be read: {_one_line(failed)}. What was committed stays; what was "
+        f"{folder}: the table cannot be read: {one_line(failed)}. What was committed stays; what was "
         f"not is landed when it is run again"
     )
-
-
-def _one_line(failed: DeltaError) -> str:
-    return " ".join(str(failed).split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from semel.core.sink import run
 from semel.core.sink.history import SinkHistory
@@ -12,7 +12,7 @@ from semel.core.sink.refusal import NAMED_PREFIX
 from semel.errors import SinkError
 from semel.spark.options import Connection
 from semel.spark.process import connect
-from semel.spark.sink_log import SinkLog, find_output, journal_records, partitions_of, topic_partition_count
+from semel.spark.sink_log import JournalReading, SinkLog, find_output, partitions_of, topic_partition_count
 from semel.spark.takeover import fence_writers, listed, scan
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -33,8 +33,8 @@ def known_sinks(bootstrap: str) -> dict[str, SinkHistory]:
     partitions = [TopicPartition(SINKS_TOPIC, number) for number in range(count or 0)]
     starts = listed(cluster, partitions, EARLIEST_TIMESTAMP)
     for tp, end_offset in listed(cluster, partitions, LATEST_TIMESTAMP).items():
-        for entry in journal_records(cluster, tp, starts[tp], end_offset):
-            sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).apply(entry)
+        for entry in JournalReading(cluster, tp, starts[tp], end_offset):
+            sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).take(entry)
     return {sink_id: sinks[sink_id] for sink_id in sorted(sinks) if _has_written(sinks[sink_id])}
 
 
@@ -68,9 +68,12 @@ def reset_sink(bootstrap: str, sink_id: str) -> SinkReset:
     undecided = scan(log.cluster, history, starts, ends)
     given_up = SinkReset(history.decision, undecided)
     begun = Begin(sink_id, sink_epoch, tuple(found.values()), ends)
+    begun = replace(begun, carried=history.carried(begun, run.CARRIED_BYTES_MAX))
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
     version = -1 if sink_id.startswith(NAMED_PREFIX) else None  # below all of a named batch write
-    nothing = Decision(sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True, txn_version=version)
+    nothing = Decision(
+        sink_id, sink_epoch, "", -1, {}, 0, 0, {}, ends, closed=True, txn_version=version, sequence=2
+    )
     log.append_as_holder(history, nothing, grant, sequence=2)
     return given_up

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from semel.client.blocking import Cluster
 from semel.core.sink.history import SinkHistory
+from semel.core.sink.litter import SWEPT_AT
 from semel.core.sink.run import Planned
 from semel.spark.options import Connection
 from semel.types import TopicPartition
@@ -73,6 +74,7 @@ class SinkProcess:
         default_factory=dict
     )  # what it asked to delete
     runs: dict[tuple[Connection, str, str], Planned] = field(default_factory=dict)  # by log, sink, checkpoint
+    swept_at: int = SWEPT_AT  # settled keys of a sink, while a run goes on
 
     def cluster(self, connection: Connection) -> Cluster:
         """The process's client for ``connection``."""

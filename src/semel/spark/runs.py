@@ -12,7 +12,7 @@ from semel.core.sink.run import Planned, Ticket, next_in_run
 from semel.spark.options import SinkOptions
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
-from semel.spark.sink_log import SinkLog, history_of, planning_query
+from semel.spark.sink_log import SinkLog, history_of, planning_query, sweep
 from semel.spark.takeover import begin_run, stop_if_not_resumable
 
 
@@ -34,6 +34,8 @@ def plan_batch(options: SinkOptions, checkpoint: str) -> Ticket:
         ticket = begin_run(options, log, query=query)
         history = history_of(log, options.connection)
         begun_ms = now_ms
+    else:
+        ticket = sweep(log, ticket, history, this_process().swept_at)
     ticket = replace(ticket, planned_ms=this_process().clock.now_ms())
     runs[key] = Planned(ticket, history.decision, begun_ms)
     return ticket

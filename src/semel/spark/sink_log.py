@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from semel.client.blocking import Cluster
 from semel.client.model import ConfigEntry, Produced
 from semel.core.client.fate import Next, next_step
-from semel.core.sink.epochs import identity_name, is_last
+from semel.core.sink import run
+from semel.core.sink.epochs import identity_epoch, identity_name, is_last
 from semel.core.sink.grant import GRANTS_MAX, fence_of, generation_to_ask, stands
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import (
     SINKS_TOPIC,
-    Decision,
+    Entry,
     JournalRecord,
     OutputTopic,
     encode,
-    fence_key,
-    read_record,
+    is_fence_of,
+    read_entry,
 )
 from semel.core.sink.landing import Landing, landed
+from semel.core.sink.litter import Litter
+from semel.core.sink.refusal import is_stage
 from semel.core.sink.run import (
+    Ticket,
     holder_forgotten,
+    journal_compacted,
     journal_kept,
     journal_lost,
     journal_trimmed,
@@ -43,7 +49,11 @@ from semel.wording import counted
 PARTITION_COUNT: Final = 8
 DECISION_BYTES_MAX: Final = 16 * 2**20
 # Kept for ever: a sink that stood still for long must find its decisions. A DECISION of many writers is large.
+# Compacted: what is settled goes. Only a segment that is full is, so one is soon, and takes the largest batch.
 DECISION_LOG_CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 * DECISION_BYTES_MAX),
+    "segment.ms": str(24 * 3_600_000),
     "retention.ms": "-1",
     "retention.bytes": "-1",
     "max.message.bytes": str(DECISION_BYTES_MAX),
@@ -105,31 +115,32 @@ class SinkLog:
             count = topic_partition_count(self.cluster, SINKS_TOPIC) or PARTITION_COUNT
         return count
 
-    def history(self) -> SinkHistory:
-        """All that the log says of the sink.
+    def history(self, litter: Litter | None = None) -> SinkHistory:
+        """All that the log says of the sink. ``litter`` learns what of it is settled.
 
         Where it has no FENCE in the partition that its name has now, the others are looked through, as many as there
         are by now: it has one there if the topic was grown, which moves names and no records.
         """
-        history = self._whole()
+        history = self._whole(litter)
         if history.fence is None:
             count = topic_partition_count(self.cluster, SINKS_TOPIC) or self._partition_count()
             others = (TopicPartition(SINKS_TOPIC, number) for number in range(count))
             home = next((tp for tp in others if tp != self.partition and self._is_home(tp)), None)
             if home is not None:
                 self._partition = home
-                history = self._whole()
+                history = self._whole(litter)
         if history.fence is not None:
             this_process().homes[self._connection, self.sink_id] = self.partition
         return history
 
-    def _whole(self) -> SinkHistory:
-        history = SinkHistory(self.sink_id)
+    def _whole(self, litter: Litter | None) -> SinkHistory:
+        history = SinkHistory(self.sink_id, litter=litter)
         try:
             self._read(history)
         except DataLoss as lost:
             history.end_offset = lost.lost_to_end
-            if not any(isinstance(each, Decision) and each.is_reset for each in self.read(history)):
+            self.read(history)
+            if not history.is_whole:
                 self._stop_at_trim(lost)
         return history
 
@@ -139,9 +150,8 @@ class SinkLog:
 
     def _is_home(self, tp: TopicPartition) -> bool:
         ends = {which: self.cluster.list_offsets({tp: which})[tp].offset for which in _ENDS}
-        key = fence_key(self.sink_id)
         return any(
-            record.key == key
+            is_fence_of(record.key, self.sink_id)
             for batches in read_range(self.cluster, tp, *ends.values())
             for batch, header in batches
             if not header.is_control
@@ -190,13 +200,26 @@ class SinkLog:
 
     def append(self, record: JournalRecord, grant: ProducerGrant | None = None, sequence: int = -1) -> int:
         """Store ``record`` and return its offset; with ``grant``: once, and only while it is the newest."""
-        key, value = encode(record)
+        return self._append([encode(record)], grant, sequence, record.sink_epoch)
+
+    def sweep(self, keys: Sequence[bytes], grant: ProducerGrant, sequence: int, sink_epoch: int) -> None:
+        """Put tombstones on ``keys``, as the holder of the sink: each is a record with a sequence of its own."""
+        self._append([(key, None) for key in keys], grant, sequence, sink_epoch)
+
+    def _append(
+        self,
+        rows: Sequence[tuple[bytes, bytes | None]],
+        grant: ProducerGrant | None,
+        sequence: int,
+        sink_epoch: int,
+    ) -> int:
+        now_ms, size_bytes = this_process().clock.now_ms(), sum(len(value or b"") for _, value in rows)
         batch = encode_batch(
-            [Record(0, this_process().clock.now_ms(), key, value)],
+            [Record(0, now_ms, key, value) for key, value in rows],
             producer_id=-1 if grant is None else grant.producer_id,
             producer_epoch=-1 if grant is None else grant.producer_epoch,
             base_sequence=sequence,
-            compression=Compression.NONE if len(value) <= _PLAIN_BYTES_MAX else Compression.ZSTD,
+            compression=Compression.NONE if size_bytes <= _PLAIN_BYTES_MAX else Compression.ZSTD,
         )
         produced = produce_until_answered(self.cluster, {self.partition: bytes(batch)})[self.partition]
         code = ErrorCode.of(produced.error_code)
@@ -204,7 +227,7 @@ class SinkLog:
         if step is Next.FENCED:
             history = SinkHistory(self.sink_id)
             self.read(history)
-            fenced = history.fenced_by_other(record.sink_epoch)
+            fenced = history.fenced_by_other(sink_epoch)
             raise SinkFenced(
                 fenced.evidence if fenced else f"sink {self.sink_id!r} was taken over by another driver"
             )
@@ -240,44 +263,78 @@ class SinkLog:
         if end_offset < history.end_offset:
             allow(journal_lost(self.sink_id, end_offset, history.end_offset))
         new: list[JournalRecord] = []
-        for entry in journal_records(self.cluster, self.partition, history.end_offset, end_offset):
-            if history.apply(entry):
-                new.append(entry)
-        history.end_offset = end_offset
+        reading = JournalReading(self.cluster, self.partition, history.end_offset, end_offset)
+        for entry in reading:
+            if history.take(entry) and entry.record is not None:
+                new.append(entry.record)
+        history.end_offset = reading.end_offset
         return new
 
 
-def journal_records(
-    cluster: Cluster, tp: TopicPartition, first_offset: int, end_offset: int
-) -> Iterator[JournalRecord]:
-    """The records of ``[first_offset, end_offset)`` that are sinks', of all of them; tells once of those that are not.
+class JournalReading:
+    """The entries from ``first_offset`` on up to ``end_offset``; tells once of records that are no sink's.
 
+    Where compaction took some, it reads on up to the end of by then: what took a record stands behind it, and so does
+    what came in its place. Else somebody who read for long would find neither the FENCE that has overtaken him nor the
+    one that has overtaken that. ``end_offset`` is then a later one.
     One that may be a sink's and cannot be read is a :class:`ReplayUnprovable` that names it.
     """
-    first_foreign, foreign_count = -1, 0
-    for batches in read_range(cluster, tp, first_offset, end_offset):
-        for batch, header in batches:
-            for record in [] if header.is_control else decode_records(batch):
-                if not first_offset <= record.offset < end_offset or record.value is None:
+
+    def __init__(self, cluster: Cluster, tp: TopicPartition, first_offset: int, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._cluster = cluster
+        self._tp = tp
+        self._first_offset = first_offset
+        self._seen = 0  # offsets at which something stands
+        self._first_foreign = -1
+        self._foreign_count = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        first, end = self._first_offset, self.end_offset
+        while first < end:
+            self._seen = 0
+            yield from self._entries(first, end)
+            if self._seen >= end - first:
+                break
+            first, end = end, self._end_now()
+            self.end_offset = max(end, first)
+        if self._foreign_count:
+            _LOG.warning(
+                "%s holds %s of no sink, the first at %s@%d: passed over. Nobody but sinks should write there",
+                self._tp.topic,
+                counted(self._foreign_count, "record"),
+                self._tp,
+                self._first_foreign,
+            )
+
+    def _end_now(self) -> int:
+        listed = self._cluster.list_offsets({self._tp: LATEST_TIMESTAMP}, isolation="read_committed")
+        return int(listed[self._tp].offset)
+
+    def _entries(self, first_offset: int, end_offset: int) -> Iterator[Entry]:
+        for batches in read_range(self._cluster, self._tp, first_offset, end_offset):
+            for batch, header in batches:
+                if header.is_control:
+                    last = min(header.last_offset, end_offset - 1)
+                    self._seen += last + 1 - max(header.base_offset, first_offset)
                     continue
-                try:
-                    entry = read_record(record.key, record.value, header.producer_id)
-                except ValueError as error:
-                    allow(journal_unreadable(f"{tp}@{record.offset}", str(error)))
-                    continue
-                if entry is not None:
-                    yield entry
-                else:
-                    first_foreign = first_foreign if foreign_count else record.offset
-                    foreign_count += 1
-    if foreign_count:
-        _LOG.warning(
-            "%s holds %s of no sink, the first at %s@%d: passed over. Nobody but sinks should write there",
-            tp.topic,
-            counted(foreign_count, "record"),
-            tp,
-            first_foreign,
-        )
+                for record in decode_records(batch):
+                    if first_offset <= record.offset < end_offset:
+                        self._seen += 1
+                        entry = self._entry(record, header.producer_id)
+                        if entry is not None:
+                            yield entry
+
+    def _entry(self, record: Record, producer_id: int) -> Entry | None:
+        try:
+            entry = read_entry(record.key, record.value, producer_id)
+        except ValueError as error:
+            allow(journal_unreadable(f"{self._tp}@{record.offset}", str(error)))
+            return None
+        if entry is None and record.value is not None:
+            self._first_foreign = self._first_foreign if self._foreign_count else record.offset
+            self._foreign_count += 1
+        return entry
 
 
 def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
@@ -287,7 +344,7 @@ def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
         place, None
     )  # gone, should it be of another log: whoever starts again reads that one
     if history is None:
-        history = log.history()
+        history = log.history(None if is_stage(log.sink_id) else Litter())
     else:
         log.read(history)
     histories[place] = history
@@ -391,14 +448,34 @@ def create_topic(
     cluster.topic(topic, is_known_to_exist=True)  # waits until it has a leader
 
 
-def check_kept(log: SinkLog, decision_bytes_max: int = 0) -> None:
-    """Refuse a decision log that loses what is old, or what has a newer record of its key, or takes no large one."""
+def check_kept(log: SinkLog, decision_bytes_max: int = 0) -> bool:
+    """Refuse a decision log that loses what is old, or takes no large record; whether it is compacted."""
     config = log.cluster.describe_configs([log.partition.topic])[log.partition.topic]
     refusal = journal_kept(
         log.partition.topic, {name: entry.value for name, entry in config.items()}, decision_bytes_max
     )
     if refusal is not None:
         allow(refusal)
+    return "compact" in policy_of(config)
+
+
+def check_compactable(log: SinkLog, history: SinkHistory) -> None:
+    """Refuse to go on from records that a compacted decision log may have lost."""
+    if history.rests_on_format_1:
+        allow(journal_compacted(log.partition.topic, log.sink_id))
+
+
+def sweep(log: SinkLog, ticket: Ticket, history: SinkHistory, settled_min: int) -> Ticket:
+    """Put tombstones on what is settled, if it is as much as that: the ticket goes on behind them.
+
+    Should it fail, nobody knows how far the run's sequences have come, and another run has to begin.
+    """
+    keys = run.to_sweep(history, ticket.sink_epoch, settled_min) if ticket.is_journal_compacted else []
+    if not keys:
+        return ticket
+    grant = ProducerGrant(ticket.producer_id, identity_epoch(ticket.sink_epoch))
+    log.sweep(keys, grant, ticket.journal_sequence, ticket.sink_epoch)
+    return replace(ticket, journal_sequence=ticket.journal_sequence + len(keys))
 
 
 def cleanup_policy(cluster: Cluster, topic: str) -> str:

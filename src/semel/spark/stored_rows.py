@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -55,14 +55,9 @@ def stored_batches(
     cluster: Cluster, sink_id: str, output: TopicPartition, writer: ProducerGrant, start: int, end_offset: int
 ) -> dict[int, int]:
     """Where ``writer``'s batches are, by their first sequences."""
-    return offsets_by_sequence(_all_of(cluster, sink_id, output, start, end_offset), writer)
-
-
-def offsets_by_sequence(found: Iterable[list[Batch]], writer: ProducerGrant) -> dict[int, int]:
-    """The same, of what was read."""
     return {
         header.base_sequence: header.base_offset
-        for batches in found
+        for batches in _all_of(cluster, sink_id, output, start, end_offset)
         for _, header in batches
         if ProducerGrant(header.producer_id, header.producer_epoch) == writer and not header.is_control
     }

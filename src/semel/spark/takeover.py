@@ -26,12 +26,14 @@ from semel.spark.sink_log import (
     DECISION_BYTES_MAX,
     RETRY_PAUSE_MS,
     SinkLog,
+    check_compactable,
     check_kept,
     cleanup_policy,
     create_topic,
     find_output,
     history_of,
     partitions_of,
+    sweep,
 )
 from semel.spark.stored_rows import stored_rows
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, TopicPartition
@@ -44,7 +46,9 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
-    check_kept(log, DECISION_BYTES_MAX if options.state_plan else 0)
+    is_compacted = check_kept(log, DECISION_BYTES_MAX if options.state_plan else 0)
+    if is_compacted:  # before the fence, so that who cannot go on disturbs nobody
+        check_compactable(log, history_of(log, options.connection))
     grant, sink_epoch = log.take_over(query)
     history = history_of(log, options.connection)
     _stop_if_fenced(history, sink_epoch)
@@ -68,6 +72,9 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
         if refusal is not None:
             allow(refusal)
         have = scan(log.cluster, history, starts, ends)
+    # Before it was fenced, a task of an older run may have told of its range behind the first look, and have written.
+    log.read(history)
+    _stop_if_fenced(history, sink_epoch)
     # Who looks for some writers only may not say that nobody's rows are there.
     begun = allow(
         run.begin(
@@ -84,8 +91,12 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     log.append_as_holder(history, begun, grant, sequence=1)
     log.read(history)
     _stop_if_fenced(history, sink_epoch)
-    ticket = run.new_ticket(history, begun, grant.producer_id, 2, options.state_plan)
-    return replace(ticket, journal_partition=log.partition.partition)
+    ticket = replace(
+        run.new_ticket(history, begun, grant.producer_id, 2, options.state_plan),
+        journal_partition=log.partition.partition,
+        is_journal_compacted=is_compacted,
+    )
+    return sweep(log, ticket, history_of(log, options.connection), settled_min=1)
 
 
 def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:

@@ -355,7 +355,8 @@ class TaskWrite:
             self._log.append(Attempt(ticket.sink_id, self.writer, ticket.sink_epoch, self.task_attempt_id))
         if known is None:
             grant = self._log.cluster.init_producer_id()
-            self._log.append(WriterClaim(ticket.sink_id, self.writer, grant.producer_id, ticket.sink_epoch))
+            claim = WriterClaim(ticket.sink_id, self.writer, grant.producer_id, ticket.sink_epoch)
+            self._log.append(claim, grant, sequence=0)
         self._read_on(since)
         return allow(claimed(since, ticket.sink_epoch, self.writer)), since
 
@@ -379,9 +380,10 @@ class TaskWrite:
             if "compact" in cleanup_policy(self._log.cluster, topic):
                 allow(compacted(topic))
             starts = listed(self._log.cluster, partitions_of(output), LATEST_TIMESTAMP)
-            self._log.append(
-                OutputClaim(self.ticket.sink_id, self.ticket.sink_epoch, output, starts, self.task_attempt_id)
+            claim = OutputClaim(
+                self.ticket.sink_id, self.ticket.sink_epoch, output, starts, self.task_attempt_id
             )
+            self._log.append(claim, self._log.cluster.init_producer_id(), sequence=0)
             self._read_on(since)
         self._topics[topic] = allow(claimed_output(since, self.ticket.sink_epoch, topic))
         self._claimed_starts |= {tp: start for tp, start in since.starts.items() if tp.topic == topic}
