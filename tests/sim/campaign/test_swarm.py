@@ -1,12 +1,14 @@
-"""The swarm: hundreds of seeds hold every invariant, meet every fault, and repeat to the byte.
+"""The swarm: hundreds of seeds hold every invariant, meet what is often met, and repeat to the byte.
 
 They begin where the sources say: whoever changes one meets seeds that nobody has met, the same on every machine.
 """
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,20 +19,26 @@ from semel.sim.server import verdicts
 from semel.sim.world.faults import Fault
 
 SEEDS = 200
-SEEDS_UNTIL_ALL_IS_MET_MAX = (
-    1_200  # the rarest kind comes in one seed of forty: 200 lack it once in 150 times
-)
+PAGE = Path(__file__).parents[3] / "docs" / "simulated.md"
+OFTEN = 60  # times in the page's seeds, twice as many as here: then it is no accident if it never comes
 
 
-@pytest.mark.alone
+def often_met() -> set[str]:
+    """The kinds of faults and answers that the page has counted often."""
+    rows = re.findall(r"^\| (.+) \| ([\d,]+) \|$", PAGE.read_text(), re.MULTILINE)
+    return {name for name, count in rows if int(count.replace(",", "")) >= OFTEN}
+
+
+@pytest.mark.idle
 @pytest.mark.slow
-@pytest.mark.timeout(2_400)  # to whichever seed the rarest comes in
-def test_every_invariant_holds_over_seeds_that_meet_every_fault() -> None:
+@pytest.mark.timeout(2_400)
+def test_every_invariant_holds_over_seeds_that_meet_what_is_often_met() -> None:
+    """That every kind comes at all, the rarest in one seed of a hundred, is the page's to say."""
     report = begin(first_seed_of_this_code())
     go_on(report, SEEDS, workers=2)
-    while report.never_seen and not report.failures and report.seeds < SEEDS_UNTIL_ALL_IS_MET_MAX:
-        go_on(report, report.seeds + SEEDS // 4, workers=2)
-    assert report.is_clean, "\n".join(report.lines())
+    assert not report.failures, "\n".join(report.lines())
+    missed = often_met().intersection(map(str, report.never_seen))
+    assert not missed
     assert report.fewest_operations >= OPERATIONS_MIN
     assert report.fewest_faults >= FAULTS_MIN
 

@@ -1,6 +1,7 @@
 """What hangs is ended, and told where it was."""
 
 import signal
+import time
 from threading import Lock
 
 import pytest
@@ -13,6 +14,16 @@ def test_a_loop_without_end_is_ended() -> None:
     with pytest.raises(SeedHangs), watched(0.05):
         while True:
             pass
+
+
+def test_who_waits_for_a_processor_does_not_hang() -> None:
+    timer = signal.getitimer(signal.ITIMER_REAL)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        with watched(0.05):
+            time.sleep(0.1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
 def test_a_deadlock_is_ended_where_the_real_timer_is_free() -> None:

@@ -67,3 +67,24 @@ def history(
     for value, promise in told.items():
         made.sent(value.encode(), tp).promise = promise
     return made
+
+
+class Compacted:
+    """Of a log in which a value's key is what stands in front of its ``/``; ``x`` marks tombstones."""
+
+    def __init__(self, *, keeps_tombstones: bool = False) -> None:
+        self.keeps_tombstones = keeps_tombstones
+
+    def key_of(self, value: bytes) -> bytes:
+        return value.split(b"/")[0]
+
+    def is_tombstone(self, value: bytes) -> bool:
+        return value.startswith(b"x", len(self.key_of(value)) + 1)
+
+
+def keyed(base_offset: int, *values: str, at: Sequence[int] | None = None, **who: int) -> LoggedBatch:
+    """A batch whose records have keys; ``at``: the offsets that are left, of as many as the last one says."""
+    texts = tuple(value.encode() for value in values)
+    records = len(values) if at is None else at[-1] - base_offset + 1
+    keys = tuple(map(Compacted().key_of, texts))
+    return LoggedBatch(header(base_offset, records, **who), texts, keys, None if at is None else tuple(at))

@@ -22,7 +22,6 @@ from semel.server.storage.partition import Partition
 from semel.sim.checkers.watchers import RecoveryWatcher
 from semel.sim.server.machine import DATA_DIR
 from semel.sim.server.rot_beside import rot_beside_the_logs
-from semel.sim.server.witness import whole_log
 from semel.sim.world.faults import Fault
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
     for tp, was in before.items():
         partition = world.server.storage.partition(tp.topic, tp.partition)
         assert partition is not None
-        found = whole_log(partition)
+        found = world.witness.found_in(partition)
         world.watchers.of(RecoveryWatcher).left_by_power_cut(tp, was, found)
         if len(found) < len(was):
             world.counts.verdict("page cache: records lost at a power cut")

@@ -26,14 +26,22 @@ from semel.sim.copies.world import CopyWorld
 from semel.sim.flows.drawing import draw_flow, has_flows
 from semel.sim.flows.stories import Stories
 from semel.sim.flows.story import FlowStory, flow_partitions
+from semel.sim.groups.drawing import draw_groups, seed_has_groups
+from semel.sim.groups.story import GroupStory
+from semel.sim.groups.world import GroupWorld
 from semel.sim.server.batch_limit import BatchLimit
+from semel.sim.server.compaction import Compaction, seed_is_compacted
 from semel.sim.server.defects import defects_raise
-from semel.sim.server.machine import SimulatedServer
+from semel.sim.server.machine import MAINTAIN_EVERY_MS, SimulatedServer
 from semel.sim.server.room_settings import ProducersMax
 from semel.sim.server.topic_codec import TopicCodec
 from semel.sim.server.witness import Witness
 from semel.sim.sinks.drawing import draw_sinks
+from semel.sim.sinks.log_compaction import draw_sink_log
 from semel.sim.sinks.story import SinkStory
+from semel.sim.transactions.drawing import draw_transactions, seed_has_transactions
+from semel.sim.transactions.story import TransactionStory
+from semel.sim.transactions.world import TransactionWorld
 from semel.sim.world.disk import Disk
 from semel.sim.world.faults import NO_FAULTS, Counts, Fault, FaultMix, Occasion
 from semel.sim.world.history import History, Violation
@@ -43,18 +51,25 @@ from semel.sim.world.surroundings import Surroundings
 from semel.sim.world.trace import Trace
 from semel.sim.world.waiting import drawn_wait_ms
 from semel.sim.world.watchers import Watchers
-from semel.types import TopicPartition
+from semel.types import SINKS_TOPIC, TopicPartition
 
 TOPIC: Final = "events"
 OPERATIONS_MIN: Final = 1_000
 FAULTS_MIN: Final = 20
 FAULTS_FOR_MS: Final = (6_000, 18_000)
 FAULTS_FOR_MS_BESIDE_FLOWS: Final = (12_000, 30_000)
+FAULTS_FOR_MS_BESIDE_GROUPS: Final = (15_000, 40_000)
 CALMER_BESIDE_FLOWS: Final = (1, 4, 12)  # a later stage has work only where an earlier one gets on
+CALMER_BESIDE_GROUPS: Final = (1, 3, 10)  # who is never in one generation for long commits nothing
+REPLAY_OF_TRANSACTIONS: Final = (0.0, 0.1, 0.3)
+CALMER_BESIDE_TRANSACTIONS: Final = (1, 3, 10)  # who never gets an answer commits nothing, either
 FLOWS_ON_THEIR_WAY_WITHIN_MS: Final = 60_000
 PARTITIONS_BESIDE_FLOWS: Final = 1  # flows have enough of their own
 FAULTS_FOR_MS_MAX: Final = 960_000  # far from what any seed needs
 HEALED_WITHIN_MS: Final = 120_000
+ROWS_WHILE_HEALED_MIN: Final = (
+    1_000  # in that time, of who has more to do than that: a slow seed may owe thousands
+)
 UP_WITHIN_MS: Final = 60_000
 CUT_MS: Final = (500, 8_000)
 LEASE_MS: Final = (400, 1_200, 4_000)
@@ -106,6 +121,8 @@ class Simulation:
         sinks: Sequence[SinkStory] | None = None,
         flows: Sequence[FlowStory] | None = None,
         copies: CopyStory | None = None,
+        groups: GroupStory | None = None,
+        transactions: TransactionStory | None = None,
     ) -> None:
         self.seed: Final = seed
         self._telling = telling
@@ -114,17 +131,37 @@ class Simulation:
         self.trace = Trace(self.scheduler)
         self.counts = Counts(lambda: self.scheduler.elapsed_ms, telling.kept)
         drawn = FaultMix.draw(self.random)
+        sink_log = draw_sink_log(seed) if sinks is None and flows is None else None
         if flows is None and sinks is None and seed_has_copies(seed):
             copies = draw_copies(self.stream("copies drawn"), lambda: self.scheduler.now_ms)
         if copies is not None:  # what a power cut takes back of a source that was read is another matter
             drawn = replace(drawn, durable=True)
+        if flows is None and sinks is None and copies is None and seed_has_groups(seed):
+            groups = draw_groups(self.stream("groups drawn"))
+            drawn = drawn.calmer(self.stream("calm").choice(CALMER_BESIDE_GROUPS))
+        if groups is not None:  # what a power cut takes back of what was told is another matter
+            drawn = replace(drawn, durable=True)
+        is_bare = flows is None and sinks is None and copies is None and groups is None
+        if is_bare and seed_has_transactions(seed):
+            transactions = draw_transactions(self.stream("transactions drawn"))
+            drawn = drawn.calmer(self.stream("calm").choice(CALMER_BESIDE_TRANSACTIONS))
+        if transactions is not None:
+            replay = self.stream("transactions replayed").choice(REPLAY_OF_TRANSACTIONS)
+            # Against copies of a client's own requests the older protocol has no means.
+            replay = 0.0 if transactions.has_older_clients else replay
+            drawn = replace(drawn, durable=True, replay=replay)
         of_flow = self.stream("flows")
         if flows is None and sinks is None and has_flows(of_flow):
             flows, sinks = [draw_flow(of_flow, lambda: self.scheduler.elapsed_ms)], ()
             drawn = drawn.calmer(self.stream("calm").choice(CALMER_BESIDE_FLOWS))
+        is_plain = flows is None and sinks is None and copies is None and groups is None
+        is_plain = is_plain and transactions is None
+        compaction = Compaction(self.stream("compacted")) if is_plain and seed_is_compacted(seed) else None
+        if compaction is not None:
+            sinks = ()
         self._mix = NO_FAULTS
         self._mix_of_faults = drawn if mix is None else mix
-        self.history = History(is_replayed=self._mix_of_faults.replay > 0)
+        self.history = History(is_replayed=self._mix_of_faults.replay > 0, compaction=compaction)
         self.watchers = Watchers(all_checkers())
         self.network = Network(
             self.scheduler,
@@ -142,11 +179,15 @@ class Simulation:
         drawn_sinks = draw_sinks(
             self.stream("sinks"), self.stream("sink stragglers"), lambda: self.scheduler.elapsed_ms
         )
-        if copies is not None:
+        if copies is not None or groups is not None or transactions is not None:
             sinks = ()
-        self.stories = Stories(drawn_sinks if sinks is None else sinks, flows or ())
+        self.stories = Stories(drawn_sinks if sinks is None else sinks, flows or (), sink_log)
+        if sink_log is not None and self.stories.partitions:
+            self.history.compacted[TopicPartition(SINKS_TOPIC, 0)] = sink_log
+            for story in self.stories.sinks:
+                story.swept_at = sink_log.swept_at
         of_flows = flow_partitions(self.stories.flows)
-        if of_flows or copies:
+        if of_flows or copies or groups or transactions:
             del tps[PARTITIONS_BESIDE_FLOWS:]
         self.witness = Witness(
             tps,
@@ -164,6 +205,11 @@ class Simulation:
             beside_sinks=has_sinks,
         )
         batch_limit = BatchLimit(self.stream("batch limit"))
+        topics_of_transactions = (
+            []
+            if transactions is None
+            else [(name, count, transactions.config) for name, count in transactions.topics.items()]
+        )
         self.server = SimulatedServer(
             self.disk,
             LogConfig(
@@ -185,13 +231,30 @@ class Simulation:
             producers_max=self._producers_max,
             batch_limit=batch_limit,
             topic_codec=TopicCodec(self.stream("topic codec"), batch_limit),
-            sink_topics=self.stories.topics,
+            compaction=compaction,
+            maintain_every_ms=(
+                sink_log.maintain_every_ms if sink_log and self.history.compacted else MAINTAIN_EVERY_MS
+            ),
+            other_topics=[*self.stories.topics, *topics_of_transactions],
+            group_settings=None if groups is None else groups.group_settings,
+            offset_settings=None if groups is None else groups.offset_settings,
         )
         self.copies = None
         if copies is not None:
             self._producers_max.suffice()
             first = (self.server, self.disk, self.witness)
             self.copies = CopyWorld(copies, self.stream, self.around, self._current_mix, first)
+        self.groups = None
+        if groups is not None:
+            self._producers_max.suffice()
+            self.groups = GroupWorld(groups, self.stream, self.around, self.server, self.witness)
+        self.transactions = None
+        if transactions is not None:
+            transactions.is_repeated = self.history.is_replayed
+            self._producers_max.suffice()
+            self.transactions = TransactionWorld(
+                transactions, self.stream, self.around, self.server, self.witness
+            )
         self.workload = Workload(
             seed,
             self.stream("workload"),
@@ -200,6 +263,8 @@ class Simulation:
             self.server,
             self.stories,
             self.copies,
+            self.groups,
+            self.transactions,
         )
 
     def stream(self, name: str) -> Random:
@@ -237,7 +302,10 @@ class Simulation:
     # -- phases -----------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        self.server.prepare()
+        if self.transactions is None:
+            self.server.prepare()
+        else:
+            self.server.prepare(self.transactions.prepare)
         if self.copies is not None:
             self.copies.second.server.prepare()
         self._mix = self._mix_of_faults
@@ -254,11 +322,18 @@ class Simulation:
         self.witness.show_logs(self.server.storage)
         if self.copies is not None:
             self.copies.finished()
+        if self.groups is not None:
+            self.groups.end()
+        if self.transactions is not None:
+            self.transactions.finished()
+            self.transactions.end()
         live_coda(self)
 
     def _live_with_faults(self) -> None:
         telling, begin_ms = self._telling, self.scheduler.now_ms
         faults_for_ms = FAULTS_FOR_MS_BESIDE_FLOWS if self.stories.flows or self.copies else FAULTS_FOR_MS
+        if self.groups is not None or self.transactions is not None:
+            faults_for_ms = FAULTS_FOR_MS_BESIDE_GROUPS
         at_least_ms = begin_ms + self.random.randint(*faults_for_ms)
         self.scheduler.run(lambda: False, min(at_least_ms, begin_ms + telling.faults_for_ms_max))
         self.scheduler.run(
@@ -282,12 +357,17 @@ class Simulation:
             self.server.kill()
 
     def finish(self, what: str) -> None:
-        """Nothing is broken any more, so all that is open must end."""
-        deadline_ms = self.scheduler.now_ms + HEALED_WITHIN_MS
+        """Nothing is broken any more, so all that is open must end, the sooner the less of it there is."""
+        began_ms, rows_open = self.scheduler.now_ms, self.workload.rows_open
         what_is_open = None
-        if not self.scheduler.run(self._is_finished, deadline_ms):
-            what_is_open = f"{what}: server healthy {self.server.is_healthy}, {self.workload.what_is_open()}"
-        self.watchers.of(RecoveryWatcher).healed(HEALED_WITHIN_MS, what_is_open)
+        while not self.scheduler.run(self._is_finished, self.scheduler.now_ms + HEALED_WITHIN_MS):
+            before, rows_open = rows_open, self.workload.rows_open
+            if before - rows_open < ROWS_WHILE_HEALED_MIN:
+                what_is_open = (
+                    f"{what}: server healthy {self.server.is_healthy}, {self.workload.what_is_open()}"
+                )
+                break
+        self.watchers.of(RecoveryWatcher).healed(self.scheduler.now_ms - began_ms, what_is_open)
 
     def wait_until_up(self) -> None:
         """After an end that nothing but the server's own start follows."""

@@ -21,13 +21,22 @@ from semel.sim.campaign.simulation import WHOLE, SeedResult, Telling, run_seed
 from semel.sim.campaign.watchdog import watched
 from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.flows.drawing import seed_has_flows
+from semel.sim.groups.drawing import seed_has_groups
 from semel.sim.server import verdicts
+from semel.sim.server.compaction import seed_is_compacted
+from semel.sim.transactions.drawing import seed_has_transactions
 from semel.sim.world.faults import Fault
 from semel.wording import counted
 
 SEEDS_THAT_MEET_EVERY_FAULT: Final = 200
 ONLY: Final[Mapping[str, Callable[[int], bool]]] = MappingProxyType(
-    {"flows": seed_has_flows, "copies": seed_has_copies}
+    {
+        "flows": seed_has_flows,
+        "copies": seed_has_copies,
+        "groups": seed_has_groups,
+        "compacted": seed_is_compacted,
+        "transactions": seed_has_transactions,
+    }
 )
 _SEEDS_PER_TASK: Final = 10
 

@@ -78,8 +78,8 @@ class RefusedIsNotStored(Checker, LogWatcher):
 class InDoubtOnlyInSilence(Checker, ProducerWatcher):
     """``in_doubt_only_in_silence``: who writes under leases is told "cannot know" only of what no leader answered for.
 
-    That is: only when a batch's time is over, or when the log was trimmed before it could be read back; and not of a
-    batch that a leader has said is stored, or is not and never will be. Judged at every fate of a batch.
+    That is: only when a batch's time is over, or when the log was trimmed or compacted before it could be read back;
+    and not of a batch that a leader has said is stored, or is not and never will be. Judged at every fate of a batch.
     """
 
     def __init__(self) -> None:
@@ -108,13 +108,13 @@ class InDoubtOnlyInSilence(Checker, ProducerWatcher):
             known = answer.last_sequence if answer.newest_epoch == grant.producer_epoch else None
             if known is not None and known >= 0 and distance(known, last_sequence) >= 0:
                 self._decided[batch] = "it is stored"
-            elif answer.is_final and not answer.is_cut:
+            elif answer.is_final and not (answer.is_cut or answer.is_compacted):
                 self._decided[batch] = "it is not stored and never will be"
 
     def _judge(
         self, batch: ProducerBatch, fate: InDoubt, event: Event, age_ms: int, delivery_timeout_ms: int
     ) -> None:
-        if isinstance(event, LogAnswered) and event.is_cut and event.tp == batch.tp:
+        if isinstance(event, LogAnswered) and (event.is_cut or event.is_compacted) and event.tp == batch.tp:
             return
         what = f"{batch.record_count} rows for {batch.tp} are in doubt ({fate.why})"
         if batch in self._decided:

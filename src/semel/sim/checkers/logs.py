@@ -13,8 +13,24 @@ from semel.types import TopicPartition
 class DenseOffsets(Checker, LogWatcher):
     """``dense_offsets``: every offset from the log's start to its end is there once.
 
-    Judged by the headers; the record offsets inside a batch are deltas and cannot differ from them.
+    Judged by the headers; the record offsets inside a batch are deltas and cannot differ from them. Of a compacted log
+    what stands for records that are gone is empty, and there.
     """
+
+    def __init__(self) -> None:
+        self._compacted: set[TopicPartition] = set()
+
+    def is_compacted(self, tp: TopicPartition) -> None:
+        self._compacted.add(tp)
+
+    def compacted(
+        self,
+        history: History,
+        tp: TopicPartition,
+        appended: Sequence[LoggedBatch],
+        found: Sequence[LoggedBatch],
+    ) -> None:
+        self._check(tp, found)
 
     def read(self, tp: TopicPartition, batches: Sequence[LoggedBatch], high_watermark: int) -> None:
         self._check(tp, batches)
@@ -31,7 +47,8 @@ class DenseOffsets(Checker, LogWatcher):
             header = batch.header
             if header.base_offset != expected:
                 raise self.violated(f"{tp} goes on at {header.base_offset} where {expected} is next")
-            if not header.is_control and len(batch.values) != header.last_offset_delta + 1:
+            is_whole = header.is_control or len(batch.values) == header.last_offset_delta + 1
+            if not is_whole and tp not in self._compacted:
                 raise self.violated(f"{len(batch.values)} records in {batch} of {tp}")
             expected = header.last_offset + 1
 

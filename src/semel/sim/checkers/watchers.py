@@ -37,7 +37,19 @@ class LogWatcher:
         """A log's start, as somebody could see it."""
 
     def logs(self, history: History, logs: Logs) -> None:
-        """All logs as they lie there now: after each recovery, and at the end."""
+        """All logs as they lie there now: after each recovery, and at the end. Of a compacted one what was written."""
+
+    def is_compacted(self, tp: TopicPartition) -> None:
+        """Records of this log may be missing, from the beginning on."""
+
+    def compacted(
+        self,
+        history: History,
+        tp: TopicPartition,
+        appended: Sequence[LoggedBatch],
+        found: Sequence[LoggedBatch],
+    ) -> None:
+        """A compacted log from its start on: what was written, and what is left of it."""
 
 
 class ProducerWatcher:

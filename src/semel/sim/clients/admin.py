@@ -35,6 +35,7 @@ class SimulatedAdmin:
         gap_ms_max: int,
         trims: bool,
         fences: bool,
+        commits: bool = True,
     ) -> None:
         self.process = Process(around.scheduler)
         self.is_busy = False
@@ -48,7 +49,7 @@ class SimulatedAdmin:
         self._cluster = SimulatedCluster(self.process, self._session, REQUEST_TIMEOUT_MS)
         self._sent_offsets: dict[TopicPartition, list[int]] = {tp: [] for tp in tps}
         self._acknowledged: set[TopicPartition] = set()
-        works = [self._look, self._commit]
+        works = [self._look, self._commit] if commits else [self._look]
         self._works = works + [self._trim] * (2 * trims) + [self._fence] * (2 * fences)
         self._later()
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, SemelError
-from semel.record.batch import Record, encode_batch
+from semel.record.batch import encode_batch
 from semel.sim.checkers.watchers import ProducerWatcher
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.clients.session import Session
@@ -207,7 +207,7 @@ class SimulatedLessee:
         self._batches += 1
         self._around.counts.operations += len(records)
         encoded = encode_batch(
-            [Record(0, self.process.time_of_day_ms, None, record.value) for record in records],
+            [record.as_row(self.process.time_of_day_ms) for record in records],
             producer_id=grant.producer_id,
             producer_epoch=grant.producer_epoch,
             base_sequence=base_sequence,

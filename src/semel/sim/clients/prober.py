@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from semel.record.batch import Record, encode_batch
+from semel.record.batch import encode_batch
 from semel.sim.clients.session import Session
 from semel.sim.server.reference import NEVER_LEASED_FROM
 from semel.sim.world.history import Promise
@@ -82,8 +82,9 @@ class SimulatedProber:
         rows = []
         for place in range(record_count):
             value = f"probe{self._probes}.{place}/{tp.partition}:0".encode()
-            self._around.history.sent(value, tp).promise = Promise.UNKNOWN
-            rows.append(Record(0, self.process.time_of_day_ms, None, value))
+            record = self._around.history.sent(value, tp)
+            record.promise = Promise.UNKNOWN
+            rows.append(record.as_row(self.process.time_of_day_ms))
         self._around.counts.operations += record_count
         batch = encode_batch(
             rows, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence

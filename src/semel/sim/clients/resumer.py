@@ -223,10 +223,14 @@ class SimulatedResumer:
         self.process.after(1, self._hand_rows)
 
     def _give_up(self, error: CannotKnow) -> None:
-        """Right only if the log really was trimmed beyond what had been counted."""
+        """Right only if the log really was trimmed beyond what had been counted, or is compacted."""
         saved, starts = self._saved_before, self._around.history.log_starts
         known = {} if saved is None else saved.partitions
         counted_to = {tp: known[tp].counted_to_offset if tp in known else 0 for tp in self.source.tps}
+        if self._around.history.compaction is not None:
+            self._around.counts.verdict("resume: refused, log compacted")
+            self.source.is_done = True
+            return
         if all(starts.get(tp, 0) <= offset for tp, offset in counted_to.items()):
             raise Violation("rows_resume_exactly", f"{self.name} gave up though nothing was trimmed: {error}")
         self._around.counts.verdict("resume: refused, rows trimmed")
@@ -245,7 +249,7 @@ class SimulatedResumer:
             self._around.counts.operations += 1
             is_other = row >= self._other_from
             value = source.value_elsewhere(row) if is_other else source.value_of(row)
-            says = Record(0, 0, None, value)
+            says = self._around.history.record_of(value, tp).as_row(0)
             progress.at(row, self.process.now_ms)
             progress.begin()
             if progress.is_comparing:
@@ -256,7 +260,7 @@ class SimulatedResumer:
                 continue
             progress.note(tp.topic, tp.partition, says)
             must_go = progress.hand(tp)
-            if not must_go and not self._is_stored(tp, value):
+            if not must_go and not self._is_stored(tp, says):
                 return
             progress.handed()
             if not must_go:
@@ -272,22 +276,24 @@ class SimulatedResumer:
             return
         self.process.after(self._random.randint(1, ROW_GAP_MS_MAX), self._hand_rows)
 
-    def _is_stored(self, tp: TopicPartition, value: bytes) -> bool:
+    def _is_stored(self, tp: TopicPartition, row: Record) -> bool:
         """A row that is to be dropped; False once this copy has ended because of it."""
         stored = self._stored[tp]
         if stored.lost is not None:
             assert self._progress is not None
             item = self._progress.saved.partitions[tp]
-            if self._around.history.log_starts.get(tp, 0) <= item.reread_offset:
+            is_trimmed = self._around.history.log_starts.get(tp, 0) > item.reread_offset
+            if not is_trimmed and self._around.history.compaction is None:
                 raise Violation(
                     "rows_resume_exactly", f"{self.name} misses rows of {tp} though none was trimmed"
                 )
-            self._around.counts.verdict("resume: refused, rows to compare trimmed")
+            what_became = "trimmed" if is_trimmed else "compacted"
+            self._around.counts.verdict(f"resume: refused, rows to compare {what_became}")
             self.source.is_done = True
             self.die("rows to compare were trimmed")
             return False
-        if not stored.is_next(None, value, ()):
-            raise Violation("rows_resume_exactly", f"{self.name} refuses {value!r} of {tp}, which is stored")
+        if not stored.is_next(row.key, row.value, row.headers):
+            raise Violation("rows_resume_exactly", f"{self.name} refuses {row} of {tp}, which is stored")
         return True
 
     def _refuse_input(self, row: int) -> None:

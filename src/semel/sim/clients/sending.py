@@ -14,7 +14,6 @@ from semel.core.client.fate import PartFate
 from semel.core.client.pipeline import Pipeline
 from semel.core.client.settings import PipelineSettings
 from semel.errors import ErrorCode
-from semel.record.batch import Record
 from semel.sim.clients.cluster import SimulatedCluster, drive
 from semel.sim.world.history import SentRecord
 from semel.sim.world.process import Process
@@ -64,7 +63,7 @@ class PipelineShell:
         self._tick: Planned | None = None
 
     def append(self, record: SentRecord, key: bytes | None = None) -> None:
-        row = Record(0, self._process.time_of_day_ms - self._record_age_ms, key, record.value)
+        row = record.as_row(self._process.time_of_day_ms - self._record_age_ms, key)
         batch, _, _ = self.pipeline.accumulator.append(record.tp, row, self._process.now_ms)
         self.open.setdefault(batch, []).append(record)
 

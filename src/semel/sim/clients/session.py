@@ -22,12 +22,13 @@ Done = Callable[[memoryview | None], None]
 
 
 class _Waiting:
-    __slots__ = ("api_key", "done", "timer", "version")
+    __slots__ = ("api_key", "done", "timeout_ms", "timer", "version")
 
-    def __init__(self, api_key: ApiKey, version: int, done: Done) -> None:
+    def __init__(self, api_key: ApiKey, version: int, done: Done, timeout_ms: int) -> None:
         self.api_key = api_key
         self.version = version
         self.done = done
+        self.timeout_ms = timeout_ms
         self.timer: Event | None = None
 
 
@@ -46,12 +47,19 @@ class Session:
         self._received = bytearray()
         self._correlation_id = 0
 
-    def request(self, api_key: ApiKey, version: int, body: Sequence[Buffer], done: Done) -> None:
+    def request(
+        self,
+        api_key: ApiKey,
+        version: int,
+        body: Sequence[Buffer],
+        done: Done,
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
         """Send a request, after those before it; its answer may overtake nothing."""
         self._correlation_id += 1
         correlation_id = self._correlation_id
         payload = b"".join((encode_request_header(api_key, version, correlation_id, self.name), *body))
-        waiting = _Waiting(api_key, version, done)
+        waiting = _Waiting(api_key, version, done, timeout_ms)
         self._unsent.append((INT32.pack(len(payload)) + payload, correlation_id, waiting))
         if self._link is not None:
             self._send_unsent()
@@ -137,7 +145,7 @@ class Session:
         unsent, self._unsent = self._unsent, []
         for frame, correlation_id, waiting in unsent:
             self._waiting[correlation_id] = waiting
-            waiting.timer = self._process.after(REQUEST_TIMEOUT_MS, self._timed_out)
+            waiting.timer = self._process.after(waiting.timeout_ms, self._timed_out)
             self._link.send(frame)
 
     def _timed_out(self) -> None:

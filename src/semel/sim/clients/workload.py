@@ -24,12 +24,14 @@ from semel.sim.copies.world import CopyWorld
 from semel.sim.flows.feeder import Feeder
 from semel.sim.flows.operator import FlowOperator
 from semel.sim.flows.stories import Stories
+from semel.sim.groups.world import GroupWorld
 from semel.sim.server.machine import SimulatedServer
 from semel.sim.sinks.forgetter import NameForgetter
 from semel.sim.sinks.mix import SinkMix
 from semel.sim.sinks.operator import SinkOperator
 from semel.sim.sinks.source_maker import SourceMaker
 from semel.sim.sinks.trimmer import OutputTrimmer
+from semel.sim.transactions.world import TransactionWorld
 from semel.sim.world.faults import Fault, FaultMix
 from semel.sim.world.history import Promise
 from semel.sim.world.process import EVEN_PACE, Process
@@ -67,9 +69,12 @@ class Workload:
         server: SimulatedServer,
         stories: Stories,
         copies: CopyWorld | None = None,
+        groups: GroupWorld | None = None,
+        transactions: TransactionWorld | None = None,
     ) -> None:
         self._seed = seed
-        self._copies = copies
+        self._groups = groups
+        self._worlds = [one for one in (copies, groups, transactions) if one is not None]
         self._random = random
         self._around = around
         self._mix = mix
@@ -98,7 +103,7 @@ class Workload:
         for tp in self._tps:
             self.consumers.append(self._consumer(f"reader{tp.partition}", tp.partition))
         kinds = [Kind.VETERAN, Kind.NAMED, self._random.choice((Kind.GIVEN, Kind.NAMED, Kind.INVENTED))]
-        has_few_others = bool(self._stories.flows) or self._copies is not None
+        has_few_others = bool(self._stories.flows or self._worlds)
         producers_max = PRODUCERS_BESIDE_FLOWS_MAX if has_few_others else PRODUCERS_MAX
         for number, kind in enumerate(kinds[: self._random.randint(1, producers_max)]):
             self._start_producer(number, kind, 0)
@@ -117,6 +122,7 @@ class Workload:
             gap_ms_max=self._random.choice((200, 1_000, 4_000)),
             trims=self._random.random() < 0.4,
             fences=self._random.random() < 0.5,
+            commits=self._groups is None or not self._groups.story.offsets_expire,
         )
         if self._random.random() < 0.5:
             self._prober = SimulatedProber(
@@ -150,8 +156,8 @@ class Workload:
             mix = replace(SinkMix.draw(of_mix), driver_kill_interval_ms=of_mix.randint(*STAGE_KILL_MS))
             self.flows.append(FlowOperator(flow, self._stream(flow.name), self._around, mix))
             self.flows[-1].start()
-        if self._copies is not None:
-            self._copies.start()
+        for world in self._worlds:
+            world.start()
 
     def stop(self) -> None:
         """No more rows, but those of the sources that have begun."""
@@ -164,8 +170,8 @@ class Workload:
             feeder.stop()
         for flow in self.flows:
             flow.stop()
-        if self._copies is not None:
-            self._copies.stop()
+        for world in self._worlds:
+            world.stop()
         for trimmer in self._trimmers:
             trimmer.wanted = False
         for forgetter in self._forgetters:
@@ -191,7 +197,7 @@ class Workload:
             and all(source.is_done for source in self._around.history.sources)
             and all(sink.is_settled for sink in self.sinks)
             and all(flow.is_settled for flow in self.flows)
-            and (self._copies is None or self._copies.is_settled)
+            and all(world.is_settled for world in self._worlds)
             and not any(trimmer.is_busy for trimmer in self._trimmers)
             and all(
                 consumer.next_offset == self._server.log_end_offset(consumer.tp)
@@ -199,13 +205,18 @@ class Workload:
             )
         )
 
+    @property
+    def rows_open(self) -> int:
+        """Rows that were sent, and of which nobody knows yet what became of them."""
+        return sum(1 for _ in self._around.history.promised(Promise.OPEN))
+
     def what_is_open(self) -> str:
         open_records = [record.value for record in self._around.history.promised(Promise.OPEN)]
         behind = [f"{consumer.tp} at {consumer.next_offset}" for consumer in self.consumers]
         sources = [source.name for source in self._around.history.sources if not source.is_done]
         sources += [sink.story.sink_id for sink in self.sinks if not sink.is_settled]
         sources += [name for flow in self.flows for name in flow.what_is_open]
-        sources += [] if self._copies is None else self._copies.what_is_open
+        sources += [name for world in self._worlds for name in world.what_is_open]
         return f"{len(open_records)} records open {open_records[:5]}, readers {behind}, sources {sources}"
 
     def end(self) -> None:
@@ -223,8 +234,8 @@ class Workload:
             sink.end()
         for flow in self.flows:
             flow.end()
-        if self._copies is not None:
-            self._copies.end()
+        for world in self._worlds:
+            world.end()
 
     # -- readers ----------------------------------------------------------------------------------------
 
@@ -387,7 +398,7 @@ class Workload:
             *((resumer.name, resumer.process) for resumer in self.resumers),
             *(named for sink in self.sinks for named in sink.processes),
             *(named for flow in self.flows for named in flow.processes),
-            *([] if self._copies is None else self._copies.processes),
+            *(named for world in self._worlds for named in world.processes),
         ]
         processes += [(lessee.name, lessee.process) for lessee in self._lessees]
         if processes and self._around.counts.bites(Fault.CLIENT_PAUSE, self._random, 1.0):

@@ -250,8 +250,9 @@ class CopyStopsAreRight(Checker, CopyWatcher):
             case DataLoss() if error.partition.topic in life.job.outputs:  # its end went while it was read
                 is_right = life.job.output_was_changed
             case DataLoss():
-                # What one job has copied may be trimmed before a later one has.
-                was_trimmed = story.source_was_trimmed and life.job is not story.jobs[0]
+                # What one job has copied may be trimmed before a later one has, or before its output is put back.
+                may_lack = life.job is not story.jobs[0] or life.job.output_was_changed
+                was_trimmed = story.source_was_trimmed and may_lack
                 is_right = story.source_was_changed or was_trimmed
             case ReplayUnprovable():
                 is_right = life.job.output_was_changed

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from semel.record.batch import BatchHeader, decode_records, scan_batches
 from semel.record.records import Record
-from semel.server.storage.outcome import Slice
+from semel.server.storage.outcome import AppendOutcome, Incoming, Slice
 from semel.server.storage.partition import Partition
 from semel.server.storage.storage import Storage
 from semel.types import TopicPartition
@@ -74,6 +74,11 @@ class SiteLedger:
         for place, log in self.logs.items():
             if place.tp == tp:
                 log.may_be_gone_below = max(before, log.may_be_gone_below)
+
+    def appended(
+        self, name: TopicPartition, incoming: Sequence[Incoming], outcomes: Sequence[AppendOutcome]
+    ) -> None:
+        """Nobody can read it yet."""
 
     def synced(self, storage: Storage, tps: Iterable[TopicPartition]) -> None:
         """What was written to these can be read."""

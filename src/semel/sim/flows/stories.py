@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from semel.sim.flows.story import FlowStory, flow_partitions, flow_topics
 from semel.sim.sinks.drawing import sink_partitions, sink_topics
+from semel.sim.sinks.log_compaction import SinkLogCompaction
 from semel.sim.sinks.story import SinkStory
-from semel.types import TopicPartition
+from semel.types import SINKS_TOPIC, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,16 @@ class Stories:
 
     sinks: Sequence[SinkStory] = ()
     flows: Sequence[FlowStory] = ()
+    sink_log: SinkLogCompaction | None = None  # None: it is kept whole
 
     @property
     def topics(self) -> list[tuple[str, int, Mapping[str, str]]]:
         """To be made: name, partitions, settings."""
-        return [*sink_topics(self.sinks), *flow_topics(self.flows)]
+        of_log = {"cleanup.policy": "delete"} if self.sink_log is None else self.sink_log.topic_config
+        return [
+            (topic, count, {**config, **of_log} if topic == SINKS_TOPIC else config)
+            for topic, count, config in [*sink_topics(self.sinks), *flow_topics(self.flows)]
+        ]
 
     @property
     def partitions(self) -> list[TopicPartition]:

@@ -11,25 +11,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from semel.core import identity
-from semel.core.identity import BLOCK_IDS, IdBlock, Identity
+from semel.core.identity import BLOCK_IDS, IdBlock
 from semel.core.log import recovery
-from semel.core.log.admission import AppendOrigin
 from semel.core.log.index import floor_of_offset
 from semel.core.log.watermarks import FetchIsolation, Watermarks
 from semel.core.producer_state import row, snapshot, verdict
 from semel.core.producer_state import state as producer_state
 from semel.core.producer_state.entry import ProducerEntry
 from semel.core.producer_state.state import FrozenProducers, ProducerState
+from semel.core.transaction import transactions
+from semel.core.transaction.transaction import Transaction
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
 from semel.server import router
 from semel.server.durability import GroupCommit, Syncable, _Waiter
 from semel.server.handlers import fetch, offsets, producers
-from semel.server.storage import log_starts, opening, partition, snapshots
+from semel.server.storage import checkpoints, opening, partition, snapshots
 from semel.server.storage.appending import Appending
+from semel.server.storage.checkpoints import OffsetCheckpoint
 from semel.server.storage.filesystem import write_file
-from semel.server.storage.log_starts import LogStarts
 from semel.server.storage.log_state import LogState
 from semel.server.storage.opening import OpenedLog
 from semel.server.storage.outcome import AppendOutcome, Incoming
@@ -42,7 +42,8 @@ from semel.server.storage.syncing import Syncing
 from semel.server.storage.trimming import Trimming
 from semel.sim.copies import plants as copy_plants  # noqa: F401 - likewise
 from semel.sim.flows import plants as flow_plants  # noqa: F401 - likewise
-from semel.sim.plants import bound, client, lease  # noqa: F401 - those are among PLANTS too
+from semel.sim.groups import plants as group_plants  # noqa: F401 - likewise
+from semel.sim.plants import bound, client, compaction, lease  # noqa: F401 - those are among PLANTS too
 from semel.sim.plants.planting import (
     BESIDE,
     DEFINITE,
@@ -64,7 +65,9 @@ from semel.sim.plants.planting import (
     Patches,
     plant,
 )
+from semel.sim.sinks import log_plants as sink_log_plants  # noqa: F401 - likewise
 from semel.sim.sinks.plants import STOPS, ZOMBIES  # and those of the sinks are among PLANTS too
+from semel.sim.transactions import plants as transaction_plants  # noqa: F401 - likewise
 from semel.sim.world.disk import SimulatedFile
 from semel.types import LEASED_IDS_FROM, NO_LEADER_EPOCH
 
@@ -207,7 +210,16 @@ def offline_partition_answers(patch: Patches) -> None:
     patch.set(producers, "find_partition", finds)
 
 
-@plant("the indexes are believed after a crash, too", "KAFKA-12734", OPENS, STORED, MARKS, ONE_VALUE, OVER)
+@plant(
+    "the indexes are believed after a crash, too",
+    "KAFKA-12734",
+    OPENS,
+    STORED,
+    MARKS,
+    ONE_VALUE,
+    OVER,
+    "no_uncommitted_read",
+)
 def index_trusted_after_a_crash(patch: Patches) -> None:
     def opens(*files: Any, **said: Any) -> OpenedLog:
         return original(*files, **{**said, "clean": True})  # type: ignore[no-any-return]
@@ -274,8 +286,8 @@ def readers_see_what_is_not_synced(patch: Patches) -> None:
 
 @plant("the window holds four batches, clients send five", "KAFKA-5494", DEFINITE, REPLAYED)
 def window_of_four(patch: Patches) -> None:
-    def put_four(slab: bytearray, at: int, *batch: int) -> None:
-        original(slab, at, *batch)
+    def put_four(slab: bytearray, at: int, *batch: int, is_transactional: bool) -> None:
+        original(slab, at, *batch, is_transactional=is_transactional)
         entry = row.decode_row(slab, at)
         fewer = entry._replace(window=entry.window[-4:])
         slab[at : at + row.ROW_BYTES] = row.encode_row(row.id_of(slab[at:]), fewer)
@@ -347,9 +359,17 @@ def epochs_not_fenced(patch: Patches) -> None:
 
 @plant("a duplicate is answered with the wrong offset", "rp5356", DEFINITE, REPLAYED)
 def duplicate_offset_is_wrong(patch: Patches) -> None:
-    def shifted(slab: bytearray, at: int, *batch: int) -> None:
+    def shifted(slab: bytearray, at: int, *batch: int, is_transactional: bool) -> None:
         producer_epoch, base_sequence, base_offset, *rest = batch
-        original(slab, at, producer_epoch, base_sequence, base_offset + 1, *rest)
+        original(
+            slab,
+            at,
+            producer_epoch,
+            base_sequence,
+            base_offset + 1,
+            *rest,
+            is_transactional=is_transactional,
+        )
 
     original = patch.set(producer_state, "put_batch", shifted)
     patch.set(ProducerState, "append_next", lambda *_: None)
@@ -384,9 +404,9 @@ def failed_write_is_remembered(patch: Patches) -> None:
 @plant("a fence is kept in memory only", "rp6018", FENCED, DEFINITE, ORDER)
 def fence_in_memory(patch: Patches) -> None:
     def forgets(appending: Appending, incoming: Sequence[Incoming], now_ms: int) -> list[AppendOutcome]:
-        if incoming[0].origin is AppendOrigin.CLIENT:
+        header = incoming[0].headers[0]
+        if not header.is_control:
             return original(appending, incoming, now_ms)  # type: ignore[no-any-return]
-        (header,) = incoming[0].headers
         producers = appending._log.producers.state
         known = producers.get(header.producer_id) or ProducerEntry()
         if header.producer_epoch > known.producer_epoch:
@@ -454,10 +474,10 @@ def id_block_twice(patch: Patches) -> None:
 
 @plant("a named identity is granted again with the same epoch", "SPARK-26425", GRANTED, FINISHES, STOPS)
 def epoch_not_raised(patch: Patches) -> None:
-    def same(known: Identity, **changes: int) -> Identity:
-        return replace(known, granted_ms=changes["granted_ms"])
+    def same(known: Transaction, **changes: Any) -> Transaction:
+        return known if list(changes) == ["producer_epoch"] else replace(known, **changes)
 
-    patch.set(identity, "replace", same)
+    patch.set(transactions, "replace", same)
 
 
 @plant("an identity is granted before its epoch is durable", "KAFKA-16541", GRANTED, OVER, DEFINITE)
@@ -487,15 +507,15 @@ def log_start_not_durable(patch: Patches) -> None:
         write_file(file_system, draft, content)
         file_system.rename(draft, path)
 
-    patch.set(log_starts, "replace_file", replaces)
+    patch.set(checkpoints, "replace_file", replaces)
 
 
 @plant("a log start that could not be saved is shown", "here", STARTS, OPENS)
 def log_start_shown_too_early(patch: Patches) -> None:
-    def raises(starts: LogStarts, name: Any, offset: int) -> None:
+    def raises(starts: OffsetCheckpoint, name: Any, offset: int) -> None:
         starts._offsets[name] = offset
 
-    patch.set(LogStarts, "raise_to", raises)
+    patch.set(OffsetCheckpoint, "raise_to", raises)
 
 
 @plant("a reader that a trim has overtaken is not told where the log begins", "here", FINISHES)

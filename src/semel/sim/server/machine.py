@@ -15,10 +15,12 @@ from uuid import UUID
 
 from semel.config import ServerSettings
 from semel.core.decision import Decision, StateRecord
-from semel.core.identity import NAMED_PREFIX
+from semel.core.group.groups import OffsetSettings
+from semel.core.group.membership import GroupSettings
 from semel.core.log.config import LogConfig
+from semel.core.transaction.records import encode_key
 from semel.errors import StorageError
-from semel.record.batch import Record, assign_offsets, encode_batch
+from semel.record.batch import assign_offsets, encode_batch
 from semel.server.broker import Broker
 from semel.server.storage.aside import Change, at_once
 from semel.server.storage.observer import NOBODY
@@ -26,6 +28,7 @@ from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.sim.clients.producer import VETERAN, VETERAN_LAST_SEQUENCE
 from semel.sim.server.batch_limit import BatchLimit
+from semel.sim.server.compaction import Compaction
 from semel.sim.server.process import ServerProcess
 from semel.sim.server.room_settings import ProducersMax
 from semel.sim.server.topic_codec import TopicCodec
@@ -93,14 +96,30 @@ class SimulatedServer:
         producers_max: ProducersMax,
         batch_limit: BatchLimit,
         topic_codec: TopicCodec,
-        sink_topics: Sequence[tuple[str, int, Mapping[str, str]]] = (),
+        compaction: Compaction | None = None,
+        maintain_every_ms: int = MAINTAIN_EVERY_MS,
+        other_topics: Sequence[tuple[str, int, Mapping[str, str]]] = (),
+        group_settings: GroupSettings | None = None,
+        offset_settings: OffsetSettings | None = None,
     ) -> None:
         self._disk = disk
-        self._sink_topics = sink_topics
-        self._settings = StorageSettings(durable=durable, default_config=config, producer_lease_ms=lease_ms)
+        self._other_topics = other_topics
+        self._settings = StorageSettings(
+            durable=durable,
+            default_config=config,
+            producer_lease_ms=lease_ms,
+            offsets=offset_settings or OffsetSettings(),
+            groups=group_settings or GroupSettings(),
+        )
+        self._maintain_every_ms = maintain_every_ms
+        if compaction is not None:
+            self._settings = replace(self._settings, cleaner_map_bytes=compaction.map_bytes)
+            self._maintain_every_ms = compaction.maintain_every_ms
         self._producers_max = producers_max
         self.batch_limit: Final = batch_limit
         self._topic_config = batch_limit.topic_config | topic_codec.topic_config
+        if compaction is not None:
+            self._topic_config |= compaction.topic_config
         self._random = random
         self._scheduler = scheduler
         self._network = network
@@ -151,12 +170,13 @@ class SimulatedServer:
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Before the faults begin: the data folder, and the topic with all its partitions."""
+    def prepare(self, begin: Callable[[Storage, int], None] = lambda storage, now_ms: None) -> None:
+        """Before the faults begin: the data folder, the topic with all its partitions, and what ``begin`` makes."""
         storage = self._open_storage(self._disk.mount())
         events = (self.tps[0].topic, len(self.tps), self._topic_config)
-        for topic, partition_count, config in (events, *self._sink_topics):
+        for topic, partition_count, config in (events, *self._other_topics):
             at_once(storage.create_topic(topic, partition_count, config, now_ms=self.clock.now_ms()))
+        begin(storage, self.clock.now_ms())
         storage.close(now_ms=self.clock.now_ms())
         for tp in self.tps:
             self._write_past_of_veteran(tp)
@@ -164,9 +184,10 @@ class SimulatedServer:
     def _write_past_of_veteran(self, tp: TopicPartition) -> None:
         """One batch from long ago, so that its producer's sequences wrap in this history."""
         value = f"past/{tp.partition}:0".encode()
-        self._history.sent(value, tp).promise = Promise.UNKNOWN
+        record = self._history.sent(value, tp)
+        record.promise = Promise.UNKNOWN
         batch = encode_batch(
-            [Record(0, self._scheduler.now_ms, None, value)],
+            [record.as_row(self._scheduler.now_ms)],
             producer_id=VETERAN.producer_id,
             producer_epoch=VETERAN.producer_epoch,
             base_sequence=VETERAN_LAST_SEQUENCE,
@@ -229,7 +250,7 @@ class SimulatedServer:
                 self._process.maintain()
                 self._maintain_later()
 
-        self._later(self._random.randint(1, 2 * MAINTAIN_EVERY_MS), maintain)
+        self._later(self._random.randint(1, 2 * self._maintain_every_ms), maintain)
 
     def _expire_leases_later(self) -> None:
         def expire() -> None:
@@ -308,9 +329,11 @@ class SimulatedServer:
 
         def forget(process: ServerProcess) -> None:
             assert self.storage is not None
-            names = [each.name for each in self.storage.producer_ids.identities if chosen(each.name)]
-            records = tuple(StateRecord(NAMED_PREFIX + name.encode(), None) for name in names)
-            submitted = self.storage.metadata_log.submit(Decision(records, None), self.clock.now_ms())
+            names = [
+                each.transactional_id for each in self.storage.transactions if chosen(each.transactional_id)
+            ]
+            records = tuple(StateRecord(encode_key(name), None) for name in names)
+            submitted = self.storage.transaction_log.submit(Decision(records, None), self.clock.now_ms())
             if records and submitted.error_message is None:
                 self._counts.bit(fault)
                 self._trace.note("server", f"forgets {names}")

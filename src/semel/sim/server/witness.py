@@ -7,6 +7,7 @@ no file any more, and still decides whether a batch is new.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
@@ -34,13 +35,14 @@ from semel.sim.checkers.watchers import LeaseWatcher, LogWatcher, RecoveryWatche
 from semel.sim.flows.stories import Stories
 from semel.sim.flows.view import FlowView
 from semel.sim.flows.watcher import FlowWatcher
+from semel.sim.server.appended import Appended
 from semel.sim.server.bound_witness import BoundWitness
 from semel.sim.server.reference import LeasesKnown, PartitionLedger
 from semel.sim.server.verdicts import UNOPENED
 from semel.sim.sinks.view import SinkView
 from semel.sim.sinks.watcher import SinkWatcher
 from semel.sim.world.faults import Counts
-from semel.sim.world.history import History, LoggedBatch, Logs
+from semel.sim.world.history import History, LoggedBatch, Logs, name_of
 from semel.sim.world.trace import Trace
 from semel.sim.world.watchers import Watchers
 from semel.types import Lease, TopicPartition, is_leased
@@ -55,8 +57,9 @@ def _logged(batch: bytes) -> LoggedBatch:
     """The same bytes are read by consumers, auditors and after every recovery: they are checked and decoded once."""
     header = validate_batch(batch)
     records = [] if header.is_control else decode_records(batch)
-    values = tuple(record.value or b"" for record in records)
-    return LoggedBatch(header, values, tuple(record.key for record in records))
+    values, keys = tuple(map(name_of, records)), tuple(record.key for record in records)
+    is_whole = header.is_control or len(records) == header.last_offset_delta + 1
+    return LoggedBatch(header, values, keys, None if is_whole else tuple(record.offset for record in records))
 
 
 def logged_batches(records: Buffer) -> list[LoggedBatch]:
@@ -98,6 +101,11 @@ class Beside(Protocol):
     def recovered(self, storage: Storage) -> None:
         """A process has opened its files, and serves nobody yet."""
 
+    def appended(
+        self, name: TopicPartition, incoming: Sequence[Incoming], outcomes: Sequence[AppendOutcome]
+    ) -> None:
+        """These were written, or refused."""
+
 
 class Witness(StorageObserver):
     """Stands beside one server for a whole history."""
@@ -128,6 +136,14 @@ class Witness(StorageObserver):
         self._bound = BoundWitness(watchers, counts, self._sink_tps)
         self._ledgers = {tp: PartitionLedger(self._leases) for tp in (*tps, *self._sink_tps)}
         self._trimmed: dict[TopicPartition, dict[int, LoggedBatch]] = {tp: {} for tp in self._sink_tps}
+        self._appended: dict[TopicPartition, Appended] = {}
+        if history.compaction is not None:
+            for tp in tps:
+                self._appended[tp] = Appended()
+                self._log_watcher.is_compacted(tp)
+        for tp in history.compacted:
+            self._appended[tp] = Appended()
+            self._log_watcher.is_compacted(tp)
         self.beside: list[Beside] = []
 
     # -- marks ------------------------------------------------------------------------------------------
@@ -169,7 +185,7 @@ class Witness(StorageObserver):
             if not partition.is_online:  # nothing is known of its log, and nobody is told anything of it
                 self._counts.verdict(UNOPENED)
                 continue
-            logs[tp] = batches = self._read_sound(partition)
+            logs[tp] = batches = self.found_in(partition)
             headers = [batch.header for batch in batches]
             ledger = self._ledgers[tp].recovered(headers, partition.log_end_offset)
             self._ledgers[tp] = ledger
@@ -205,15 +221,43 @@ class Witness(StorageObserver):
         for tp, partition in self._partitions(storage):
             self.log_start(tp, partition.log_start_offset)
             logs[tp] = self._read_sound(partition)
+            if tp in storage.cleaner.left_alone:
+                self._recovery_watcher.not_opened(f"{tp} was compacted no further", disk_failed=False)
         self._judge(logs)
         return logs
 
-    def _read_sound(self, partition: Partition) -> list[LoggedBatch]:
+    def found_in(self, partition: Partition) -> list[LoggedBatch]:
+        """The whole log of a partition that was opened just now."""
+        return self._read_sound(partition, is_recovered=True)
+
+    def _read_sound(self, partition: Partition, *, is_recovered: bool = False) -> list[LoggedBatch]:
         try:
-            return whole_log(partition)
+            found = whole_log(partition)
         except CorruptRecordBatch as error:
             self._recovery_watcher.not_opened(f"{partition.name}: {error}", disk_failed=False)
             raise
+        appended = self._appended.get(partition.name)
+        if appended is None:
+            return found
+        if is_recovered:
+            appended.recovered(found, partition.log_end_offset)
+        return self._uncompacted(partition.name, appended.since(partition.log_start_offset), found)
+
+    def _uncompacted(
+        self, tp: TopicPartition, appended: list[LoggedBatch], found: Sequence[LoggedBatch]
+    ) -> list[LoggedBatch]:
+        """What was written, once what is left of it has been judged: so every other checker sees a whole log."""
+        self._log_watcher.compacted(self._history, tp, appended, found)
+        written, left = (
+            {offset: value for batch in log for offset, value in batch.placed} for log in (appended, found)
+        )
+        of_sinks = tp in self._history.compacted
+        gone = [value for offset, value in written.items() if offset not in left]
+        if gone:
+            self._counts.verdict("sink log: records gone" if of_sinks else "compaction: records gone")
+        if any(map(self._history.tombstones_of(tp).is_tombstone, gone)):
+            self._counts.verdict("sink log: tombstones gone" if of_sinks else "compaction: tombstones gone")
+        return appended
 
     def _judge(self, logs: Logs) -> None:
         of_sinks = {tp: logs[tp] for tp in self._sink_tps if tp in logs}
@@ -262,9 +306,12 @@ class Witness(StorageObserver):
     def judged(
         self, name: TopicPartition, incoming: Sequence[Incoming], outcomes: Sequence[AppendOutcome]
     ) -> None:
+        for beside in self.beside:
+            beside.appended(name, incoming, outcomes)
         if name in self._ledgers:
             for one, outcome in zip(incoming, outcomes, strict=True):
                 self._judged(name, decode_header(one.batches), outcome)
+                self._remember(name, one, outcome)
             self._bound.judged(
                 name, ((one.headers[0], outcome) for one, outcome in zip(incoming, outcomes, strict=True))
             )
@@ -286,6 +333,12 @@ class Witness(StorageObserver):
             ledger.appended(header, outcome.base_offset)
             if is_leased(header.producer_id):
                 self._lease_watcher.lease_used(header.producer_id)
+
+    def _remember(self, tp: TopicPartition, incoming: Incoming, outcome: AppendOutcome) -> None:
+        appended = self._appended.get(tp)
+        if appended is not None and type(outcome.verdict).__name__ == "Append":
+            batch = _logged(bytes(incoming.batches))
+            appended.add(replace(batch, header=batch.header._replace(base_offset=outcome.base_offset)))
 
     # -- leases -----------------------------------------------------------------------------------------
 

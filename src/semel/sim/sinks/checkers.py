@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
 
 from semel.core.sink.epochs import writer_epoch
-from semel.core.sink.journal import SINKS_TOPIC, Attempt, Decision
+from semel.core.sink.history import SinkHistory
+from semel.core.sink.journal import SINKS_TOPIC, Attempt, Begin, Decision, Entry, read_entry
 from semel.core.sink.run import Ticket
 from semel.errors import (
     BrokerError,
@@ -26,7 +29,81 @@ from semel.sim.sinks.driver import SimulatedDriver
 from semel.sim.sinks.story import ONE_TOO_MANY, SinkStory
 from semel.sim.sinks.view import SinkView, StoredRow
 from semel.sim.sinks.watcher import SinkWatcher
+from semel.sim.world.history import History, LoggedBatch
 from semel.types import TopicPartition
+
+STOPS_MAX: Final = 5  # of those that have read up to somewhere
+_read_entry = lru_cache(4_096)(read_entry)
+
+
+class SinkLogSaysTheSame(Checker, LogWatcher):
+    """``sink_log_says_the_same``: what compaction has left of the decision log says of every sink what all of it says:
+    to who reads it from its start, and to who has read it up to a BEGIN while all of that was there.
+
+    Judged as ``newest_of_each_key_survives``.
+    """
+
+    def compacted(
+        self,
+        history: History,
+        tp: TopicPartition,
+        appended: Sequence[LoggedBatch],
+        found: Sequence[LoggedBatch],
+    ) -> None:
+        if tp.topic != SINKS_TOPIC:
+            return
+        written, left = list(_entries(appended)), list(_entries(found))
+        for sink_id in sorted({entry.sink_id for _, entry in written}):
+            of_sink, left_of_sink = (
+                [(offset, entry) for offset, entry in entries if entry.sink_id == sink_id]
+                for entries in (written, left)
+            )
+            whole = SinkHistory(sink_id)
+            read_to: list[tuple[int, list[tuple[int, Entry]]]] = [
+                (0, [])
+            ]  # where somebody may have stopped, and what he had read by then
+            for place, (offset, entry) in enumerate(of_sink):
+                whole.take(entry)
+                if isinstance(entry.record, Begin):
+                    read_to.append((offset, of_sink[:place]))
+            for stopped_at, before in read_to[:1] + read_to[-STOPS_MAX:]:
+                reader = SinkHistory(sink_id)
+                for _, entry in before:
+                    reader.take(entry)
+                for offset, entry in left_of_sink:
+                    if offset >= stopped_at:
+                        reader.take(entry)
+                said, says = _said(whole), _said(reader)
+                for what in said:
+                    if said[what] != says[what]:
+                        raise self.violated(
+                            f"of sink {sink_id} its {what} is {says[what]} for who read on from {stopped_at}, and all "
+                            f"that was written says {said[what]}"
+                        )
+
+
+def _entries(batches: Sequence[LoggedBatch]) -> Iterator[tuple[int, Entry]]:
+    for batch in batches:
+        for (offset, value), key in zip(batch.placed, batch.keys, strict=True):
+            entry = _read_entry(key, value or None, batch.header.producer_id)
+            if entry is not None:
+                yield offset, entry
+
+
+def _said(history: SinkHistory) -> dict[str, object]:
+    """All that planner, task and commit ask of it. Nobody asks in which order there are CUTs."""
+    return {
+        "FENCE": history.fence,
+        "FENCE of another query": history.other_fence,
+        "former identity": history.former_id,
+        "BEGIN": history.begin,
+        "DECISION": history.decision,
+        "writers": history.writers,
+        "outputs": history.outputs,
+        "outputs' starts": history.starts,
+        "twins": {} if history.begin is None else history.twins_of(history.begin.sink_epoch),
+        "CUTs": set(history.cuts),
+    }
 
 
 class SinkDecidedIsStored(Checker, SinkWatcher):

@@ -16,9 +16,19 @@ STRAGGLE: Final = 0.3
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
+def seed_has_sinks(seed: int) -> bool:
+    """Whether the simulation of ``seed`` has any, where nothing else takes their place."""
+    return has_sinks(Random(f"{seed}/sinks"))
+
+
+def has_sinks(random: Random) -> bool:
+    """Not in all seeds: they are the dearest of all clients."""
+    return random.random() < SINK_CHANCE
+
+
 def draw_sinks(random: Random, stragglers: Random, elapsed_ms: Callable[[], int]) -> list[SinkStory]:
-    """None in some seeds: they are the dearest of all clients. ``stragglers`` is a stream of its own."""
-    if random.random() >= SINK_CHANCE:
+    """None in some seeds. ``stragglers`` is a stream of its own."""
+    if not has_sinks(random):
         return []
     return [
         SinkStory(

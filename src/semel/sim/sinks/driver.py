@@ -71,6 +71,11 @@ class SimulatedDriver(Life):
         self._committer = self.new_worker("commit")
         story.drivers.append(self)
 
+    def new_worker(self, kind: str) -> Worker:
+        worker = super().new_worker(kind)
+        worker.memory.swept_at = self.story.swept_at
+        return worker
+
     # -- what its parts ask ----------------------------------------------------------------------------
 
     @property

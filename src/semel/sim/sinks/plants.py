@@ -31,11 +31,12 @@ ROWS_ONCE, DECIDED, IN_ORDER = "sink_rows_once", "sink_decided_is_stored", "sink
 NOT_MIXED, ZOMBIES, STOPS = "sink_attempts_not_mixed", "sink_zombies_shut_out", "sink_stops_are_right"
 TWINS = "sink_twins_shut_out"
 FLOW_OUTPUT, FLOW_STOPS = "stage_output_is_replay", "flow_stops_are_right"  # a flow has the same sinks
+FLOW_STATE = "stage_state_is_replay"
 
 # -- a driver takes over --------------------------------------------------------------------------------
 
 
-@plant("a driver reads the decisions before its FENCE", "rule 1", ROWS_ONCE, STOPS, DECIDED)
+@plant("a driver reads the decisions before its FENCE", "rule 1", ROWS_ONCE, STOPS, DECIDED, FLOW_STATE)
 def sink_reads_before_its_fence(patch: Patches) -> None:
     read_before: dict[str, SinkHistory] = {}
     asked: set[str] = set()
@@ -50,8 +51,11 @@ def sink_reads_before_its_fence(patch: Patches) -> None:
     original = patch.set(SinkLog, "take_over", takes_over)
 
     def as_before(log: SinkLog, connection: Any) -> SinkHistory:
+        before = read_before.pop(this_process().owner, None)
+        if before is None:  # not the look behind the FENCE
+            return history_of(log, connection)
         asked.add(this_process().owner)
-        return read_before.pop(this_process().owner)
+        return before
 
     def reads(log: SinkLog, history: SinkHistory) -> Any:
         if this_process().owner in asked:  # the look behind BEGIN
@@ -96,7 +100,13 @@ def sink_restarts_share_an_epoch(patch: Patches) -> None:
     patch.set(task_write, "writer_epoch", of_a_pair)
 
 
-@plant("a run looks for undecided rows behind the output's end only", "step 4", ROWS_ONCE, FLOW_STOPS)
+@plant(
+    "a run looks for undecided rows behind the output's end only",
+    "step 4",
+    ROWS_ONCE,
+    FLOW_OUTPUT,
+    FLOW_STOPS,
+)
 def sink_scans_nothing(patch: Patches) -> None:
     def from_the_end(history: SinkHistory, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         return dict(ends)
@@ -127,7 +137,9 @@ def sink_needs_the_whole_output(patch: Patches) -> None:
     original = patch.set(run, "check_provable", from_the_first)
 
 
-@plant("BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE, FLOW_OUTPUT, FINISHES)
+@plant(
+    "BEGIN is appended behind the run's first rows", "step 5", ROWS_ONCE, FLOW_OUTPUT, FLOW_STOPS, FINISHES
+)
 def sink_begins_behind_the_first_row(patch: Patches) -> None:
     due: dict[tuple[str, int], Begin] = {}
 
@@ -304,9 +316,14 @@ def sink_abort_gives_rows_up(patch: Patches) -> None:
         ends = takeover.listed(
             log.cluster, [tp for output in outputs for tp in partitions_of(output)], LATEST_TIMESTAMP
         )
-        given_up: JournalRecord = Begin(ticket.sink_id, ticket.sink_epoch, tuple(outputs), ends)
-        if before.decision is not None:
-            given_up = replace(before.decision, sink_epoch=ticket.sink_epoch, output_ends=ends, closed=True)
+        nothing = Decision(ticket.sink_id, ticket.sink_epoch, "", 0, {}, 0, 0, {}, ends)
+        given_up = replace(
+            before.decision or nothing,
+            sink_epoch=ticket.sink_epoch,
+            output_ends=ends,
+            closed=True,
+            sequence=ticket.journal_sequence,
+        )
         grant = ProducerGrant(ticket.producer_id, identity_epoch(ticket.sink_epoch))
         log.append(given_up, grant, ticket.journal_sequence)
 

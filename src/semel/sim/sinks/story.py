@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from semel.core.sink.litter import SWEPT_AT
 from semel.sim.sinks.checkpoint import Checkpoint, Offsets
 from semel.spark.planning import ReadRange
 from semel.spark.reading import another_topic
@@ -75,6 +76,7 @@ class SinkStory:
         0.0  # how often the first attempt of such a task comes late to its rows, with one too many
     )
     fails_on_data_loss: bool = True  # the source's option
+    swept_at: int = SWEPT_AT  # settled keys in its decision log
     sink_ids: list[str] = field(init=False)  # one after the other; the last is in use
     source_topics: list[SourceTopic] = field(init=False)  # one after the other
     drivers: list[SimulatedDriver] = field(default_factory=list)

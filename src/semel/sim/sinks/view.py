@@ -88,10 +88,10 @@ class SinkView:
     def journal(self) -> list[tuple[int, JournalRecord]]:
         """The sink's records in the decision log, with their offsets."""
         return [
-            (batch.header.base_offset + place, record)
+            (record_offset, record)
             for batch in self._logs.get(TopicPartition(SINKS_TOPIC, 0), ())
-            for place, record in enumerate(map(_decode, batch.values))
-            if record.sink_id in self.story.sink_ids
+            for record_offset, value in batch.placed
+            if value and (record := _decode(value)).sink_id in self.story.sink_ids  # no tombstone
         ]
 
     @cached_property

@@ -87,6 +87,18 @@ class Fault(StrEnum):
     COPY_SOURCE_ANEW = "copy: source topic made anew"
     COPY_OUTPUT_ANEW = "copy: output topic made anew"
     COPY_OUTPUT_OLD = "copy: partition of an output put back from a copy"
+    GROUP_MEMBER_KILL = "group: member killed"
+    GROUP_MEMBER_PAUSE = "group: member stands still, and goes on"
+    GROUP_TWIN = "group: a second copy of a static member beside the first"
+    GROUP_EMPTIED = "group: all members stopped"
+    GROUP_DELETED = "group: deleted"
+    GROUP_TOPIC_GROWN = "group: its topic grown by a partition"
+    GROUP_TOPIC_ANEW = "group: its topic made anew"
+    TRANSACTION_CLIENT_KILL = "transaction: client killed"
+    TRANSACTION_CLIENT_PAUSE = "transaction: client stands still, and goes on"
+    TRANSACTION_TWIN = "transaction: a second copy of a client beside the first"
+    TRANSACTION_READER_KILL = "transaction: reader killed"
+    TRANSACTION_TRIMMED = "transaction: topic trimmed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,16 @@ from semel.wire.frames import INT32, LENGTH_BYTES
 LATENCY_MS_MAX: Final = 12
 SLOW_DELIVERY_MS: Final = (1_500, 12_000)
 _REQUEST: Final = Struct(">hhi")  # API key, version, correlation id
-_WRITES: Final = {ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.OFFSET_COMMIT, ApiKey.WRITE_TXN_MARKERS}
+_WRITES: Final = {
+    ApiKey.PRODUCE,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+}
 REPLAY_MS_MAX: Final = (100, 1_000, 20_000)  # soon, what was sent beside it is under way still
 
 

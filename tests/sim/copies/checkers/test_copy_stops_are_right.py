@@ -84,3 +84,10 @@ def test_what_one_job_has_copied_may_be_trimmed_before_another_has(breaks: Break
     CopyStopsAreRight().copy_stopped(of, second, error)  # type: ignore[arg-type]
     with breaks():
         CopyStopsAreRight().copy_stopped(of, first, error)  # type: ignore[arg-type]
+
+
+def test_what_was_copied_and_trimmed_may_be_missing_from_an_output_that_is_put_back() -> None:
+    of = story()
+    of.source_was_trimmed, of.job.output_was_changed = True, True
+    life: Any = SimpleNamespace(name="c0.0", job=of.job, had_rival=False)
+    CopyStopsAreRight().copy_stopped(of, life, DataLoss(SOURCE, 0, 1, "trimmed", "go on"))
