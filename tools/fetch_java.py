@@ -1,8 +1,9 @@
-"""Fetch the Java parts that tests and benchmarks set semel beside: Apache Kafka, Spark's Kafka connector.
+"""Fetch the Java parts that tests and benchmarks set semel beside: Apache Kafka and its Streams, Spark's Kafka
+connector.
 
-``python tools/fetch_java.py [kafka] [spark-connector]`` copies each part's jars to ``.cache/jars/<part>/``
-with Maven, from whatever repositories Maven is set up for; the versions are pinned in ``tools/java/``.
-A part that is already there in the pinned versions costs nothing. Nothing here is needed to use semel.
+``python tools/fetch_java.py [kafka] [kafka-streams] [spark-connector]`` copies each part's jars to
+``.cache/jars/<part>/`` with Maven, from whatever repositories Maven is set up for; the versions are pinned in
+``tools/java/``. A part that is already there in the pinned versions costs nothing. Nothing here is needed to use semel.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 JARS = ROOT / ".cache" / "jars"
-PARTS = ("kafka", "spark-connector")
+PARTS = ("kafka", "kafka-streams", "spark-connector")
 
 
 def is_fetched(part: str) -> bool:

@@ -16,6 +16,7 @@ from itertools import groupby
 from docs_page import table, write_or_check
 
 from semel import errors
+from semel.client.consumer_settings import ConsumerSettings
 from semel.client.settings import ProducerSettings
 from semel.config import describe_settings
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side
@@ -50,7 +51,7 @@ def reference() -> str:
             "# Reference",
             "Made by `tools/make_reference.py` from the code; a test holds the two together.",
             "## Verdicts\nWhat the log answers to a batch, and what the producer makes of it, is "
-            "[a page of its own](verdicts.md); so is [what stock clients make of 46, 59 and 87](clients.md).",
+            "[a page of its own](verdicts.md); so is [what stock clients make of 46, 59 and 87](stock-clients.md).",
             "## Errors\nEvery exception that semel raises on purpose (`semel.errors`).",
             table(["exception", "is a", "what it says"], _exceptions()),
             "Kafka's error codes that semel sends or understands:",
@@ -85,6 +86,15 @@ def reference() -> str:
                 (
                     (f"`{item.name}`", f"`{item.default!r}`", item.metadata["meaning"])
                     for item in fields(ProducerSettings)
+                ),
+            ),
+            "## Settings of a consumer\nKeywords of `semel.Consumer` and `semel.aio.Consumer`; what a group is, and "
+            "what they mean there, is in [groups.md](groups.md). Times in ms, sizes in bytes.",
+            table(
+                ["setting", "default", "meaning"],
+                (
+                    (f"`{item.name}`", f"`{item.default!r}`", item.metadata["meaning"])
+                    for item in fields(ConsumerSettings)
                 ),
             ),
             '## Options of `format("semel")`\nThose of the Spark source and sink (`semel.spark.option_names`); '

@@ -21,13 +21,17 @@ _INTRO: Final = """\
 Made by `python tools/make_verdicts.py` from `semel.core.producer_state.table`. Tests carry every row out, by the name
 of its scenario: on a producer's state (`tests/core/producer_state/test_verdict.py`), in the client's pipeline
 (`tests/core/client/test_verdicts.py`), on a server over the wire, and on a real Apache Kafka for its column
-(`tests/verdicts/test_over_the_wire.py`). `pytest -k straddling` runs one.
+(`tests/verdicts/test_over_the_wire.py`); those of transactions on a partition, too
+(`tests/server/storage/test_transactions.py`). `pytest -k straddling` runs one.
 
 A batch has a producer's id, its epoch, and the sequences of its rows. The *mark* is the last sequence that the
 partition has stored of the epoch. *Below* and *beyond* are meant by distance, never by magnitude: after 2^31-1 comes
 0. The last five batches of the epoch are remembered with their offsets. A *fence* is a marker, as it ends Kafka's
-transactions, without a transaction: it begins an epoch of a producer, and shuts out the lower ones. A *leased* id
-is one that ends at a time ([Under a lease](#under-a-lease))."""
+transactions, without a transaction: it begins an epoch of a producer, and shuts out the lower ones. A transaction is
+*open* on a partition from its first batch there to its marker; where a row says nothing of one, none is, and where a
+batch is of one, its coordinator vouches for it: else it is refused before it is judged (120 TRANSACTION_ABORTABLE or,
+to older clients, 48 INVALID_TXN_STATE; 47 INVALID_PRODUCER_EPOCH where its epoch is not the coordinator's). A
+*leased* id is one that ends at a time ([Under a lease](#under-a-lease))."""
 
 _LOG: Final = """\
 ## What the log says
@@ -126,7 +130,7 @@ def page() -> str:
             ["a batch that", "verdict", "on the wire", "stored", "Apache Kafka", "scenario"],
             map(_log_row, TABLE),
         ),
-        "What stock clients make of 46, 59 and 87 is [a page of its own](clients.md).",
+        "What stock clients make of 46, 59 and 87 is [a page of its own](stock-clients.md).",
         _CLIENT,
         table(
             ["scenario", "on the wire", "at once", "after silence", "the caller gets"], map(_client_row, told)

@@ -9,11 +9,15 @@ and our client cannot hide.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+import semel
 
 READ_TIMEOUT_S = 20.0
 
@@ -40,6 +44,29 @@ def create_topic(bootstrap: str, topic: str, partition_count: int) -> None:
     """Make ``topic``, or raise."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partition_count, 1)])[topic].result(READ_TIMEOUT_S)
+
+
+@contextmanager
+def written(bootstrap: str, topic: str, partition_count: int, rows_a_second: int) -> Iterator[list[int]]:
+    """A writer beside it, who knows the topic by then; how many rows it has written, in the end."""
+    begun, stop, count = threading.Event(), threading.Event(), [0]
+
+    def write() -> None:
+        with semel.Producer(bootstrap, delivery_timeout_ms=60_000) as producer:
+            while not stop.wait(0.05):
+                for _ in range(rows_a_second // 20):
+                    producer.send(topic, b"%d" % count[0], partition=count[0] % partition_count)
+                    count[0] += 1
+                begun.set()
+
+    writer = threading.Thread(target=write, name="writer")
+    writer.start()
+    try:
+        begun.wait(READ_TIMEOUT_S)
+        yield count
+    finally:
+        stop.set()
+        writer.join()
 
 
 def read_back(bootstrap: str, topic: str, partition_count: int) -> dict[int, list[tuple[int, int]]]:

@@ -2,10 +2,12 @@
 
     python -m tests.loops.run --kind KIND --rounds 50 [--resume STATE] [--seed S]
 
-``server``, ``producer`` and ``driver`` (the sink's, on Spark) are what a loop kills; ``land`` is a job of ``semel
-land``. ``flow`` is a flow on Spark with ``local[2]``, ``cluster`` the same on a standalone cluster with two workers;
-``flow-on-kafka`` and ``cluster-on-kafka`` have Apache Kafka as their log. ``copy`` is a job of ``semel copy`` from one
-semel to another; ``copy-to-kafka``, ``copy-from-kafka`` and ``copy-on-kafka`` have Apache Kafka at one end, or at both.
+``server``, ``producer`` and ``driver`` (the sink's, on Spark) are what a loop kills; ``group`` are a group's members
+and their server; ``land`` is a job of ``semel land``. ``flow`` is a flow on Spark with ``local[2]``, ``cluster`` the
+same on a standalone cluster with two workers; ``flow-on-kafka`` and ``cluster-on-kafka`` have Apache Kafka as their
+log. ``copy`` is a job of ``semel copy`` from one semel to another; ``copy-to-kafka``, ``copy-from-kafka`` and
+``copy-on-kafka`` have Apache Kafka at one end, or at both. ``transactions`` are clients that copy a topic into three in
+transactions, and their server; ``transactions-on-kafka`` have Apache Kafka as theirs.
 
 With ``--resume`` the progress is kept in the file STATE after each round, and the same command goes on where
 it was stopped. Exit code 1 when any round broke the law; its number and seed reproduce its dice.
@@ -34,6 +36,9 @@ COPIES = {
 KINDS = (
     "server",
     "producer",
+    "group",
+    "transactions",
+    "transactions-on-kafka",
     "land",
     "driver",
     "flow",
@@ -57,6 +62,15 @@ def open_kind(kind: str, last_number: int) -> Iterator[Callable[[int], Round]]:
         from tests.loops.producer_rounds import producer_round
 
         yield lambda _number: producer_round
+    elif kind == "group":
+        from tests.loops.group_rounds import group_round
+
+        yield lambda _number: group_round
+    elif kind.startswith("transactions"):
+        from tests.loops.transaction_rounds import TransactionsLife
+
+        with TransactionsLife("kafka" if kind.endswith("kafka") else "semel") as transactions:
+            yield lambda number: functools.partial(transactions.round, number)
     elif kind in COPIES:
         from tests.loops.copy_rounds import CopyLife
 

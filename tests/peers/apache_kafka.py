@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import socket
 import subprocess
 import time
@@ -44,12 +45,14 @@ class JavaTool:
 
     java: Path
     jars: Path
+    more_jars: tuple[Path, ...] = ()  # folders of theirs
 
     def command(self, main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]:
         # Short-lived programs: the second compiler and a parallel collector would only cost start-up.
         quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Xmx{heap_mb}m")
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        return [str(self.java), *quick, quiet, "-cp", f"{self.jars}/*", main_class, *arguments]
+        classes = ":".join(f"{folder}/*" for folder in (self.jars, *self.more_jars))
+        return [str(self.java), *quick, quiet, "-cp", classes, main_class, *arguments]
 
     def run(
         self, main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 90.0
@@ -73,6 +76,12 @@ class JavaTool:
         return done.stdout
 
 
+def table_of(printed: str) -> list[dict[str, str]]:
+    """A table that a tool has printed, by its header."""
+    lines = [re.split(r"\s{2,}|\s(?=\S)", line.strip()) for line in printed.splitlines() if line.strip()]
+    return [dict(zip(lines[0], line, strict=False)) for line in lines[1:]]
+
+
 class ApacheKafka:
     """A running node: ``bootstrap`` is its address, ``data_dir`` its log folder."""
 
@@ -86,12 +95,14 @@ class ApacheKafka:
         jvm_options: Sequence[str] = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
         settings: Mapping[str, str] | None = None,
         cpu: int | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.data_dir = folder / "data"
         self._log_path = folder / "server.log"
         self._java, self._jars, self._folder = java, jars, folder
         self._heap_mb, self._jvm_options = heap_mb, tuple(jvm_options)
         self._settings = dict(settings or {})
+        self._features = dict(features or {})  # at another level than the newest
         self._cpu = cpu
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
@@ -112,7 +123,10 @@ class ApacheKafka:
         properties_path = self._folder / "server.properties"
         properties_path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         formatted = JavaTool(self._java, self._jars).run(
-            "kafka.tools.StorageTool", "format", "-t", _new_cluster_id(), "-c", str(properties_path)
+            "kafka.tools.StorageTool",
+            "format",
+            *("-t", _new_cluster_id(), "-c", str(properties_path)),
+            *(f"--feature={name}={level}" for name, level in self._features.items()),
         )
         assert formatted.returncode == 0, formatted.stderr
         self._start()

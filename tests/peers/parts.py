@@ -48,6 +48,11 @@ def find_kafka_jars() -> Path | Missing:
     return _jars("kafka", "Apache Kafka")
 
 
+def find_kafka_streams_jars() -> Path | Missing:
+    """The folder with what Kafka Streams has besides Apache Kafka's jars."""
+    return _jars("kafka-streams", "Kafka Streams")
+
+
 def find_pyspark_jars() -> Path | Missing:
     """The folder with the jars in pyspark's wheel, ZooKeeper's among them."""
     pyspark = find_spec("pyspark")
@@ -67,6 +72,24 @@ def find_older_pyspark() -> Path | Missing:
     if not (folder / "lock.txt").is_file():
         return Missing("PySpark 4.2", "it is not in .cache/pyspark-4.2 (tools/ci_install.sh installs it)")
     return folder
+
+
+def find_kafkajs() -> Path | Missing:
+    """The folder with kafkajs, for NODE_PATH."""
+    modules = ROOT / ".cache" / "kafkajs" / "node_modules"
+    if shutil.which("node") is None:
+        return Missing("kafkajs", "no node on the PATH (tools/ci_install.sh installs it)")
+    if not (modules / "kafkajs").is_dir():
+        return Missing("kafkajs", "it is not in .cache/kafkajs (tools/ci_install.sh installs it)")
+    return modules
+
+
+def find_franz_go() -> Path | Missing:
+    """The program over franz-go that is a member of a group, or is driven."""
+    member = ROOT / ".cache" / "franz-go" / "member"
+    if not member.is_file():
+        return Missing("franz-go", "it is not in .cache/franz-go (tools/ci_install.sh builds it)")
+    return member
 
 
 def find_kcat() -> Path | Missing:

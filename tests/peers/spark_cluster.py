@@ -80,7 +80,7 @@ class SparkCluster:
         home = Path(pyspark.__file__).parent
         environment = os.environ | {
             "JAVA_HOME": str(java_home()),
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": os.environ.get("SPARK_HOME", str(home)),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,

@@ -186,10 +186,17 @@ def test_what_may_be_done_is_told_and_settings_are_replaced(admin: AdminClient, 
         TIMEOUT_S
     )
     assert AclOperation.ALTER_CONFIGS in cluster.authorized_operations
-    named = admin.describe_topics(
-        TopicCollection([topic]), include_authorized_operations=True, request_timeout=TIMEOUT_S
-    )[topic].result(TIMEOUT_S)
-    assert {AclOperation.READ, AclOperation.DELETE} <= set(named.authorized_operations)
+
+    def may() -> bool:
+        try:
+            named = admin.describe_topics(
+                TopicCollection([topic]), include_authorized_operations=True, request_timeout=TIMEOUT_S
+            )[topic].result(TIMEOUT_S)
+        except KafkaException:  # Apache Kafka's broker need not know it yet
+            return False
+        return {AclOperation.READ, AclOperation.DELETE} <= set(named.authorized_operations)
+
+    assert eventually(may, True)
 
     changed = ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.bytes": "1048576"})
     with pytest.warns(DeprecationWarning, match="alter_configs"):

@@ -21,6 +21,11 @@ API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 
 @pytest.fixture
+def bootstrap(bootstrap_of_tools: str) -> str:
+    return bootstrap_of_tools
+
+
+@pytest.fixture
 def made(java_tool: JavaTool, bootstrap: str, topic: str) -> str:
     """A topic of two partitions."""
     java_tool.output(

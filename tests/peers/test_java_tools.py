@@ -23,6 +23,11 @@ TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 
+@pytest.fixture
+def bootstrap(bootstrap_of_tools: str) -> str:
+    return bootstrap_of_tools
+
+
 def test_topics_are_made_described_altered_and_deleted(
     java_tool: JavaTool, bootstrap: str, topic: str
 ) -> None:

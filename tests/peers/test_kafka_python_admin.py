@@ -11,9 +11,15 @@ import pytest
 
 with warnings.catch_warnings():  # it reads its schemas through a function that Python has deprecated
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, TopicPartition
-    from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-    from kafka.errors import ElectionNotNeededError, NoReassignmentInProgressError
+    from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
+    from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic, OffsetSpec
+    from kafka.errors import (
+        ElectionNotNeededError,
+        GroupSubscribedToTopicError,
+        NoError,
+        NoReassignmentInProgressError,
+        UnknownMemberIdError,
+    )
 
 pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
 
@@ -88,3 +94,46 @@ def test_folders_elections_and_reassignments(admin: Any, made: str) -> None:
     (error,) = admin.alter_partition_reassignments({TopicPartition(made, 0): None}).values()
     assert error is NoReassignmentInProgressError
     assert admin.list_partition_reassignments() == {}
+
+
+@pytest.fixture
+def member(bootstrap: str, made: str) -> Iterator[Any]:
+    """A static member of a stable group that has all of the topic."""
+    consumer = KafkaConsumer(
+        made,
+        bootstrap_servers=bootstrap,
+        group_id=f"group-of-{made}",
+        group_instance_id="one",
+        enable_auto_commit=False,
+    )
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while len(consumer.assignment()) < 3:
+        assert time.monotonic() < give_up_s, consumer.assignment()
+        consumer.poll(50)
+    yield consumer
+    consumer.close(autocommit=False)
+
+
+def test_a_group_is_kept(admin: Any, made: str, member: Any) -> None:
+    group, zero, one = f"group-of-{made}", TopicPartition(made, 0), TopicPartition(made, 1)
+    member.commit({zero: OffsetAndMetadata(3, "", -1), one: OffsetAndMetadata(4, "", -1)})
+    (listed,) = [each for each in admin.list_groups(states_filter=["Stable"]) if each["group_id"] == group]
+    assert (listed["protocol_type"], listed["group_type"]) == ("consumer", "classic")
+
+    (described,) = admin.describe_groups([group]).values()
+    (told,) = described["members"]
+    assert (described["group_state"], told["group_instance_id"]) == ("Stable", "one")
+    assert told["client_host"] == "/127.0.0.1"
+    assert admin.delete_group_offsets(group, [zero]) == {zero: GroupSubscribedToTopicError}
+    altered = {zero: OffsetAndMetadata(1, "by hand", -1)}
+    assert admin.alter_group_offsets(group, altered) == {zero: UnknownMemberIdError}
+
+    (removed,) = admin.remove_group_members(group, [MemberToRemove(group_instance_id="one")]).values()
+    assert removed is NoError
+    assert admin.alter_group_offsets(group, altered) == {zero: NoError}
+    admin.reset_group_offsets(group, {one: OffsetSpec.EARLIEST})
+    found = {place: kept.offset for place, kept in admin.list_group_offsets(group)[group].items()}
+    assert found == {zero: 1, one: 0}
+    assert admin.delete_group_offsets(group, [zero]) == {zero: NoError}
+    assert set(admin.list_group_offsets(group)[group]) == {one}
+    assert admin.delete_groups([group]) == {group: "OK"}

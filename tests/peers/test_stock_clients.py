@@ -15,7 +15,7 @@ from tests.peers.stock_clients.page import PROSE, digest_row, line, sent_again, 
 
 from semel.errors import ErrorCode
 
-PAGE = ROOT / "docs" / "clients.md"
+PAGE = ROOT / "docs" / "stock-clients.md"
 FINAL = (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, ErrorCode.INVALID_RECORD)
 
 

@@ -29,9 +29,10 @@ What differs for a good reason says so, and is held to it on both sides::
 A case whose two sides turn out the same although it explains a difference is a difference, too. Where a part of an
 observation is explained and the rest must be the same, write two cases.
 
-Both servers have one node, whose id is 1, and default settings but for ``num.partitions=1``. Names of topics are
-the case's own (``new_topic`` makes one, ``name`` gives one that is not there); what a case sees of the whole server
-it has to narrow to those.
+Both servers have one node, whose id is 1, and default settings but for ``num.partitions=1`` and
+``group.initial.rebalance.delay.ms=0``. Names of topics are the case's own (``new_topic`` makes one, ``name`` gives one
+that is not there); what a case sees of the whole server it has to narrow to those. Cases of consumer groups ask through
+a ``Group`` (``grouping.py``).
 """
 
 from tests.peers.same_as_kafka.comparing import case

@@ -1,4 +1,4 @@
-"""``python -m tests.peers.stock_clients > docs/clients.md``: drive the four, write the page."""
+"""``python -m tests.peers.stock_clients > docs/stock-clients.md``: drive the four, write the page."""
 
 from __future__ import annotations
 

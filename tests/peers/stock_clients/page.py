@@ -1,4 +1,4 @@
-"""``docs/clients.md``: the method in words, and what came of it in tables. No finding is written by hand."""
+"""``docs/stock-clients.md``: the method in words, and what came of it in tables. No finding is written by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POSSIBLE: Final = [
 _INTRO: Final = """\
 # What stock clients make of 46, 59 and 87
 
-Made by `python -m tests.peers.stock_clients > docs/clients.md`, which drives the real clients; a test drives
+Made by `python -m tests.peers.stock_clients > docs/stock-clients.md`, which drives the real clients; a test drives
 them again and holds their tables to what it sees.
 
 Three of semel's [verdicts](verdicts.md) are answers that Apache Kafka gives seldom, or for other

@@ -14,10 +14,14 @@ _TOPIC_SETTINGS = [
     "compression.lz4.level",
     "compression.type",
     "compression.zstd.level",
+    "delete.retention.ms",
     "index.interval.bytes",
+    "max.compaction.lag.ms",
     "max.message.bytes",
     "message.timestamp.after.max.ms",
     "message.timestamp.type",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
     "retention.bytes",
     "retention.ms",
     "segment.bytes",
@@ -208,7 +212,7 @@ def synonyms_of_retention(wire: Wire) -> object:
 
 @case(
     because="semel's settings that have one value only cannot be set to another",
-    semel={"cleanup.policy": (True,), "min.insync.replicas": (True,)},
+    semel={"cleanup.policy": (False,), "min.insync.replicas": (True,)},
     kafka={"cleanup.policy": (False,), "min.insync.replicas": (False,)},
 )
 def settings_of_one_value(wire: Wire) -> object:

@@ -277,7 +277,7 @@ def coordinators_found(wire: Wire) -> object:
 
 
 @case(
-    because="semel has no coordinators of transactions, of which an older one could come late",
+    because="one server coordinates all transactions for ever: there is no older coordinator that could come late",
     semel=["none", "none"],
     kafka=["none", "transaction_coordinator_fenced"],
 )
@@ -288,7 +288,7 @@ def markers_of_older_coordinators(wire: Wire) -> object:
 
 
 @case(
-    because="semel has no transactions: a marker only ever fences, as an abort does",
+    because="a commit is the coordinator's alone: from a client a marker only ever fences, as an abort does",
     semel=["invalid_request"],
     kafka=["none"],
 )

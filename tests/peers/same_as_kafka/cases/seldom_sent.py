@@ -158,11 +158,7 @@ def transaction_timeouts(wire: Wire) -> object:
     return [_init(wire, wire.name(), timeout_ms) for timeout_ms in (1, 900_000)]
 
 
-@case(
-    because="semel has no transactions that could be open for too long; the name is an identity's",
-    semel=["none", "none", "none"],
-    kafka=["invalid_transaction_timeout"] * 3,
-)
+@case()
 def transaction_timeouts_of_no_sense(wire: Wire) -> object:
     return [_init(wire, wire.name(), timeout_ms)[0] for timeout_ms in (0, -1, 900_001)]
 
@@ -292,3 +288,15 @@ def _coordinator(wire: Wire, key: str, key_type: int) -> object:
 def coordinators(wire: Wire) -> object:
     wire.ask("find_coordinator", 4, key_type=0, coordinator_keys=["g"])  # makes the topic, in Apache Kafka
     return [_coordinator(wire, "g", 5), _coordinator(wire, "g", -1)]
+
+
+@case()
+def coordinators_of_groups_without_a_name(wire: Wire) -> object:
+    wire.coordinated(lambda: _coordinator(wire, "g", 0))
+    return [_coordinator(wire, key, 0) for key in ("", "g" * 2_000)]
+
+
+@case()
+def coordinators_of_share_groups(wire: Wire) -> object:
+    """Before version 6 there are none."""
+    return _coordinator(wire, "g:AAAAAAAAAAAAAAAAAAAAAA:0", 2)

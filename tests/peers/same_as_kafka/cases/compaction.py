@@ -1,0 +1,70 @@
+"""A topic with ``cleanup.policy=compact``: what is taken, what is refused, and how its settings are told."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from tests.peers.same_as_kafka import Wire, case
+from tests.peers.same_as_kafka.cases.compression import append, new_topic
+
+from semel.record.batch import Record, encode_batch
+from semel.record.compression import Compression
+
+POLICIES: Final = ("compact", "compact,delete", "delete")
+NOW_MS: Final = time.time_ns() // 1_000_000
+
+
+def rows(*keys: bytes | None, codec: Compression = Compression.NONE) -> bytearray:
+    return encode_batch([Record(n, NOW_MS, key, b"v") for n, key in enumerate(keys)], compression=codec)
+
+
+@case()
+def records_without_a_key(wire: Wire) -> object:
+    found: dict[str, Any] = {}
+    for policy in POLICIES:
+        for codec in (Compression.NONE, Compression.GZIP):
+            topic = new_topic(wire, cleanup_policy=policy)
+            batches = [rows(b"a", b"", codec=codec), rows(b"a", None, codec=codec), rows(b"b", codec=codec)]
+            found[f"{policy}/{codec.name}"] = [append(wire, topic, batch) for batch in batches]
+    return found
+
+
+@case()
+def deletion_by_wish(wire: Wire) -> object:
+    """Of a log that is only compacted nothing is deleted."""
+    found = {}
+    for policy in POLICIES:
+        topic = new_topic(wire, cleanup_policy=policy)
+        append(wire, topic, rows(b"a", b"b"))
+        asked = [{"name": topic, "partitions": [{"partition_index": 0, "offset": 1}]}]
+        answer = wire.ask("delete_records", 2, topics=asked, timeout=10_000)
+        partition = answer.topics[0].partitions[0]
+        found[policy] = partition.error_code.name, partition.low_watermark
+    return found
+
+
+@case()
+def settings_that_are_refused(wire: Wire) -> object:
+    found = {}
+    for name, value in (
+        ("cleanup.policy", "shrink"),
+        ("cleanup.policy", "compact,shrink"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", "half"),
+        ("min.compaction.lag.ms", "-1"),
+        ("max.compaction.lag.ms", "0"),
+        ("delete.retention.ms", "-1"),
+        ("min.compaction.lag.ms", "10"),
+    ):
+        configs = [{"name": name, "value": value}, {"name": "max.compaction.lag.ms", "value": "5"}]
+        asked = {
+            "name": wire.name(),
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": configs if name == "min.compaction.lag.ms" else configs[:1],
+        }
+        answer = wire.ask("create_topics", 5, topics=[asked], timeout=10_000, validate_only=True)
+        found[f"{name}={value}"] = answer.topics[0].error_code.name
+    return found
