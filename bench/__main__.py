@@ -24,8 +24,10 @@ from bench.results import Measurement, Results
 from bench.sections import Bench, Measure
 from bench.sections.audit import audit
 from bench.sections.ceiling import ceiling
+from bench.sections.compaction import compaction
 from bench.sections.copying import copying, mirroring
 from bench.sections.flows import flows
+from bench.sections.groups import groups
 from bench.sections.idempotence import idempotence
 from bench.sections.known import producers
 from bench.sections.land import land
@@ -35,6 +37,7 @@ from bench.sections.resuming import resuming
 from bench.sections.serving import durable, fetch, ingest, requests
 from bench.sections.simulator import simulator
 from bench.sections.spark import spark
+from bench.sections.transactions import transaction_costs, transactions
 
 SECTIONS: dict[str, Measure] = {
     "ceiling": ceiling,
@@ -48,6 +51,10 @@ SECTIONS: dict[str, Measure] = {
     "idempotence": idempotence,
     "resuming": resuming,
     "simulator": simulator,
+    "groups": groups,
+    "compaction": compaction,
+    "transactions": transactions,
+    "transaction-costs": transaction_costs,
     "producer": producer,
     "spark": spark,
     "flows": flows,
@@ -56,7 +63,16 @@ SECTIONS: dict[str, Measure] = {
     "land": land,
     "audit": audit,
 }
-WITHOUT_RIVALS = {"ceiling", "producers", "idempotence", "resuming", "simulator", "copying", "audit"}
+WITHOUT_RIVALS = {
+    "ceiling",
+    "producers",
+    "idempotence",
+    "resuming",
+    "simulator",
+    "copying",
+    "audit",
+    "transaction-costs",
+}
 
 
 def tell(line: str) -> None:

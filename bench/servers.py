@@ -132,7 +132,13 @@ def semel(
 
 @contextmanager
 def kafka(
-    folder: Path, *, durable: bool, alone: bool = True, name: str = KAFKA, heap_mb: int = KAFKA_HEAP_MB
+    folder: Path,
+    *,
+    durable: bool,
+    alone: bool = True,
+    name: str = KAFKA,
+    heap_mb: int = KAFKA_HEAP_MB,
+    **more: str,
 ) -> Iterator[Server]:
     """One KRaft node; ``durable`` is Kafka's ``log.flush.interval.messages=1``."""
     java, jars = find_java(), find_kafka_jars()
@@ -141,7 +147,7 @@ def kafka(
             raise SystemExit(f"no benchmark without Apache Kafka: {part.why}")
     assert isinstance(java, Path) and isinstance(jars, Path)
     # A deleted topic gives its space back at once: every run has a topic of its own.
-    settings = {"log.segment.delete.delay.ms": "0"}
+    settings = {"log.segment.delete.delay.ms": "0", **more}
     if durable:
         settings["log.flush.interval.messages"] = "1"
     node = ApacheKafka(
