@@ -84,7 +84,7 @@ def test_what_is_open_and_who_waits_for_it(
     assert "open-for" in out
     assert "OPEN-FROM-OFFSET" in out
     with semel.Admin(bootstrap) as admin:
-        assert [item.transactional_id for item in admin.transactions() if item.state == "Ongoing"] == [name]
+        assert name in [item.transactional_id for item in admin.transactions() if item.state == "Ongoing"]
         assert admin.describe_transactions([name])[name].partitions == (TopicPartition(name, 0),)
         assert admin.partitions_held_by(name)[0].is_held
 

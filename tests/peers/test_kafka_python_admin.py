@@ -105,6 +105,8 @@ def member(bootstrap: str, made: str) -> Iterator[Any]:
         group_id=f"group-of-{made}",
         group_instance_id="one",
         enable_auto_commit=False,
+        # a request for metadata that is made while another is under way may be forgotten until this age
+        metadata_max_age_ms=1_000,
     )
     give_up_s = time.monotonic() + TIMEOUT_S
     while len(consumer.assignment()) < 3:

@@ -62,6 +62,8 @@ class Outlet:
         """As much of both as the socket takes now; what is left of them, in memory."""
         if self._transport.get_write_buffer_size() or sum(map(len, before)) > _JOIN_BYTES_MAX:
             return [*before, records.read_whole()]
+        if not self._has_socket():
+            return [*before, records.read_whole()]
         head = b"".join(before)
         sent_bytes = self._send(head)
         if sent_bytes < len(head):
@@ -69,9 +71,14 @@ class Outlet:
         sent_bytes = self._send_file(records)
         return [records.read_whole(sent_bytes)] if sent_bytes < len(records) else []
 
+    def _has_socket(self) -> bool:
+        """Whether there is one behind the transport: a simulated network has none."""
+        if self._socket is None and (its := self._transport.get_extra_info("socket")) is not None:
+            self._socket = socket.socket(fileno=its.fileno())
+        return self._socket is not None
+
     def _send(self, head: bytes) -> int:
-        if self._socket is None:
-            self._socket = socket.socket(fileno=self._transport.get_extra_info("socket").fileno())
+        assert self._socket is not None
         try:
             return self._socket.send(head, _MORE_FOLLOWS)
         except OSError:  # it is full, or broken: then the transport will hear of it, too

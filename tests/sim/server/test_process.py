@@ -74,6 +74,11 @@ def process_of(seed: int, scheduler: Scheduler) -> ServerProcess:
     )
 
 
+def link_of(seed: int, scheduler: Scheduler) -> Answered:
+    network = Network(scheduler, Random(seed), Random(seed), Trace(scheduler), Counts(), lambda: NO_FAULTS)
+    return Answered(network)
+
+
 def test_a_long_line_of_changes_is_run_one_after_the_other() -> None:
     """While one of them waits for the disk, thousands may come that need not."""
     scheduler, done = Scheduler(), list[int]()
@@ -93,11 +98,11 @@ def test_a_long_line_of_changes_is_run_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_each_sees_what_those_before_it_did(seed: int) -> None:
-    scheduler = Scheduler(start_ms=time.time_ns() // 1_000_000)  # the rows say when they were made
-    counts, random, process = Counts(), Random(seed), process_of(seed, scheduler)
-    trace = Trace(scheduler)
-    network = Network(scheduler, Random(seed), Random(seed), trace, counts, lambda: NO_FAULTS)
-    link = Answered(network)
+    scheduler, random = (
+        Scheduler(start_ms=time.time_ns() // 1_000_000),
+        Random(seed),
+    )  # rows say when they were made
+    process, link = process_of(seed, scheduler), link_of(seed, scheduler)
     requests = [
         asking.fetch("events", 100, wait_ms=0),  # a first good one, so that others may come together
         asking.produce("events", b"a", b"b"),
@@ -121,3 +126,17 @@ def test_each_sees_what_those_before_it_did(seed: int) -> None:
         decode_answer(*one[:2], frame) for one, frame in zip(done, link.answers, strict=True)
     ]
     assert [asking.offset(answers[n]) for n in (3, 5, 8, 9)] == [3, 2, 1, 2]
+
+
+def test_much_at_once_leaves_a_file_for_a_network_without_sockets() -> None:
+    scheduler = Scheduler(start_ms=time.time_ns() // 1_000_000)
+    process, link = process_of(0, scheduler), link_of(0, scheduler)
+    requests = [
+        asking.list_offsets("events", asking.LATEST),  # a client's first may not be long
+        asking.produce("events", bytes(300_000)),
+        asking.fetch("events", 0),
+    ]
+    sent = b"".join(encode_request(*one) for one in requests)
+    scheduler.after(1, lambda: process.bytes_arrived(link, sent))
+    assert scheduler.run(lambda: len(link.answers) == len(requests), scheduler.now_ms + 10_000)
+    assert len(link.answers[-1]) > 300_000

@@ -47,7 +47,7 @@ class SimulatedTransport:
     # -- the connection's side
 
     def get_extra_info(self, name: str) -> Any:
-        return {"peername": (self._link.name, 1), "sockname": ("simulated", 9092)}[name]
+        return {"peername": (self._link.name, 1), "sockname": ("simulated", 9092)}.get(name)
 
     def set_write_buffer_limits(self, *, high: int) -> None:
         pass
