@@ -30,6 +30,7 @@ class Member:
         self.rows: set[Place] = set()
         self.assigned: frozenset[int] = frozenset()
         self.printed: list[str] = []
+        self._told_at_s = time.monotonic()
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -51,10 +52,15 @@ class Member:
         with stream:
             for line in stream:
                 self.printed.append(line)
+                self._told_at_s = time.monotonic()
                 read(self, line)
 
     def has_ended(self) -> bool:
         return self._process.poll() is not None
+
+    def silent_s(self) -> float:
+        """For how long it has told nothing."""
+        return time.monotonic() - self._told_at_s
 
     def kill(self) -> None:
         """``kill -9``; what it has printed is read to the end."""
