@@ -1,7 +1,7 @@
 """What a transactional client does, job by job: ``python -m bench.transaction_load BOOTSTRAP`` (:mod:`bench.worker`).
 
-librdkafka by confluent-kafka, the same for both servers: it registers partitions beforehand (KIP-98). And frames that
-are made beforehand, for a reader of what is committed.
+librdkafka by confluent-kafka, the same for both servers: it registers partitions beforehand (KIP-98). And the bare
+protocol of KIP-890, whose producers register nothing, so that no client's own time is measured.
 """
 
 from __future__ import annotations
@@ -10,23 +10,27 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, Producer
 
 from bench import worker
 from semel.client.blocking import Cluster
+from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
-from semel.wire import fetch, produce
+from semel.types import ProducerGrant, TopicPartition
+from semel.wire import fetch, messages, produce
 from semel.wire.api import ApiKey
-from semel.wire.frames import INT32, encode_request_header
+from semel.wire.frames import INT32, Buffer, decode_response_header, encode_request_header
 
 PATIENCE_S: Final = 60.0
 ROW: Final = bytes(100)
 _FETCH_VERSION: Final = 11
 _PRODUCE_VERSION: Final = 12  # registers its partition
+_END_VERSION: Final = 5
 _READ_COMMITTED: Final = 1
 
 
@@ -76,12 +80,13 @@ def consume_and_produce(bootstrap: str, topic: str, rows: int, every_ms: int) ->
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
+            "fetch.queue.backoff.ms": 1,  # else it stands still for a second whenever enough is fetched
             "log_level": 3,
         }
     )
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     consumer.consume(1, PATIENCE_S)  # what it is to be measured with is there
-    consumer.seek(TopicPartition(topic, 0, 0))
+    consumer.seek(confluent_kafka.TopicPartition(topic, 0, 0))
     copied, started_s = 0, time.perf_counter()
     while copied < rows:
         producer.begin_transaction()
@@ -91,12 +96,73 @@ def consume_and_produce(bootstrap: str, topic: str, rows: int, every_ms: int) ->
                 producer.produce(f"{topic}-out", message.value(), partition=0)
                 copied += 1
         producer.send_offsets_to_transaction(
-            consumer.position([TopicPartition(topic, 0)]), consumer.consumer_group_metadata(), PATIENCE_S
+            consumer.position([confluent_kafka.TopicPartition(topic, 0)]),
+            consumer.consumer_group_metadata(),
+            PATIENCE_S,
         )
         producer.commit_transaction(PATIENCE_S)
     took_s = time.perf_counter() - started_s
     consumer.close()
     return copied / took_s
+
+
+def bare_row_each(bootstrap: str, topic: str, transactions: int) -> float:
+    """The same by the bare protocol of KIP-890, one request at a time."""
+    cluster = Cluster(bootstrap)
+    grant = cluster.init_producer_id(topic)
+    took_ms = []
+    with _connection(bootstrap) as sock:
+        for _ in range(transactions):
+            started_s = time.perf_counter()
+            _send_row(sock, topic, TopicPartition(topic, 0), grant)
+            grant = _commit(sock, topic, grant)
+            took_ms.append(1000 * (time.perf_counter() - started_s))
+    cluster.close()
+    return statistics.median(took_ms)
+
+
+def _send_row(sock: socket.socket, transactional_id: str, tp: TopicPartition, grant: ProducerGrant) -> None:
+    """The first row of a transaction."""
+    batch = encode_batch(
+        [Record(0, time.time_ns() // 1_000_000, None, ROW)],
+        producer_id=grant.producer_id,
+        producer_epoch=grant.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    item = produce.ProducePartition(tp.topic, tp.partition, memoryview(batch))
+    request = produce.ProduceRequest(transactional_id, -1, 30_000, [item])
+    body = _asked(sock, ApiKey.PRODUCE, _PRODUCE_VERSION, produce.encode_request(_PRODUCE_VERSION, request))
+    ((produced,), _) = produce.decode_response(_PRODUCE_VERSION, body)
+    if produced.error_code:
+        raise RuntimeError(f"a row was refused: {ErrorCode.of(produced.error_code).name}")
+
+
+def _commit(sock: socket.socket, transactional_id: str, grant: ProducerGrant) -> ProducerGrant:
+    """What the next transaction is written with."""
+    asked = {
+        "transactional_id": transactional_id,
+        "producer_id": grant.producer_id,
+        "producer_epoch": grant.producer_epoch,
+        "committed": True,
+    }
+    request = messages.encode_request(ApiKey.END_TXN, _END_VERSION, asked)
+    ended = messages.decode_response(
+        ApiKey.END_TXN, _END_VERSION, _asked(sock, ApiKey.END_TXN, _END_VERSION, [request])
+    )
+    if ended.error_code:
+        raise RuntimeError(f"a commit was refused: {ErrorCode.of(ended.error_code).name}")
+    return ProducerGrant(ended.producer_id, ended.producer_epoch)
+
+
+def _asked(sock: socket.socket, api_key: ApiKey, version: int, request: Sequence[Buffer]) -> Buffer:
+    """The answer's body."""
+    frame = encode_request_header(api_key, version, 1, "bench") + b"".join(request)
+    sock.sendall(INT32.pack(len(frame)) + frame)
+    answer = bytearray(4_096)
+    frame = answer[: _read_answer(sock, answer)]
+    _, position = decode_response_header(frame, api_key, version)
+    return memoryview(frame)[position:]
 
 
 class _Open:
@@ -108,19 +174,7 @@ class _Open:
         with _connection(bootstrap) as sock:
             for number, name in enumerate(self._names):
                 grant = self._cluster.init_producer_id(name)
-                batch = encode_batch(
-                    [Record(0, time.time_ns() // 1_000_000, None, ROW)],
-                    producer_id=grant.producer_id,
-                    producer_epoch=grant.producer_epoch,
-                    base_sequence=0,
-                    transactional=True,
-                )
-                item = produce.ProducePartition(topic, number, memoryview(batch))
-                request = produce.ProduceRequest(name, -1, 30_000, [item])
-                frame = encode_request_header(ApiKey.PRODUCE, _PRODUCE_VERSION, 1, "bench")
-                frame += b"".join(produce.encode_request(_PRODUCE_VERSION, request))
-                sock.sendall(INT32.pack(len(frame)) + frame)
-                _read_answer(sock, bytearray(4_096))
+                _send_row(sock, name, TopicPartition(topic, number), grant)
 
     def end(self) -> None:
         """Who asks for a name anew has what is under way aborted."""
@@ -179,6 +233,8 @@ def main() -> None:
         match job:
             case "one row":
                 return one_row_each(bootstrap, **how)
+            case "bare row":
+                return bare_row_each(bootstrap, **how)
             case "fill":
                 return fill(bootstrap, **how)
             case "copy":

@@ -14,7 +14,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from tests.peers.transactional_copiers.python import AbortFirst, Client, ConfluentKafka, Fenced, Row
+from tests.peers.transactional_copiers.python import (
+    AbortFirst,
+    Client,
+    ConfluentKafka,
+    Fenced,
+    Row,
+    Semel,
+)
 
 PARTITIONS: Final = 3
 ROWS_MAX: Final = 20  # of a transaction
@@ -28,7 +35,10 @@ class Transactor(Client, Protocol):
 
 
 # Of (bootstrap, source, target, group, transactional_id); what it writes is told a target each time.
-CLIENTS: Final[dict[str, Callable[[str, str, str, str, str], Transactor]]] = {"librdkafka": ConfluentKafka}
+CLIENTS: Final[dict[str, Callable[[str, str, str, str, str], Transactor]]] = {
+    "librdkafka": ConfluentKafka,
+    "semel": Semel,
+}
 
 
 def source(number: int) -> str:

@@ -52,7 +52,7 @@ class Coordinated:
             lambda: UUID(int=7),
             lambda partition, reason: self.failures.append(reason),
         )
-        self.coordinator.when_answered(self._wake)
+        self.coordinator.when_happened(self._wake)
         self.coordinator.when_due(self._due)
         self.coordinator.write_in(self.soon.append)
 

@@ -89,7 +89,7 @@ class Server:
                 monotonic_ms=lambda: self.passed_ms,
             ),
         )
-        self.broker.coordinator.when_answered(self._woken.update)
+        self.broker.coordinator.when_happened(self._woken.update)
         self.broker.coordinator.when_due(self._note_due)
 
     @property

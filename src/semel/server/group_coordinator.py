@@ -7,10 +7,10 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from semel.core.decision import Decision
@@ -30,15 +30,12 @@ from semel.core.group.requests import (
     SyncAnswer,
 )
 from semel.errors import ErrorCode
-from semel.server.operation import Happened, Synced, is_durable
+from semel.server.coordinator import NOT_STORED, Coordinator
+from semel.server.operation import Happened, Synced
 from semel.server.storage.partition import Partition
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import ProducerGrant
 
-T = TypeVar("T")
-
-# Kafka's clients do not expect a storage error here; this one makes them look for the coordinator again.
-NOT_STORED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 _WAIT_MAX_MS: Final = 2**31 - 1  # the core's own deadline comes before
 
 
@@ -62,8 +59,8 @@ class _Ticket(NamedTuple):
     number: int
 
 
-class GroupCoordinator:
-    """One server's. ``monotonic_ms`` counts sessions and deadlines."""
+class GroupCoordinator(Coordinator):
+    """One server's."""
 
     def __init__(
         self,
@@ -73,37 +70,17 @@ class GroupCoordinator:
         new_uuid: Callable[[], UUID],
         storage_failed: Callable[[Partition, str | None], None],
     ) -> None:
+        super().__init__(log, monotonic_ms, storage_failed)
         self.groups: Final = groups
-        self.log: Final = log
-        self._monotonic_ms = monotonic_ms
         self._new_uuid = new_uuid
-        self._storage_failed = storage_failed
         self._tickets = count()
         self._waiting: dict[int, _Answered | None] = {}
         self._commits: list[_Commit] = []
         self._soon: Callable[[Callable[[], None]], object] = lambda work: work()
-        self._wake: Callable[[Iterable[Hashable]], None] = lambda keys: None
-        self._due_in_ms: Callable[[int], None] = lambda delay_ms: None
-        self._told_ms: int | None = None  # the deadline that :attr:`_due_in_ms` was told of last
-
-    def when_answered(self, wake: Callable[[Iterable[Hashable]], None]) -> None:
-        """``wake`` hears of every request that waited and has its answer."""
-        self._wake = wake
 
     def write_in(self, soon: Callable[[Callable[[], None]], object]) -> None:
         """``soon`` does a piece of work in the loop's next turn."""
         self._soon = soon
-
-    def when_due(self, due_in_ms: Callable[[int], None]) -> None:
-        """``due_in_ms`` hears in how many ms :meth:`tick` is wanted, whenever that is sooner than it knew."""
-        self._due_in_ms = due_in_ms
-        self._told_ms = None
-        self._tell_deadline()
-
-    def tick(self, time_of_day_ms: int) -> None:
-        """Carry out what is due by now."""
-        self._told_ms = None
-        self._carry_out(self.groups.membership.tick(self._monotonic_ms(), time_of_day_ms), time_of_day_ms)
 
     def member_id_for(self, name: str) -> str:
         """A fresh one (Kafka's ``generateMemberId``)."""
@@ -189,13 +166,11 @@ class GroupCoordinator:
             return None
         return await self._durably(Submitted(answered.answer, answered.sync_offset, None))
 
-    async def _durably(self, submitted: Submitted[T]) -> T | None:
-        """The response once it, and all before it, is durable; None where it will not be."""
-        partition = self.log.partition
-        if submitted.error_message is None and await is_durable(partition, submitted.sync_offset):
-            return submitted.response
-        self._storage_failed(partition, submitted.error_message or partition.offline_reason)
-        return None
+    def _do_due(self, time_of_day_ms: int) -> None:
+        self._carry_out(self.groups.membership.tick(self._monotonic_ms(), time_of_day_ms), time_of_day_ms)
+
+    def _next_due_ms(self, now_ms: int) -> int | None:
+        return self.groups.membership.next_deadline_ms()
 
     def _carry_out(self, effects: Effects, time_of_day_ms: int) -> None:
         """Write, then answer. What the log refuses is answered so, and its groups go back to joining."""
@@ -218,12 +193,6 @@ class GroupCoordinator:
                 woken.append(_Ticket(ticket))
         self._wake(woken)
         self._tell_deadline()
-
-    def _tell_deadline(self) -> None:
-        due_ms = self.groups.membership.next_deadline_ms()
-        if due_ms is not None and (self._told_ms is None or due_ms < self._told_ms):
-            self._told_ms = due_ms
-            self._due_in_ms(max(0, due_ms - self._monotonic_ms()))
 
 
 def _not_stored(answer: Answer) -> Answer:

@@ -126,11 +126,11 @@ class Shell:
         self._resume_scheduled = False
         self._on_durable = on_durable
         broker.when_readable(self.purgatory.wake)
-        broker.coordinator.when_answered(self.purgatory.wake)
+        broker.coordinator.when_happened(self.purgatory.wake)
         broker.coordinator.write_in(loop.call_soon)
         groups = _Alarm(loop, lambda: broker.coordinator.tick(wall_clock_ms()))
         broker.coordinator.when_due(groups.ring_in)
-        broker.transactions.when_ended(self.purgatory.wake)
+        broker.transactions.when_happened(self.purgatory.wake)
         broker.transactions.carry_out_by(lambda steps: self.operations.begin(steps, lambda _: None))
         broker.transactions.recover(broker.storage, wall_clock_ms())
         transactions = _Alarm(loop, lambda: broker.transactions.tick(wall_clock_ms()))

@@ -11,8 +11,8 @@ Invariants
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from semel.core.transaction.requests import (
     AddPartitions,
@@ -27,6 +27,7 @@ from semel.core.transaction.transaction import Transaction
 from semel.core.transaction.transactions import Transactions
 from semel.errors import ErrorCode
 from semel.record.control import encode_abort_marker, encode_commit_marker
+from semel.server.coordinator import NOT_STORED, Coordinator
 from semel.server.operation import Happened, Steps, Synced, is_durable
 from semel.server.storage.outcome import AppendOutcome, from_coordinator
 from semel.server.storage.partition import Partition
@@ -35,10 +36,6 @@ from semel.types import NO_PRODUCER_ID, ProducerGrant, TopicPartition
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-# What a client does with it: it looks for the coordinator again, and asks once more.
-NOT_STORED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 COORDINATOR_EPOCH: Final = 0  # one server coordinates everything, for ever
 _NOT_STORED: Final = Refused(NOT_STORED, "the log of transactions cannot be written")
 _LOADING: Final = Refused(
@@ -65,8 +62,8 @@ class Ids(Protocol):
         """Nobody is granted it any more."""
 
 
-class TransactionCoordinator:
-    """One server's. ``monotonic_ms`` counts how long a transaction takes."""
+class TransactionCoordinator(Coordinator):
+    """One server's."""
 
     def __init__(
         self,
@@ -84,14 +81,12 @@ class TransactionCoordinator:
         """``id_log`` has the ids that were claimed; ``ended`` hears of each marker: the partition, the producer id, and
         whether it commits; ``judged`` of what the partition made of it.
         """
+        super().__init__(state_log, monotonic_ms, storage_failed)
         self.transactions: Final = transactions
-        self.log: Final = state_log
         self._ids = ids
         self._id_log = id_log
         self._find = find
-        self._monotonic_ms = monotonic_ms
         self._readable = readable
-        self._storage_failed = storage_failed
         self._marked = ended
         self._judged = judged
         self._ending: set[str] = set()
@@ -99,23 +94,10 @@ class TransactionCoordinator:
         # What was open at the start, as long as the log has not taken what comes of it.
         self._found: Sequence[tuple[TopicPartition, int, int]] | None = None
         self._begin: Callable[[Steps[None]], None] = lambda steps: steps.close()
-        self._wake: Callable[[Iterable[Hashable]], None] = lambda keys: None
-        self._due_in_ms: Callable[[int], None] = lambda delay_ms: None
-        self._told_ms: int | None = None
-
-    def when_ended(self, wake: Callable[[Iterable[Hashable]], None]) -> None:
-        """``wake`` hears of what other requests wait for."""
-        self._wake = wake
 
     def carry_out_by(self, begin: Callable[[Steps[None]], None]) -> None:
         """``begin`` carries out what no request asks for."""
         self._begin = begin
-
-    def when_due(self, due_in_ms: Callable[[int], None]) -> None:
-        """``due_in_ms`` hears in how many ms :meth:`tick` is wanted, whenever that is sooner than it knew."""
-        self._due_in_ms = due_in_ms
-        self._told_ms = None
-        self._tell_deadline()
 
     def recover(self, partitions: Iterable[Partition], now_ms: int) -> None:
         """Before the first request: what was open when the server ended goes on, and what was decided ends.
@@ -141,13 +123,11 @@ class TransactionCoordinator:
         for transaction in self.transactions.prepared():
             self._begin(self._finish(transaction.transactional_id, now_ms))
 
-    def tick(self, time_of_day_ms: int) -> None:
+    def _do_due(self, time_of_day_ms: int) -> None:
         """Abort what takes too long, and go on with what could not be ended."""
-        self._told_ms = None
         if self._found is not None:
             self._recover_by(self._found, time_of_day_ms)
         if self._found is not None:
-            self._tell_deadline()
             return
         for name in self.transactions.overdue(self._monotonic_ms()):
             submitted = self.log.submit(self.transactions.abort_overdue(name, time_of_day_ms), time_of_day_ms)
@@ -162,7 +142,6 @@ class TransactionCoordinator:
             self._begin(self._finish(name, time_of_day_ms))
         if self.log.partition.needs_sync:
             self._begin(self._sync())
-        self._tell_deadline()
 
     # -- requests; None where the log has not taken what the answer rests on
 
@@ -283,14 +262,6 @@ class TransactionCoordinator:
         self._tell_deadline()
         return submitted
 
-    async def _durably(self, submitted: Submitted[T]) -> T | None:
-        """The response once it, and all before it, is durable; None where it will not be."""
-        self._tell_deadline()
-        if submitted.error_message is None and await is_durable(self.log.partition, submitted.sync_offset):
-            return submitted.response
-        self._storage_failed(self.log.partition, submitted.error_message or self.log.partition.offline_reason)
-        return None
-
     async def _sync(self) -> None:
         await Synced((self.log.partition,))
         self._readable(self.log.partition.name)
@@ -381,16 +352,13 @@ class TransactionCoordinator:
         self._judged(outcome)
         return outcome
 
-    def _tell_deadline(self) -> None:
-        now_ms = self._monotonic_ms()
+    def _next_due_ms(self, now_ms: int) -> int | None:
         due_ms = self.transactions.next_deadline_ms(now_ms)
         if self._unfinished or self._found is not None:
             due_ms = _earlier(due_ms, now_ms + _TRY_AGAIN_MS)
         if self.log.partition.needs_sync:
             due_ms = _earlier(due_ms, now_ms + _SYNC_WITHIN_MS)
-        if due_ms is not None and (self._told_ms is None or due_ms < self._told_ms):
-            self._told_ms = due_ms
-            self._due_in_ms(max(0, due_ms - now_ms))
+        return due_ms
 
 
 def _earlier(one_ms: int | None, other_ms: int) -> int:

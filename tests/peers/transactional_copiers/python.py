@@ -369,6 +369,7 @@ class Semel:
         from semel import errors
 
         self._errors, self._target = errors, target
+        self._block: Any = None
         self._producer = semel.Producer(
             bootstrap,
             transactional_id=transactional_id,
@@ -394,10 +395,14 @@ class Semel:
         return [Row(one.partition, one.offset, one.key, one.value or b"") for one in polled]
 
     def write(self, rows: Sequence[Row]) -> None:
+        self.write_to([(self._target, row) for row in rows])
+
+    def write_to(self, rows: Sequence[tuple[str, Row]]) -> None:
+        """Into topics of their own."""
         self._block = self._producer.transaction()
         self._transaction = self._block.__enter__()
         sent = [
-            self._producer.send(self._target, row.value, key=row.key, partition=row.partition) for row in rows
+            self._producer.send(topic, row.value, key=row.key, partition=row.partition) for topic, row in rows
         ]
         for one in sent:
             self._call(lambda one=one: one.result(_CALL_S))
@@ -407,20 +412,27 @@ class Semel:
         self._call(lambda: self._transaction.commit_offsets(self._consumer))
 
     def commit(self) -> None:
-        self._call(lambda: self._block.__exit__(None, None, None))
+        self._leave(None)
 
     def abort(self) -> None:
-        asked = AbortFirst("asked for")
-        self._call(lambda: self._block.__exit__(AbortFirst, asked, None))
+        if self._block is not None:
+            self._leave(AbortFirst("asked for"))
 
     def rewind(self) -> None:
         self._consumer.rewind()
+
+    def _leave(self, error: AbortFirst | None) -> None:
+        """The block; what comes of it, it says by what it raises."""
+        block, self._block = self._block, None
+        self._call(lambda: block.__exit__(error and AbortFirst, error, None))
 
     def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except (self._errors.FencedNotStored, self._errors.FencedInDoubt) as error:
             raise Fenced(str(error)) from error
+        except self._errors.TransactionAborted as error:
+            raise AbortFirst(str(error)) from error
 
 
 CLIENTS: Final[dict[str, Open]] = {

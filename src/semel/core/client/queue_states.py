@@ -14,12 +14,13 @@ Kafka's counterparts are spread over ``TransactionManager`` and ``RecordAccumula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
 from semel.core.client.batch import ProducerBatch
+from semel.core.moves import moved
 from semel.errors import ErrorCode
 from semel.types import ProducerGrant
 
@@ -166,8 +167,4 @@ S = TypeVar("S", bound=State)
 
 def follow(state: S, event: QueueEvent, **told: object) -> S:
     """The state that ``event`` leads to; it knows what the event tells, and else what the one before it knew."""
-    kind = TABLE[event].get(type(state))
-    assert kind is not None, f"{event.name} cannot come to a queue that is {state}"
-    known = {each.name: getattr(state, each.name) for each in fields(state)} | told
-    make: Callable[..., S] = kind  # type: ignore[assignment]
-    return make(**{each.name: known[each.name] for each in fields(kind) if each.name in known})
+    return moved(TABLE, state, event, **told)

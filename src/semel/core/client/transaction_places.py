@@ -9,11 +9,12 @@ Kafka's counterpart is ``TransactionManager.State``. Here a commit that nobody a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from semel.core.moves import moved
 from semel.errors import ErrorCode
 from semel.types import ProducerGrant
 
@@ -160,8 +161,4 @@ TABLE: Final[Mapping[Step, Mapping[type[Place], type[Place]]]] = {
 
 def follow(place: Place, step: Step, **told: object) -> Place:
     """The place that ``step`` leads to; it knows what the step tells, and else what the one before it knew."""
-    kind = TABLE[step].get(type(place))
-    assert kind is not None, f"{step.name} cannot come to a producer that is {place}"
-    known = {each.name: getattr(place, each.name) for each in fields(place)} | told
-    make: Callable[..., Place] = kind
-    return make(**{each.name: known[each.name] for each in fields(kind) if each.name in known})
+    return moved(TABLE, place, step, **told)

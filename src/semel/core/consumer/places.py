@@ -7,11 +7,12 @@ of the program. Kafka's counterparts are ``AbstractCoordinator.MemberState`` and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from semel.core.moves import made_anew
 from semel.errors import ErrorCode
 from semel.types import TopicPartition
 
@@ -115,7 +116,4 @@ TABLE: Final[Mapping[Step, Mapping[type[Place], type[Place]]]] = {
 
 def follow(place: Place, step: Step, **told: object) -> Place:
     """The place that ``step`` leads to; it knows what the step tells, and nothing of the place before."""
-    kind = TABLE[step].get(type(place))
-    assert kind is not None, f"{step.name} cannot come to a member that is {place}"
-    make: Callable[..., Place] = kind
-    return make(**{each.name: told[each.name] for each in fields(kind) if each.name in told})
+    return made_anew(TABLE, place, step, **told)

@@ -16,7 +16,8 @@ from semel.core.transaction.requests import AddPartitions
 from semel.core.transaction.transaction import EPOCH_BUMP_FROM
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.group_coordinator import NOT_STORED
+from semel.server.coordinator import NOT_STORED
+from semel.server.handlers.known_codes import as_known
 from semel.server.handlers.schema import once, partitions_once
 from semel.server.outcome import Answer, Call, Operation, Outcome
 from semel.types import NO_LEADER_EPOCH, ProducerGrant, TopicPartition
@@ -74,8 +75,10 @@ async def handle_transactional_commit(broker: Broker, call: Call, request: Any) 
     """TxnOffsetCommit: the offsets count once the transaction is committed (KIP-98, KIP-447)."""
     topics = partitions_once(request.topics)
     grant = ProducerGrant(request.producer_id, request.producer_epoch)
-    refused = _as_known(
-        _refusal_of_transaction(broker, call, request.transactional_id, grant), call.api_version
+    refused = as_known(
+        _refusal_of_transaction(broker, call, request.transactional_id, grant),
+        call.api_version,
+        abortable_from=_ABORTABLE_FROM,
     )
     known = [
         OffsetToCommit(
@@ -142,15 +145,6 @@ def _refusal_of_transaction(
     return transactions.refusal_of_write(
         transactional_id, grant.producer_id, grant.producer_epoch, OFFSETS_PARTITION
     )
-
-
-def _as_known(code: ErrorCode, api_version: int) -> ErrorCode:
-    """As clients of that version take it: they end the transaction by it."""
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.INVALID_TXN_STATE and api_version >= _ABORTABLE_FROM:
-        return ErrorCode.TRANSACTION_ABORTABLE
-    return code
 
 
 def handle_fetch(broker: Broker, call: Call, request: Any) -> Fields:

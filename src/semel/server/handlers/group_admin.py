@@ -9,7 +9,7 @@ from semel.core.group.requests import DeleteOffsets
 from semel.core.group.states import DEAD, GroupState
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.group_coordinator import NOT_STORED
+from semel.server.coordinator import NOT_STORED
 from semel.server.handlers.authorized import NOT_ASKED, ON_GROUP, when_asked
 from semel.server.handlers.schema import Large, partitions_once
 from semel.server.outcome import Call

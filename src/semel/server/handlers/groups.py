@@ -14,7 +14,7 @@ from semel.core.group.requests import (
 )
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.group_coordinator import NOT_STORED
+from semel.server.coordinator import NOT_STORED
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of, milliseconds
 

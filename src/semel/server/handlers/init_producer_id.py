@@ -13,6 +13,7 @@ from typing import Final
 from semel.core.identity import Refused
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
+from semel.server.handlers.known_codes import as_known
 from semel.server.operation import Synced
 from semel.server.outcome import Answer, Call, Operation, Outcome
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Lease, ProducerGrant
@@ -20,7 +21,7 @@ from semel.wire import init_producer_id
 from semel.wire.frames import Buffer
 from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseGranted
 
-_FENCED_FROM: Final = 4  # older clients know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588)
+_FENCED_FROM: Final = 4
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
@@ -51,7 +52,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
                 )
         else:
             assert isinstance(granted, Refused)
-            response = InitProducerIdResponse(_as_known(granted.error_code, version))
+            response = InitProducerIdResponse(as_known(granted.error_code, version, fenced_from=_FENCED_FROM))
         return Answer((init_producer_id.encode_response(version, response),))
 
     async def answer_once_durable() -> Answer:
@@ -75,10 +76,6 @@ async def _init_transactional(
     if isinstance(granted, ProducerGrant):
         response = InitProducerIdResponse(ErrorCode.NONE, granted.producer_id, granted.producer_epoch)
     else:
-        response = InitProducerIdResponse(_as_known(granted.error_code, call.api_version))
+        code = as_known(granted.error_code, call.api_version, fenced_from=_FENCED_FROM)
+        response = InitProducerIdResponse(code)
     return Answer((init_producer_id.encode_response(call.api_version, response),))
-
-
-def _as_known(code: ErrorCode, version: int) -> ErrorCode:
-    is_new = code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM
-    return ErrorCode.INVALID_PRODUCER_EPOCH if is_new else code

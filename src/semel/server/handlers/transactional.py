@@ -13,6 +13,7 @@ from semel.core.transaction.transaction import EPOCH_BUMP_FROM
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.server.broker import Broker
+from semel.server.handlers.known_codes import as_known
 from semel.server.storage.outcome import AppendOutcome
 from semel.types import TopicPartition
 
@@ -82,10 +83,6 @@ def _refused(transactional_id: str, code: ErrorCode, api_version: int) -> Append
 
 def _as_known(code: ErrorCode, api_version: int) -> ErrorCode:
     """As producers take it: the first two they end the transaction by, the third they retry."""
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.INVALID_TXN_STATE and api_version >= _ABORTABLE_FROM:
-        return ErrorCode.TRANSACTION_ABORTABLE
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _REGISTERS_FROM:
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    return code
+    return as_known(code, api_version, abortable_from=_ABORTABLE_FROM)

@@ -16,6 +16,7 @@ from semel.core.transaction.transaction import EPOCH_BUMP_FROM, Transaction
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.committed_offsets import OFFSETS_PARTITION
+from semel.server.handlers.known_codes import as_known
 from semel.server.handlers.schema import Large, once, partitions_once
 from semel.server.outcome import Call
 from semel.server.storage.aside import aside
@@ -23,7 +24,7 @@ from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from semel.wire.messages import Fields, field_of
 
 _BEFORE_EPOCH_BUMP: Final = 0
-_FENCED_FROM: Final = 2  # older clients know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH (KIP-588)
+_FENCED_FROM: Final = 2
 _EPOCH_BUMP_END_FROM: Final = 5
 _ANY_DURATION: Final = -1
 _NEVER: Final = ("Dead", "PrepareEpochFence")  # states of Kafka's in which none is here
@@ -50,7 +51,7 @@ async def handle_add_partitions(broker: Broker, call: Call, request: Any) -> Fie
             ),
             call.now_ms,
         )
-        codes = dict.fromkeys(asked, _as_known(code, call.api_version))
+        codes = dict.fromkeys(asked, as_known(code, call.api_version, fenced_from=_FENCED_FROM))
     return {
         "results_by_topic_v3_and_below": [
             {
@@ -80,7 +81,7 @@ async def handle_add_offsets(broker: Broker, call: Call, request: Any) -> Fields
         ),
         call.now_ms,
     )
-    return {"error_code": _as_known(code, call.api_version)}
+    return {"error_code": as_known(code, call.api_version, fenced_from=_FENCED_FROM)}
 
 
 async def handle_end(broker: Broker, call: Call, request: Any) -> Fields:
@@ -94,7 +95,7 @@ async def handle_end(broker: Broker, call: Call, request: Any) -> Fields:
         client_version=EPOCH_BUMP_FROM if raises_epoch else _BEFORE_EPOCH_BUMP,
     )
     if isinstance(ended, Refused):
-        code = _as_known(ended.error_code, call.api_version)
+        code = as_known(ended.error_code, call.api_version, fenced_from=_FENCED_FROM)
         return {
             "error_code": code,
             "producer_id": NO_PRODUCER_ID,
@@ -206,9 +207,3 @@ def _refusal_of(broker: Broker, name: TopicPartition) -> ErrorCode:
     if broker.storage.find(name) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED if broker.is_internal(name.topic) else ErrorCode.NONE
-
-
-def _as_known(code: ErrorCode, version: int) -> ErrorCode:
-    """As clients of that version know it, in any of these APIs."""
-    is_new = code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM
-    return ErrorCode.INVALID_PRODUCER_EPOCH if is_new else code

@@ -21,10 +21,10 @@ from semel.sim.groups.requests import MODERN, GroupRequests
 from semel.sim.groups.story import GroupPlan, GroupStory, Who
 from semel.sim.groups.watcher import MemberWatcher
 from semel.sim.server.machine import SimulatedServer
+from semel.sim.server.operator import Operator, drawn_interval_ms
 from semel.sim.world.faults import Fault
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
-from semel.sim.world.waiting import drawn_wait_ms
 from semel.types import TopicPartition
 from semel.wire.api import ApiKey
 
@@ -64,7 +64,7 @@ class GroupMix:
         """Each is on in about half of the seeds; topics are deleted in few."""
 
         def interval_ms(least: int, most: int, chance: float = 0.6) -> int:
-            return random.randint(least, most) if random.random() < chance else 0
+            return drawn_interval_ms(random, least, most, chance)
 
         return GroupMix(
             kill_ms=interval_ms(1_500, 8_000),
@@ -80,7 +80,7 @@ class GroupMix:
         )
 
 
-class GroupOperator:
+class GroupOperator(Operator):
     """Of all groups of one history."""
 
     def __init__(
@@ -92,8 +92,8 @@ class GroupOperator:
         mix: GroupMix,
     ) -> None:
         self.members: Final[list[GroupMember]] = []  # those that live, zombies included
-        self._story, self._server, self._random, self._around = story, server, random, around
-        self._mix = mix
+        super().__init__(server, random, around)
+        self._story, self._mix = story, mix
         self._process = Process(around.scheduler)
         self._topics = SimulatedCluster(
             self._process, Session("groups.admin", self._process, around.network), REQUEST_TIMEOUT_MS
@@ -104,16 +104,8 @@ class GroupOperator:
         }
         self._lives = 0
         self._open = 0  # changes of topics, and what tools ask
-        self._is_over = False
-        self._stopped_ms: int | None = None
-        self._disturbed_ms = 0
         self._looked_up: set[str] = set()  # groups whose positions were asked for at the end
         self._drive(self._begin())
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there are disasters still."""
-        return self._stopped_ms is None and not self._is_over
 
     # -- the beginning and the end ----------------------------------------------------------------------
 
@@ -234,11 +226,9 @@ class GroupOperator:
 
     @property
     def processes(self) -> list[tuple[str, Process]]:
-        """All that could be paused now."""
         return [(member.name, member.process) for member in self.members]
 
     def end(self) -> None:
-        """The end of the world."""
         self._is_over = True
         for member in self.members:
             member.die()
@@ -283,18 +273,6 @@ class GroupOperator:
         """The server has answered a member something that matters."""
         if self.is_wanted and self._random.random() < self._mix.crash_behind_answer:
             self._around.scheduler.after(self._random.randint(0, CRASH_SOON_MS_MAX), self._crash)
-
-    def _crash(self) -> None:
-        if self.is_wanted:
-            self._server.crash()
-
-    def _later(self, mean_ms: int, happen: Callable[[], None]) -> None:
-        def now() -> None:
-            if self.is_wanted:
-                happen()
-                self._later(mean_ms, happen)
-
-        self._around.scheduler.after(drawn_wait_ms(self._random, mean_ms), now)
 
     def _number_of(self, member: GroupMember) -> int:
         return int(member.name.split(".")[1].removeprefix("m"))

@@ -8,7 +8,6 @@ after it has said something that it should remember.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -17,6 +16,7 @@ from semel.server.storage.aside import Change
 from semel.server.storage.storage import Storage
 from semel.sim.clients.cluster import SimulatedRuntime, drive
 from semel.sim.server.machine import SimulatedServer
+from semel.sim.server.operator import Operator, drawn_interval_ms
 from semel.sim.transactions.client import TransactionClient
 from semel.sim.transactions.ledger import OFFSETS
 from semel.sim.transactions.reader import TransactionReader
@@ -26,7 +26,6 @@ from semel.sim.transactions.watcher import TransactionWatcher
 from semel.sim.world.faults import Fault
 from semel.sim.world.process import Process
 from semel.sim.world.surroundings import Surroundings
-from semel.sim.world.waiting import drawn_wait_ms
 
 RESTART_MS: Final = (5, 1_500)
 LATE_RESTART_CHANCE: Final = 0.25  # so that a transaction may take too long
@@ -53,7 +52,7 @@ class TransactionMix:
     @staticmethod
     def draw(random: Random) -> TransactionMix:
         def interval_ms(least: int, most: int, chance: float = 0.7) -> int:
-            return random.randint(least, most) if random.random() < chance else 0
+            return drawn_interval_ms(random, least, most, chance)
 
         return TransactionMix(
             kill_ms=interval_ms(800, 6_000),
@@ -65,7 +64,7 @@ class TransactionMix:
         )
 
 
-class TransactionOperator:
+class TransactionOperator(Operator):
     """Of all transactional ids of one history."""
 
     def __init__(
@@ -79,16 +78,13 @@ class TransactionOperator:
         self.clients: Final[list[TransactionClient]] = []  # those that live, zombies included
         self.readers: Final[list[TransactionReader]] = []
         self._audits: list[TransactionReader] = []
-        self._story, self._server, self._random, self._around = story, server, random, around
-        self._mix = mix
+        super().__init__(server, random, around)
+        self._story, self._mix = story, mix
         self._watcher = around.watchers.of(TransactionWatcher)
         self._process = Process(around.scheduler)
         self._tool = Connections(story, "transactions.tool", self._process, around)
         self._runtime = SimulatedRuntime(self._process)
         self._lives = 0
-        self._is_over = False
-        self._stopped_ms: int | None = None
-        self._disturbed_ms = 0
         self._was_settled = False
         self._looked_up: set[str] = set()  # groups whose offsets were asked for at the end
         for plan in story.plans:
@@ -106,11 +102,6 @@ class TransactionOperator:
             if mean_ms:
                 self._later(mean_ms, happen)
         self._look_at_server(was_healthy=True)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there are disasters still."""
-        return self._stopped_ms is None and not self._is_over
 
     # -- the end ----------------------------------------------------------------------------------------
 
@@ -188,12 +179,10 @@ class TransactionOperator:
 
     @property
     def processes(self) -> list[tuple[str, Process]]:
-        """All that could be paused now."""
         clients = [(client.name, client.process) for client in self.clients]
         return clients + [(reader.name, reader.process) for reader in self.readers]
 
     def finished(self) -> None:
-        """All is there, and read."""
         assert self._server.storage is not None
         for tp in self._story.tps:
             partition = self._server.storage.partition(tp.topic, tp.partition)
@@ -202,7 +191,6 @@ class TransactionOperator:
         self._watcher.history_ended(self._story)
 
     def end(self) -> None:
-        """The end of the world."""
         self._is_over = True
         for client in self.clients:
             client.die()
@@ -257,18 +245,6 @@ class TransactionOperator:
             self._around.scheduler.after(
                 LOOK_AT_SERVER_MS, lambda: self._look_at_server(was_healthy=is_healthy)
             )
-
-    def _crash(self) -> None:
-        if self.is_wanted:
-            self._server.crash()
-
-    def _later(self, mean_ms: int, happen: Callable[[], None]) -> None:
-        def now() -> None:
-            if self.is_wanted:
-                happen()
-                self._later(mean_ms, happen)
-
-        self._around.scheduler.after(drawn_wait_ms(self._random, mean_ms), now)
 
     def _kill(self) -> None:
         if self.clients and self._around.counts.bites(Fault.TRANSACTION_CLIENT_KILL, self._random, 1.0):
