@@ -20,6 +20,7 @@ from semel.core.transaction.transaction import Transaction
 from semel.core.transaction.transactions import Transactions
 from semel.errors import ErrorCode
 from semel.server import transaction_coordinator
+from semel.server.coordinator import Coordinator
 from semel.server.handlers import produce
 from semel.server.storage import opening, snapshots
 from semel.server.storage.outcome import Slice
@@ -71,7 +72,7 @@ def transaction_complete_before_markers(patch: Patches) -> None:
 
 @transaction_plant("a commit is answered before it is durable", "KAFKA-16541", STAY)
 def transaction_end_before_sync(patch: Patches) -> None:
-    async def durably(coordinator: TransactionCoordinator, submitted: Submitted[Any]) -> Any:
+    async def durably(coordinator: Coordinator, submitted: Submitted[Any]) -> Any:
         if not isinstance(submitted.response, Ending):
             return await original(coordinator, submitted)
         return submitted.response if submitted.error_message is None else None
@@ -80,7 +81,7 @@ def transaction_end_before_sync(patch: Patches) -> None:
         coordinator._begin(coordinator._finish(name, now_ms))
         return True
 
-    original = patch.set(TransactionCoordinator, "_durably", durably)
+    original = patch.set(Coordinator, "_durably", durably)
     patch.set(TransactionCoordinator, "_finished", finished)
 
 
