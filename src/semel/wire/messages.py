@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from io import BytesIO
+from threading import RLock
 from typing import Any, Final, Literal
 
 from semel.wire.api import ApiKey
@@ -32,10 +33,16 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
+# kio's packages import their own modules: two threads that begin with different ones may wait for each other, and
+# Python then breaks one's import off (``_DeadlockError``).
+_importing: Final = RLock()
+
+
 @cache
 def schema_of(api_key: ApiKey, version: int, direction: Direction) -> type[Any]:
     """kio's class for one message; the first call for a version imports it (a few milliseconds)."""
-    module = import_module(f"kio.schema.{api_key.name.lower()}.v{version}.{direction}")
+    with _importing:
+        module = import_module(f"kio.schema.{api_key.name.lower()}.v{version}.{direction}")
     name = "".join(map(str.capitalize, api_key.name.split("_"))) + direction.capitalize()
     found = getattr(module, name)
     assert isinstance(found, type)
@@ -89,7 +96,8 @@ def _encode(api_key: ApiKey, version: int, direction: Direction, fields: Fields)
 
 @cache
 def _writer_of(api_key: ApiKey, version: int, direction: Direction) -> Callable[..., None]:
-    from kio.serial import entity_writer
+    with _importing:
+        from kio.serial import entity_writer
 
     return entity_writer(schema_of(api_key, version, direction))
 
