@@ -96,7 +96,7 @@ class GroupRead:
                         _POLL_TIMEOUT_S, min(_POLL_RECORDS_MAX, left or _POLL_RECORDS_MAX)
                     )
             except KeyboardInterrupt:
-                consumer.close()  # all that was handed out is printed
+                consumer.close(has_failed=True)  # all that was handed out before is printed
                 raise
             for record in records:
                 sys.stdout.buffer.write(shape(record))

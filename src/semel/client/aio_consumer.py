@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Self, Unpack, overload
 
 from semel.client.cluster import Cluster
@@ -61,10 +61,12 @@ class AsyncConsumer(PartitionReader):
         self._line: Cluster | None = None
         self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
         self._unplaced: set[TopicPartition] = set()  # it has them, and does not know where to begin
-        self._began_at: dict[TopicPartition, int] = {}  # where nothing is committed, a rewind goes back to it
+        self._settled_at: dict[TopicPartition, int] = {}  # its owner is done with what lies in front of it
         self._offsets: GroupOffsets | None = None
         if chosen.group_id is not None:
-            self._offsets = GroupOffsets(self.cluster, chosen.group_id, chosen.auto_commit_interval_ms)
+            self._offsets = GroupOffsets(
+                self.cluster, chosen.group_id, chosen.auto_commit_interval_ms, self._settle
+            )
         self._looked_ms = 0
         self._is_closed = False
 
@@ -131,9 +133,11 @@ class AsyncConsumer(PartitionReader):
                 )
         self._topic_ids.clear()
         positions = await self._places(wanted)
-        self._let_go(list(self._positions))
+        self._forget(self.assignment())
+        if self._offsets is not None:
+            self._offsets.forget(wanted)
         self._positions, self._unplaced = positions, unplaced
-        self._began_at = dict(positions)
+        self._settled_at = dict(positions)
         await self._place()
 
     async def subscribe(
@@ -193,12 +197,17 @@ class AsyncConsumer(PartitionReader):
     # -- where ------------------------------------------------------------------------------------------
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Go on with ``offset`` next; of a topic that was made anew since, only :meth:`assign` does."""
+        """Go on with ``offset`` next; of a topic that was made anew since, only :meth:`assign` does.
+
+        When a transaction that commits the positions is aborted, rows that had been handed out before are handed out
+        again all the same.
+        """
         if tp in self._unplaced:
             self._unplaced.discard(tp)
             self._positions[tp] = offset
         super().seek(tp, offset)
-        self._began_at[tp] = offset
+        if tp not in self._unsettled:
+            self._settled_at[tp] = offset
 
     async def seek_to_beginning(self, *tps: TopicPartition) -> None:
         """Go on with the first offset that there is; of all assigned partitions, if none is named."""
@@ -236,6 +245,7 @@ class AsyncConsumer(PartitionReader):
         self, timeout: float = 1.0, max_records: int | None = None, *, timeout_ms: int | None = None
     ) -> list[ConsumerRecord]:
         """Up to ``max_records`` records; an empty list when none came within ``timeout`` seconds."""
+        self.done_with_last()
         await self.fill(timeout if timeout_ms is None else timeout_ms / 1000)
         return self.take(self.settings.max_poll_records if max_records is None else max_records)
 
@@ -245,6 +255,7 @@ class AsyncConsumer(PartitionReader):
 
     async def __anext__(self) -> ConsumerRecord:
         while not self._is_closed:
+            self.done_with_last()
             if self.is_due:
                 await self.fill(1.0)
             if taken := self.take(1):
@@ -313,11 +324,24 @@ class AsyncConsumer(PartitionReader):
         for tp in tps:
             for known in (self._positions, self._buffered, self._leader_epochs, self._last_taken):
                 known.pop(tp, None)
+        self._unsettled.clear()
         self._unplaced.update(tps)
         try:
             await self._place()
         except SemelError:
             pass
+
+    async def put_back(self, *, is_in_doubt: bool) -> None:
+        """A transaction with the positions did not come to count: hand out again what was handed out since they were
+        committed, or sought, before it. In doubt: it may count, which the group's coordinator knows.
+        """
+        if is_in_doubt:
+            await self.rewind()
+            return
+        self._in_group("a transaction").rewound()
+        self._unsettled.clear()
+        for tp in self._positions:
+            self._go_to(tp, self._settled_at[tp])
 
     def check_commits_in_transactions(self) -> None:
         """Refuse a consumer whose positions are committed otherwise, too: what an abort undoes would stay there."""
@@ -349,6 +373,18 @@ class AsyncConsumer(PartitionReader):
         if self._offsets is None:
             raise ConfigError(f"{what} needs a group: give the consumer a group_id, or name one")
         return self._offsets
+
+    def _settle(self, committed: Mapping[TopicPartition, int]) -> None:
+        """Who had the rows in front of these is done with them."""
+        for tp, offset in committed.items():
+            if tp not in self._positions:
+                continue
+            self._settled_at[tp] = offset
+            if offset == self.position(tp):
+                self._unsettled.discard(tp)
+                self._last_taken.pop(tp, None)
+            elif offset > self._last_taken.get(tp, offset):
+                self._last_taken[tp] = offset
 
     def _all_positions(self) -> dict[TopicPartition, Offset]:
         """With the leader epoch of the row in front, where the newest row that was fetched is that one."""
@@ -395,33 +431,32 @@ class AsyncConsumer(PartitionReader):
 
     async def _hand_over(self, handover: Handover) -> None:
         on_assigned, on_revoked, on_lost = self._listeners
-        if handover.revoked:
+        owned = set(self.assignment())  # what has gone already, before a listener failed, is not told again
+        if revoked := handover.revoked & owned:
             positions = self._all_positions()
             await self._commit_at_the_end(
-                {tp: at for tp, at in positions.items() if tp in handover.revoked}, _HANDOVER_S
+                {tp: at for tp, at in positions.items() if tp in revoked}, _HANDOVER_S
             )
-            await self._tell(on_revoked, handover.revoked)
-        if handover.lost:
-            await self._tell(on_lost or on_revoked, handover.lost)
-        if self._offsets is not None:
-            for tp in (handover.revoked | handover.lost) & self._positions.keys():
-                self._offsets.gone(tp, self.position(tp), self._began_at.get(tp))
+            await self._tell(on_revoked, revoked)
+        if lost := handover.lost & owned:
+            await self._tell(on_lost or on_revoked, lost)
         self._forget(handover.revoked | handover.lost)
         if handover.added:
-            self._unplaced |= handover.added
+            self._unplaced |= handover.added - self._positions.keys()
             try:
                 await self._place()
             except SemelError:
                 pass  # the listener may know where to begin; else the poll says what is wrong
             await self._tell(on_assigned, handover.added)
 
-    def _forget(self, tps: Iterable[TopicPartition]) -> None:
+    def _forget(self, tps: Collection[TopicPartition]) -> None:
+        if self._offsets is not None:
+            self._offsets.gone(self._unsettled.intersection(tps))
+            self._offsets.forget(tps)
         self._let_go(tps)
         self._unplaced.difference_update(tps)
         for tp in tps:
-            self._began_at.pop(tp, None)
-        if self._offsets is not None:
-            self._offsets.forget(tps)
+            self._settled_at.pop(tp, None)
 
     async def _tell(self, listener: Listener | None, tps: Iterable[TopicPartition]) -> None:
         if listener is not None:
@@ -468,7 +503,7 @@ class AsyncConsumer(PartitionReader):
         found = await self.cluster.committed_offsets(self._offsets.group, wanted)
         places: dict[TopicPartition, Start] = {tp: at.offset for tp, at in found.items() if at.offset >= 0}
         self._offsets.remember(places)
-        places |= {tp: self._began_at[tp] for tp in wanted if tp not in places and tp in self._began_at}
+        places |= {tp: self._settled_at[tp] for tp in wanted if tp not in places and tp in self._settled_at}
         missing = [tp for tp in wanted if tp not in places]
         reset = self.settings.auto_offset_reset
         if reset == "earliest" or reset == "latest":
@@ -476,7 +511,7 @@ class AsyncConsumer(PartitionReader):
         for tp, offset in (await self._places(places)).items():
             self._unplaced.discard(tp)
             self._positions[tp] = offset
-            self._began_at.setdefault(tp, offset)
+            self._settled_at[tp] = offset
         if self._unplaced:
             raise NoCommittedOffset(self._offsets.group, tuple(sorted(self._unplaced)))
 

@@ -128,9 +128,15 @@ class Consumer:
         self, timeout: float = 1.0, max_records: int | None = None, *, timeout_ms: int | None = None
     ) -> list[ConsumerRecord]:
         """Up to ``max_records`` records; an empty list when none came within ``timeout`` seconds."""
+        self.inner.done_with_last()
         self._here.run(self.inner.fill(timeout if timeout_ms is None else timeout_ms / 1000))
-        # here, so that Ctrl-C cannot lose what was taken
-        return self.inner.take(self.inner.settings.max_poll_records if max_records is None else max_records)
+        try:
+            return self.inner.take(
+                self.inner.settings.max_poll_records if max_records is None else max_records
+            )
+        except BaseException:  # Ctrl-C: what does not come to the caller is read again
+            self.inner.give_back()
+            raise
 
     def __iter__(self) -> Self:
         """Records one by one, for as long as the consumer is open. Each next one says that the one before is done."""
@@ -138,16 +144,25 @@ class Consumer:
 
     def __next__(self) -> ConsumerRecord:
         while not self._closed:
+            self.inner.done_with_last()
             if self.inner.is_due:
                 self._here.run(self.inner.fill(1.0))
-            if taken := self.inner.take(1):
-                return taken[0]
+            try:
+                if taken := self.inner.take(1):
+                    return taken[0]
+            except BaseException:
+                self.inner.give_back()
+                raise
         raise StopIteration
 
     def fetch_table(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.Table:
         """One round of fetches as a table (columns as in the Spark source); positions move behind it."""
         found = self._here.run(self.inner.fetch_tables(timeout, include_headers=include_headers))
-        return self.inner.taken(*found)
+        try:
+            return self.inner.taken(*found)
+        except BaseException:
+            self.inner.give_back()
+            raise
 
     def commit(self, offsets: Offsets | str | None = None, *, group: str | None = None) -> None:
         """Commit the positions: of every assigned partition, the next offset to be handed out.

@@ -33,27 +33,35 @@ _ADVICE: Final = (
 
 
 class GroupOffsets:
-    """The commits of one consumer; ``group`` is its ``group_id``."""
+    """The commits of one consumer; ``group`` is its ``group_id``, and ``settled`` hears of each that is taken."""
 
-    def __init__(self, cluster: Cluster, group: str, interval_ms: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        interval_ms: int,
+        settled: Callable[[Mapping[TopicPartition, int]], None],
+    ) -> None:
         self.group = group
+        self._settled = settled
         self._cluster = cluster
         self._interval_ms = interval_ms
         self._known: dict[TopicPartition, int] = {}  # what is committed, as far as this consumer knows
         self._due_ms = monotonic_ms() + interval_ms
         self._failure: BrokerError | None = None
         self._committing: asyncio.Task[None] | None = None
-        self._in_transaction: Mapping[TopicPartition, Offset] = {}  # known once it counts
+        self._in_transaction: Mapping[
+            TopicPartition, int
+        ] = {}  # the positions, which are known once it counts
         self._gone: set[TopicPartition] = set()  # to others, with rows that were handed out and not committed
 
     def remember(self, committed: Mapping[TopicPartition, int | str]) -> None:
         """What was found to be committed needs not be committed again."""
         self._known.update({tp: at for tp, at in committed.items() if isinstance(at, int)})
 
-    def gone(self, tp: TopicPartition, position: int, began_at: int | None) -> None:
-        """A partition goes to others: whether what was handed out of it is committed."""
-        if position != self._known.get(tp, began_at):
-            self._gone.add(tp)
+    def gone(self, tps: Iterable[TopicPartition]) -> None:
+        """Of these rows were handed out and not committed, and this consumer has them no more."""
+        self._gone.update(tps)
 
     def rewound(self) -> None:
         """All that was handed out and not committed is handed out again, by whomever."""
@@ -68,7 +76,7 @@ class GroupOffsets:
         """As the member that the consumer is, if it is one; a refusal says whether it still is."""
         if not offsets:
             return
-        await self._settled()
+        await self._idle()
         await self._commit(offsets, engine)
 
     def for_transaction(
@@ -77,18 +85,19 @@ class GroupOffsets:
         """What is not committed yet, for a producer's transaction to commit as this member (KIP-447)."""
         if self._gone:
             raise NotCommitted(
-                f"{_what(dict.fromkeys(self._gone, 0), self.group)}: the group gave it to another consumer, and rows "
-                f"that this one handed out are not committed: the other one reads them again. Nothing was committed"
+                f"{_what(dict.fromkeys(self._gone, 0), self.group)}: this consumer has them no more, and rows that it "
+                f"handed out are not committed: whoever has them now reads those again. Nothing was committed"
             )
-        self._in_transaction = self._news(positions)
+        news = self._news(positions)
         member = As() if engine is None else engine.speaks_as
-        if self._in_transaction and engine is not None and member.generation_id < 0:
+        if news and engine is not None and member.generation_id < 0:
             raise NotCommitted(
                 f"{_what(positions, self.group)}: this consumer is no member at the moment. {_ADVICE}"
             )
+        self._in_transaction = {tp: at.offset for tp, at in positions.items()}
         return TransactionOffsets(
             self.group,
-            {tp: (at.offset, at.metadata, at.leader_epoch) for tp, at in self._in_transaction.items()},
+            {tp: (at.offset, at.metadata, at.leader_epoch) for tp, at in news.items()},
             member.member_id,
             member.generation_id,
             member.group_instance_id,
@@ -96,14 +105,14 @@ class GroupOffsets:
 
     def committed_in_transaction(self) -> None:
         """The transaction counts, and with it the positions."""
-        self._known.update({tp: at.offset for tp, at in self._in_transaction.items()})
-        self._in_transaction = {}
+        committed, self._in_transaction = self._in_transaction, {}
+        self._note(committed)
 
     async def commit_news(
         self, positions: Mapping[TopicPartition, Offset], engine: GroupEngine | None
     ) -> None:
         """Commit what is not committed yet."""
-        await self._settled()
+        await self._idle()
         news = self._news(positions)
         if news:
             await self._commit(news, engine)
@@ -136,7 +145,7 @@ class GroupOffsets:
         finally:
             self._committing = None
 
-    async def _settled(self) -> None:
+    async def _idle(self) -> None:
         """An earlier commit that is under way comes first: it must not overtake a later one."""
         if self._committing is not None:
             await asyncio.wait([self._committing])
@@ -163,8 +172,11 @@ class GroupOffsets:
             raise NotCommitted(
                 f"{_what(offsets, self.group)}: {_WHY[error.code]} ({error.code.name}). {_ADVICE}", error.code
             ) from None
-        for tp, at in offsets.items():
-            self._known[tp] = at if isinstance(at, int) else at[0]
+        self._note({tp: at if isinstance(at, int) else at[0] for tp, at in offsets.items()})
+
+    def _note(self, committed: Mapping[TopicPartition, int]) -> None:
+        self._known.update(committed)
+        self._settled(committed)
 
 
 def _what(offsets: Offsets, group: str) -> str:

@@ -62,6 +62,9 @@ class PartitionReader:
         self._buffered: dict[TopicPartition, BufferedRecords] = {}
         self._leader_epochs: dict[TopicPartition, int] = {}  # of the newest batch that was fetched
         self._last_taken: dict[TopicPartition, int] = {}  # where the newest rows that were taken begin
+        self._unsettled: set[TopicPartition] = (
+            set()
+        )  # rows of these were taken, and their owner may want them again
 
     # -- for who decides what is read -------------------------------------------------------------------
 
@@ -100,6 +103,7 @@ class PartitionReader:
             ):
                 known.pop(tp, None)
             self._paused.discard(tp)
+            self._unsettled.discard(tp)
         topics = {tp.topic for tp in self._positions}
         for topic in [topic for topic in self._topic_ids if topic not in topics]:
             del self._topic_ids[topic]
@@ -110,8 +114,11 @@ class PartitionReader:
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on with ``offset`` next; of a topic that was made anew since, only :meth:`assign` does."""
         self.position(tp)
-        self._positions[tp] = offset
+        self._go_to(tp, offset)
+
+    def _go_to(self, tp: TopicPartition, offset: int) -> None:
         self._buffered.pop(tp, None)
+        self._positions[tp] = offset
         self._leader_epochs.pop(tp, None)
         self._last_taken.pop(tp, None)
 
@@ -167,6 +174,7 @@ class PartitionReader:
     def taken(self, table: pa.Table, positions: Mapping[TopicPartition, int]) -> pa.Table:
         """Move the positions behind a table that :meth:`fetch_tables` gave."""
         self._last_taken = {tp: self._positions[tp] for tp in positions if tp in self._positions}
+        self._unsettled.update(self._last_taken)
         self._positions.update({tp: offset for tp, offset in positions.items() if tp in self._positions})
         return table
 
@@ -182,6 +190,7 @@ class PartitionReader:
         positions: dict[TopicPartition, int] = {}
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + timeout
+        self.done_with_last()
         self._positions.update({tp: self.position(tp) for tp in self._positions})
         self._buffered.clear()
         while True:
@@ -210,22 +219,34 @@ class PartitionReader:
             if left_s <= 0 or any(table.num_rows for table in tables):
                 break
             self.taken(tables[0], positions)  # nothing to show up to here
+            positions = {}  # a partition that goes and comes back begins elsewhere
         return pa.concat_tables(tables), positions
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """What is here already, up to ``max_records``."""
+        """What is here already, up to ``max_records``. Who is interrupted here has taken nothing: :meth:`give_back`."""
+        self.done_with_last()
         taken: list[ConsumerRecord] = []
-        self._last_taken.clear()
         for tp in list(self._buffered):
             room = max_records - len(taken)
             if tp in self._paused or room <= 0:
                 continue
             buffered = self._buffered[tp]
             self._last_taken[tp] = buffered.next_offset
+            self._unsettled.add(tp)
             taken += buffered.take(room)
             if not buffered:
                 del self._buffered[tp]
         return taken
+
+    def done_with_last(self) -> None:
+        """Whoever asks for more is done with what was taken last."""
+        self._last_taken.clear()
+
+    def give_back(self) -> None:
+        """What was taken last has not come to whom it was for: it is read again."""
+        for tp, offset in list(self._last_taken.items()):
+            if tp in self._positions:
+                self._go_to(tp, offset)
 
     async def _fetch(self, wait_s: float) -> dict[TopicPartition, Fetched]:
         wanted = {
@@ -260,7 +281,8 @@ class PartitionReader:
                 raise BrokerError(item.error_code, f"read {tp} from offset {wanted[tp]} on")
         if not whole:
             await asyncio.sleep(min(wait_s, _PAUSE_S))  # leadership moves: do not ask without a breath
-        return whole
+        # Who has sought elsewhere meanwhile has no use for what lies there.
+        return {tp: item for tp, item in whole.items() if self._positions.get(tp) == wanted[tp]}
 
     async def _learn_ids(self, topics: Iterable[str]) -> None:
         unknown = sorted(set(topics) - self._topic_ids.keys())

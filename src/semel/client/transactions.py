@@ -42,6 +42,7 @@ from semel.errors import (
     FencedInDoubt,
     FencedNotStored,
     NotCommitted,
+    NotStored,
     SemelError,
     TransactionAborted,
     TransactionalIdExpired,
@@ -254,7 +255,7 @@ class AsyncTransaction:
     """What ``async with producer.transaction() as transaction`` gives: all of it counts, or nothing.
 
     Leaving the block commits; leaving it by an exception aborts, and the exception goes on. A consumer whose positions
-    were to be committed is put back to what its group has committed whenever the transaction did not come to count, so
+    were to be committed is put back to where they were committed last whenever the transaction did not come to count, so
     that its rows are handed out again (KAFKA-17582).
     """
 
@@ -283,12 +284,14 @@ class AsyncTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
+            is_asked = False
             try:
                 if self._consumer is not None:
                     await self._transactions.commit_offsets(self._consumer)
+                is_asked = True
                 await self._transactions.commit()
-            except BaseException:
-                await self._undo()
+            except BaseException as failure:
+                await self._undo(is_in_doubt=is_asked and not isinstance(failure, NotStored))
                 raise
             for consumer in self._consumers:
                 consumer.offsets_were_committed()
@@ -297,9 +300,9 @@ class AsyncTransaction:
         if unknown is not None and not isinstance(error, SemelError):
             error.add_note(f"semel: {unknown}")
 
-    async def _undo(self) -> SemelError | None:
+    async def _undo(self, *, is_in_doubt: bool = False) -> SemelError | None:
         try:
             return await self._transactions.abort()
         finally:
             for consumer in self._consumers:
-                await consumer.rewind()
+                await consumer.put_back(is_in_doubt=is_in_doubt)
