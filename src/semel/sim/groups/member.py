@@ -88,7 +88,6 @@ class GroupMember:
         self._positions: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}  # of partitions, as it has assigned them
         self._is_leader = False
-        self._owned_before: tuple[TopicPartition, ...] = ()
         drive(self._live(), self._ended)
 
     def die(self) -> None:
@@ -109,11 +108,12 @@ class GroupMember:
         """Until it leaves or is fenced."""
         while not self.is_over:
             self.held = None
+            before = self._last
             held = await self._join()
             if held is None:
                 continue
             self.held = self._last = held
-            await self._read(held)
+            await self._read(held, lets_go=self._lets_go(before, held))
 
     async def _pause(self, least_ms: int, most_ms: int) -> None:
         await self._cluster.runtime.pause(self._random.randint(least_ms, most_ms))
@@ -193,12 +193,12 @@ class GroupMember:
 
     # -- within one
 
-    async def _read(self, held: Held) -> None:
+    async def _read(self, held: Held, *, lets_go: bool) -> None:
         """Until another generation comes, or it is to leave."""
         if not await self._find_positions(held):
             return
-        if self._is_cooperative_and_let_go(held):
-            return  # others wait for what it has let go of
+        if lets_go:
+            return  # others wait for it
         while not self.is_over:
             await self._pause(1, 2 * self.plan.heartbeat_ms)
             if self.is_to_leave:
@@ -246,12 +246,11 @@ class GroupMember:
         self._positions = {tp: max(0, position) for tp, position in (found or {}).items()}
         return True
 
-    def _is_cooperative_and_let_go(self, held: Held) -> bool:
+    def _lets_go(self, before: Held | None, held: Held) -> bool:
         """Whether it came into this generation with partitions that it is to let go of."""
-        before, self._owned_before = self._owned_before, held.partitions
-        if self.plan.strategy is not Strategy.COOPERATIVE:
+        if before is None or self.plan.strategy is not Strategy.COOPERATIVE:
             return False
-        return bool(set(before) - set(held.partitions))
+        return bool(set(before.partitions) - set(held.partitions))
 
     async def _commit(self, held: Held) -> list[ErrorCode]:
         tps = self._random.sample(held.partitions, self._random.randint(1, len(held.partitions)))
