@@ -333,7 +333,10 @@ class World:
             self.feed(CoordinatorAnswered(ask.request_id, draw.choice(refusals)))
             return
         if draw.random() < 0.03:
-            self.feed(CoordinatorAnswered(ask.request_id, draw.choice(FOR_GOOD)))
+            code = draw.choice(FOR_GOOD)
+            if code is ErrorCode.UNKNOWN and draw.random() < 0.5:
+                self.coordinator.answer(ask.question)  # a fault of its own, behind what it wrote
+            self.feed(CoordinatorAnswered(ask.request_id, code))
             return
         code, grant = self.coordinator.answer(ask.question)
         if code is ErrorCode.NONE and draw.random() < 0.1:
@@ -612,6 +615,20 @@ def test_a_refusal_for_good_ends_the_producer(code: ErrorCode, end: End) -> None
     assert isinstance(world.machine.place, Ended)
     assert world.machine.place.end is end
     assert not world.machine.place.is_in_doubt
+
+
+@pytest.mark.parametrize("is_v2", [True, False])
+def test_a_commit_that_is_answered_by_a_code_that_says_nothing_is_in_doubt(is_v2: bool) -> None:
+    """A fault of the coordinator's own may come behind its write: not_stored_is_not_committed."""
+    world = started(is_v2=is_v2)
+    begun(world, 1)
+    world.feed(CommitAsked())
+    ask = world.asked.pop(0)
+    world.coordinator.answer(ask.question)
+    world.feed(CoordinatorAnswered(ask.request_id, ErrorCode.of(-1)))
+    assert isinstance(world.machine.outcome, Ended)
+    assert world.machine.outcome.is_in_doubt
+    check(world)
 
 
 def test_offsets_that_are_refused_are_never_committed_with_the_rows() -> None:

@@ -131,6 +131,8 @@ _MEANS: Final[Mapping[ErrorCode, Means]] = {
 }
 # Told before anything is written; of the others some may follow a write that did not come to all replicas in time.
 _NOT_HEARD: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS})
+# For good, and yet it may follow a write: a fault of the coordinator's own, or a code that is not known here.
+_SAYS_NOTHING: Final = frozenset({ErrorCode.UNKNOWN})
 
 
 def means(code: ErrorCode) -> Means:
@@ -414,7 +416,9 @@ class Transactions:
             case Means.EXPIRED:
                 self._end(End.EXPIRED, code, why, is_in_doubt=self._is_in_doubt)
             case _:
-                self._end(End.REFUSED, code, why, is_in_doubt=self._is_in_doubt)
+                is_commit = isinstance(asked, EndTransaction) and asked.is_commit
+                is_in_doubt = self._is_in_doubt or (is_commit and code in _SAYS_NOTHING)
+                self._end(End.REFUSED, code, why, is_in_doubt=is_in_doubt)
 
     def _refused(self, asked: CoordinatorQuestion, failure: Failure, now_ms: int) -> None:
         if self._is_in_doubt:
