@@ -50,6 +50,18 @@ def test_what_a_callback_raises_comes_out_of_the_work(here: CallsHere) -> None:
         here.run(work())
 
 
+@pytest.mark.timeout(20)
+def test_a_callback_that_raises_stop_iteration_does_not_make_the_work_wait_for_ever(here: CallsHere) -> None:
+    """As in a coroutine it becomes a RuntimeError: no future takes it."""
+
+    async def work() -> None:
+        await here.call(next, iter(()))
+
+    with pytest.raises(RuntimeError, match="raised StopIteration") as told:
+        here.run(work())
+    assert isinstance(told.value.__cause__, StopIteration)
+
+
 def test_an_interrupt_in_a_callback_ends_the_work(here: CallsHere) -> None:
     cancelled = threading.Event()
 

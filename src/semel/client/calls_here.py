@@ -55,6 +55,10 @@ def _answer(function: Callable[[Any], Any], argument: Any, done: Future[Any]) ->
         return
     try:
         answer = function(argument)
+    except StopIteration as error:  # no future takes it: whoever waits for the answer would wait for ever
+        wrapped = RuntimeError("a callback raised StopIteration")
+        wrapped.__cause__ = error
+        done.set_exception(wrapped)
     except Exception as error:
         done.set_exception(error)
     else:
