@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import threading
 import time
@@ -462,3 +463,95 @@ def test_with_await(kafka: TransactionalKafka, topic: str, source: str) -> None:
 
     asyncio.run(copy())
     assert values(kafka.bootstrap, topic) == [b"%d" % row for row in range(10)]
+
+
+def test_positions_of_several_consumers_are_taken_down_together(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    """The one's took the place of the other's: rows counted, and a group had nothing committed."""
+    groups = [f"group-{number}-{source}" for number in range(3)]
+
+    async def copy() -> None:
+        async with semel.aio.Producer(kafka.bootstrap, transactional_id=topic) as producer:
+            consumers = []
+            async with producer.transaction() as transaction:
+                for group in groups:
+                    consumers.append(await _async_reader(kafka, source, group))
+                    await producer.send(topic, await _polled(consumers[-1]), partition=0)
+                await asyncio.gather(*map(transaction.commit_offsets, consumers))
+            for consumer in consumers:
+                await consumer.close()
+
+    asyncio.run(copy())
+    assert values(kafka.bootstrap, topic) == [b"0"] * 3
+    with semel.Admin(kafka.bootstrap) as admin:
+        assert [[at.offset for at in admin.group_offsets(group).values()] for group in groups] == [[4]] * 3
+
+
+def test_positions_that_were_given_up_while_others_were_taken_down_abort(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    async def copy() -> None:
+        first, second = [await _async_reader(kafka, source, f"group-{name}-{source}") for name in "ab"]
+        async with semel.aio.Producer(kafka.bootstrap, transactional_id=topic) as producer:
+            for is_given_up in (True, False):
+                rows = [await _polled(first), await _polled(second)]
+                aborts = pytest.raises(TransactionAborted) if is_given_up else contextlib.nullcontext()
+                with aborts:
+                    async with producer.transaction() as transaction:
+                        for row in rows:
+                            await producer.send(topic, row, partition=0)
+                        ones = asyncio.create_task(transaction.commit_offsets(first))
+                        others = asyncio.create_task(transaction.commit_offsets(second))
+                        await asyncio.sleep(0)
+                        if is_given_up:
+                            others.cancel()
+                        await asyncio.wait([ones, others])
+        await first.close()
+        await second.close()
+
+    asyncio.run(copy())
+    assert values(kafka.bootstrap, topic) == [b"0", b"0"]
+
+
+def test_positions_do_not_come_into_a_later_transaction(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    async def copy() -> None:
+        consumers = [await _async_reader(kafka, source, f"group-{name}-{source}") for name in "ab"]
+        async with semel.aio.Producer(kafka.bootstrap, transactional_id=topic) as producer:
+            rows = [await _polled(consumer) for consumer in consumers]
+            late = []
+            with pytest.raises(KeyError):
+                async with producer.transaction() as transaction:
+                    late = [asyncio.create_task(transaction.commit_offsets(each)) for each in consumers]
+                    await asyncio.sleep(0)
+                    raise KeyError
+            async with producer.transaction():
+                await producer.send(topic, rows[0], partition=0)
+                for task in late:
+                    with pytest.raises((ConfigError, TransactionAborted)):
+                        await task
+                with pytest.raises(ConfigError, match="transaction's own block"):
+                    await transaction.commit_offsets(consumers[0])
+        for consumer in consumers:
+            await consumer.close()
+
+    asyncio.run(copy())
+    assert values(kafka.bootstrap, topic) == [b"0"]
+    with semel.Admin(kafka.bootstrap) as admin:
+        assert not admin.group_offsets(f"group-a-{source}")
+        assert not admin.group_offsets(f"group-b-{source}")
+
+
+async def _async_reader(kafka: TransactionalKafka, source: str, group: str) -> semel.aio.Consumer:
+    consumer = semel.aio.Consumer(kafka.bootstrap, group_id=group, enable_auto_commit=False)
+    await consumer.assign([TopicPartition(source, 0)])
+    return consumer
+
+
+async def _polled(consumer: semel.aio.Consumer) -> bytes | None:
+    """The first of four rows."""
+    rows = await consumer.poll(20.0, 4)
+    assert len(rows) == 4
+    return rows[0].value

@@ -6,6 +6,7 @@ an exception whose type says whether the rows are stored.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
@@ -54,6 +55,9 @@ _OUTSIDE: Final = (
     "a producer with a transactional_id sends in transactions only, inside of `with producer.transaction():`; nothing "
     "was sent"
 )
+_OVER: Final = (
+    "commit_offsets() belongs inside of the transaction's own block; these positions do not count with it"
+)
 _GROUP_MOVED: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -72,6 +76,8 @@ class ProducerTransactions:
         self._engine = engine
         self._machine: Transactions = engine.pipeline.transactions
         self.transactional_id = transactional_id
+        self._number = 0  # of the newest transaction
+        self._taking_down = asyncio.Lock()
 
     # -- the producer -----------------------------------------------------------------------------------
 
@@ -100,7 +106,8 @@ class ProducerTransactions:
 
     # -- one transaction --------------------------------------------------------------------------------
 
-    async def begin(self) -> None:
+    async def begin(self) -> int:
+        """The number of the transaction, by which it is told from a later one."""
         await self._until(lambda: not isinstance(self._machine.place, Starting | Judging))
         place = self._machine.place
         if isinstance(place, Ended):
@@ -109,34 +116,53 @@ class ProducerTransactions:
             raise ConfigError("this producer is in a transaction already: it has one at a time")
         is_v2 = self._engine.cluster.is_transaction_v2
         self._engine.handle(BeginAsked(is_v2))
+        self._number += 1
+        return self._number
 
-    async def commit_offsets(self, consumer: AsyncConsumer) -> None:
+    async def commit_offsets(self, consumer: AsyncConsumer, number: int) -> None:
         """Have the consumer's positions count with the transaction; they are taken down when this returns.
 
-        Where they are not, the rows shall not count either, whatever the caller makes of the error.
+        Where they are not, the rows shall not count either, whatever the caller makes of the error. Of several callers
+        at once one is served after the other.
         """
-        self.check_takes_rows()
+        self._check_open(number)
         try:
             consumer.check_commits_in_transactions()
-            await self._take_down(consumer)
+            async with self._taking_down:
+                self._check_open(number)  # a caller waited, and the transaction may have ended meanwhile
+                await self._take_down(consumer, number)
         except NotCommitted as error:
             why = Failure(error.code or ErrorCode.UNKNOWN_MEMBER_ID, str(error))
-            self._engine.handle(GivenUp(why.code, why.why))
+            self._give_up(why, number)
             raise self._aborted(why) from error
         except BaseException as error:
-            self._engine.handle(GivenUp(ErrorCode.UNKNOWN, f"its offsets were not taken down: {error!r}"))
+            self._give_up(Failure(ErrorCode.UNKNOWN, f"its offsets were not taken down: {error!r}"), number)
             raise
 
-    async def _take_down(self, consumer: AsyncConsumer) -> None:
+    async def _take_down(self, consumer: AsyncConsumer, number: int) -> None:
         offsets = await consumer.offsets_for_transaction()
+        self._check_open(number)
         if not offsets.offsets:
             return
         self._engine.handle(OffsetsAsked(offsets))
-        await self._until(lambda: not (isinstance(self._machine.place, Open) and self._machine.has_offsets))
+        await self._until(lambda: not (self._is_open(number) and self._machine.has_offsets))
         place = self._machine.place
         if isinstance(place, Broken) and place.failure.code in _GROUP_MOVED:
             consumer.offsets_were_refused(offsets, place.failure.code)
+        self._check_open(number)
+
+    def _is_open(self, number: int) -> bool:
+        return number == self._number and isinstance(self._machine.place, Open)
+
+    def _check_open(self, number: int) -> None:
+        """Raise what keeps offsets from counting with this transaction."""
+        if number != self._number:
+            raise ConfigError(_OVER)
         self.check_takes_rows()
+
+    def _give_up(self, why: Failure, number: int) -> None:
+        if number == self._number:  # else a later one is under way, which that does not concern
+            self._engine.handle(GivenUp(why.code, why.why))
 
     async def commit(self) -> None:
         """Until it counts; else raises what became of it."""
@@ -263,11 +289,12 @@ class AsyncTransaction:
         self._transactions = transactions
         self._consumer = consumer
         self._consumers = [] if consumer is None else [consumer]
+        self._number = 0
 
     async def __aenter__(self) -> Self:
         if self._consumer is not None:
             self._consumer.check_commits_in_transactions()
-        await self._transactions.begin()
+        self._number = await self._transactions.begin()
         return self
 
     async def commit_offsets(self, consumer: AsyncConsumer) -> None:
@@ -278,7 +305,7 @@ class AsyncTransaction:
         """
         if consumer not in self._consumers and consumer.settings.group_id is not None:
             self._consumers.append(consumer)
-        await self._transactions.commit_offsets(consumer)
+        await self._transactions.commit_offsets(consumer, self._number)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -287,7 +314,7 @@ class AsyncTransaction:
             is_asked = False
             try:
                 if self._consumer is not None:
-                    await self._transactions.commit_offsets(self._consumer)
+                    await self._transactions.commit_offsets(self._consumer, self._number)
                 is_asked = True
                 await self._transactions.commit()
             except BaseException as failure:

@@ -645,6 +645,17 @@ def test_offsets_that_are_refused_are_never_committed_with_the_rows() -> None:
     assert failure.code is ErrorCode.ILLEGAL_GENERATION
 
 
+def test_offsets_are_asked_for_one_after_the_other() -> None:
+    """one_question: the later ones took the place of those that were under way, which then never counted."""
+    world = started(is_v2=True)
+    begun(world, 1)
+    world.offsets(Random(0))
+    with pytest.raises(AssertionError, match="offsets are under way"):
+        world.machine.handle(
+            OffsetsAsked(TransactionOffsets("other", {INPUT: (7, "", -1)}, "", -1, None)), world.now_ms
+        )
+
+
 # -- the table --------------------------------------------------------------------------------------------------
 
 GRANT = ProducerGrant(9, 0)

@@ -16,7 +16,8 @@ Invariants (each has a test of its name):
   transaction is refused in the next (KAFKA-14402, KAFKA-17754).
 - ``no_older_offsets``: once a commit of offsets was lost on its way, no others are taken down in the transaction: the
   lost one could come behind them.
-- ``one_question``: one request to a coordinator is under way at a time.
+- ``one_question``: one request to a coordinator is under way at a time, and so is one commit of offsets: who asks for
+  the next one waits until the one before is taken down.
 - ``bounded``: starting, ending, and a commit of offsets take ``patience_ms`` at most, and one request's time-out.
 
 Kafka's counterpart is ``TransactionManager``.
@@ -234,6 +235,7 @@ class Transactions:
                     )
                     self._break(Failure(ErrorCode.NETWORK_EXCEPTION, why), now_ms)
                 elif isinstance(self.place, Open):
+                    assert self._offsets is None, "offsets are under way"
                     self._offsets = offsets
                     self._offsets_give_up_ms = now_ms + self.settings.patience_ms
             case GivenUp(code, why):
