@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.client.transactional import (
+    DESCRIBE_TRANSACTIONS,
     END_TXN,
     TransactionalKafka,
     transactional_kafka,
@@ -30,6 +31,7 @@ from semel.errors import (
     NotStored,
     ProducerFenced,
     TransactionAborted,
+    TransactionsEnded,
     TransactionTimedOut,
 )
 from semel.types import TopicPartition
@@ -261,6 +263,50 @@ def test_a_transaction_that_takes_too_long_is_told_apart(kafka: TransactionalKaf
     with producer_of(kafka, topic) as producer, producer.transaction():
         producer.send(topic, b"next", partition=0)
     assert values(kafka.bootstrap, topic) == [b"next"]
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_a_fence_that_shows_when_positions_are_taken_down_is_told_as_one(
+    kafka: TransactionalKafka, topic: str, source: str, has_rows: bool
+) -> None:
+    with producer_of(kafka, topic) as older, reader_of(kafka, source) as consumer:
+        taken = polled(consumer, 4)
+        with pytest.raises(FencedNotStored, match="another copy"), older.transaction(consumer):
+            if has_rows:
+                older.send(topic, taken[0], partition=0)
+            producer_of(kafka, topic).close()
+        with producer_of(kafka, topic) as newer, newer.transaction(consumer):
+            assert polled(consumer, 4) == taken
+    assert values(kafka.bootstrap, topic) == []
+
+
+def test_a_time_out_that_shows_when_positions_are_taken_down_is_told_as_one(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    with (
+        producer_of(kafka, topic, transaction_timeout_ms=1_000) as producer,
+        reader_of(kafka, source) as slow,
+    ):
+        taken = polled(slow, 4)
+        with pytest.raises(TransactionTimedOut), producer.transaction(slow):
+            producer.send(topic, taken[0], partition=0).result(30)
+            time.sleep(3)
+
+
+def test_who_was_shut_out_is_told_so_before_it_is_known_by_whom(
+    kafka: TransactionalKafka, topic: str
+) -> None:
+    with producer_of(kafka, topic, request_timeout_ms=1_000) as older:
+        with pytest.raises(ProducerFenced), older.transaction():
+            older.send(topic, b"old", partition=0).result(30)
+            producer_of(kafka, topic).close()
+            kafka.cable.caught.clear()
+            kafka.cable.go_dead_at(DESCRIBE_TRANSACTIONS, forwards=False)
+            older.send(topic, b"late", partition=0)
+            assert kafka.cable.caught.wait(30)
+            with pytest.raises(TransactionsEnded, match="is not committed, and will not be"):
+                older.send(topic, b"later", partition=0)
+    kafka.cable.caught.clear()
 
 
 def test_a_row_that_fails_aborts_the_transaction_and_the_next_one_goes(

@@ -21,6 +21,8 @@ from semel.types import LATEST_TIMESTAMP, TopicPartition
 END_TXN: Final = {1: b"\x00\x1a\x00\x04", 2: b"\x00\x1a\x00\x05"}
 TXN_OFFSET_COMMIT: Final = {1: b"\x00\x1c\x00\x04", 2: b"\x00\x1c\x00\x05"}
 
+DESCRIBE_TRANSACTIONS: Final = b"\x00\x41\x00\x00"
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionalKafka:

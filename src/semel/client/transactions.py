@@ -98,6 +98,8 @@ class ProducerTransactions:
             raise self._aborted(place.failure)
         if isinstance(place, Ended):
             raise self._ended(place)
+        if isinstance(place, Judging) and self._machine.outcome is None and not place.is_in_doubt:
+            raise self._shut_out(place)
         raise ConfigError(_OUTSIDE)
 
     async def close(self) -> None:
@@ -125,11 +127,13 @@ class ProducerTransactions:
         Where they are not, the rows shall not count either, whatever the caller makes of the error. Of several callers
         at once one is served after the other.
         """
-        self._check_open(number)
+        await self._check_open(number)
         try:
             consumer.check_commits_in_transactions()
             async with self._taking_down:
-                self._check_open(number)  # a caller waited, and the transaction may have ended meanwhile
+                await self._check_open(
+                    number
+                )  # a caller waited, and the transaction may have ended meanwhile
                 await self._take_down(consumer, number)
         except NotCommitted as error:
             why = Failure(error.code or ErrorCode.UNKNOWN_MEMBER_ID, str(error))
@@ -141,21 +145,23 @@ class ProducerTransactions:
 
     async def _take_down(self, consumer: AsyncConsumer, number: int) -> None:
         offsets = await consumer.offsets_for_transaction()
-        self._check_open(number)
+        await self._check_open(number)
         if not offsets.offsets:
             return
         self._engine.handle(OffsetsAsked(offsets))
         await self._until(lambda: not (self._is_open(number) and self._machine.has_offsets))
         place = self._machine.place
-        if isinstance(place, Broken) and place.failure.code in _GROUP_MOVED:
+        is_ours = number == self._number
+        if is_ours and isinstance(place, Broken) and place.failure.code in _GROUP_MOVED:
             consumer.offsets_were_refused(offsets, place.failure.code)
-        self._check_open(number)
+        await self._check_open(number)
 
     def _is_open(self, number: int) -> bool:
         return number == self._number and isinstance(self._machine.place, Open)
 
-    def _check_open(self, number: int) -> None:
-        """Raise what keeps offsets from counting with this transaction."""
+    async def _check_open(self, number: int) -> None:
+        """Raise what keeps offsets from counting with this transaction; of a shut-out, once it is known by whom."""
+        await self._until(lambda: not isinstance(self._machine.place, Judging))
         if number != self._number:
             raise ConfigError(_OVER)
         self.check_takes_rows()
@@ -209,6 +215,15 @@ class ProducerTransactions:
             f"it is committed. Begin another one, with the same rows",
             failure.code,
             f"{failure.why} [{failure.code.name}]",
+        )
+
+    def _shut_out(self, place: Judging) -> TransactionsEnded:
+        why = f"{place.why} [{place.code.name}]"
+        return TransactionsEnded(
+            f"{self._name} is not committed, and will not be: {why}. Whether another copy was started, or it was open "
+            f"for too long, its coordinator is being asked; leaving the block tells",
+            place.code,
+            why,
         )
 
     def _ended(self, place: Ended, *, is_begun: bool = True) -> DeliveryError:
