@@ -211,6 +211,28 @@ def test_after_an_abort_the_rows_are_handed_out_again(
     assert values(kafka.bootstrap, topic) == [b"%d" % row for row in range(10)]
 
 
+def test_rows_are_handed_out_again_where_a_transaction_cannot_be_begun(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    """They are in none, and the next one would commit their positions."""
+    with reader_of(kafka, source) as consumer:
+        with producer_of(kafka, topic) as older:
+            taken = polled(consumer, 4)
+            with pytest.raises(ProducerFenced), older.transaction():
+                older.send(topic, b"old", partition=0).result(30)
+                producer_of(kafka, topic).close()
+            with pytest.raises(ProducerFenced), older.transaction(consumer):
+                pass
+        with producer_of(kafka, topic) as newer:
+            with newer.transaction(consumer):
+                for value in polled(consumer, 4):
+                    newer.send(topic, value, partition=0)
+                with pytest.raises(ConfigError, match="in a transaction already"):
+                    newer.transaction(consumer).__enter__()
+            assert consumer.committed() == {TopicPartition(source, 0): 4}
+    assert values(kafka.bootstrap, topic) == taken
+
+
 def test_a_consumer_that_commits_by_itself_is_refused(
     kafka: TransactionalKafka, topic: str, source: str
 ) -> None:

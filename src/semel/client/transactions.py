@@ -77,6 +77,7 @@ class ProducerTransactions:
         self._machine: Transactions = engine.pipeline.transactions
         self.transactional_id = transactional_id
         self._number = 0  # of the newest transaction
+        self.consumers: list[AsyncConsumer] = []  # whose positions are to count with the one that is open
         self._taking_down = asyncio.Lock()
 
     # -- the producer -----------------------------------------------------------------------------------
@@ -309,8 +310,21 @@ class AsyncTransaction:
     async def __aenter__(self) -> Self:
         if self._consumer is not None:
             self._consumer.check_commits_in_transactions()
-        self._number = await self._transactions.begin()
+        try:
+            self._number = await self._transactions.begin()
+        except BaseException:
+            await self._undo_enter()
+            raise
+        self._transactions.consumers = self._consumers
         return self
+
+    async def _undo_enter(self) -> None:
+        """Rows that were handed out before are in no transaction: the next one shall not commit them.
+
+        Those of a consumer that is in the one that is open are, and it does with them what it comes to.
+        """
+        if self._consumer is not None and self._consumer not in self._transactions.consumers:
+            await self._consumer.rewind()
 
     async def commit_offsets(self, consumer: AsyncConsumer) -> None:
         """Commit the consumer's positions with the transaction: of every assigned partition, the next to be read.
@@ -325,6 +339,12 @@ class AsyncTransaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            await self._leave(error)
+        finally:
+            self._transactions.consumers = []
+
+    async def _leave(self, error: BaseException | None) -> None:
         if error is None:
             is_asked = False
             try:
