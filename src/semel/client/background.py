@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from semel.errors import ConfigError
 
@@ -39,16 +39,26 @@ class BackgroundLoop:
             raise ConfigError("this client was made before a fork; make a new one in the child process")
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run ``work`` there and wait here; Ctrl-C here cancels it there."""
-        future = self.submit(work)
+        """Run ``work`` there and wait here. Ctrl-C here cancels it there, and waits until it has ended, too: what it
+        undoes then would else be undone under what is done next. Another Ctrl-C does not wait.
+        """
+        self._check(work)
+        run = _Run(self.loop, work)
         try:
-            return future.result()
+            self.loop.call_soon_threadsafe(run.begin)
+            run.wait()
         except BaseException:
-            future.cancel()
+            self.loop.call_soon_threadsafe(run.cancel)
+            run.wait()
             raise
+        return run.result()
 
     def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
         """Run ``work`` there, and go on here. Works begin in the order of the calls."""
+        self._check(work)
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def _check(self, work: Coroutine[Any, Any, Any]) -> None:
         try:
             self.check_process()
             if threading.current_thread() is self._thread:
@@ -56,7 +66,46 @@ class BackgroundLoop:
         except BaseException:
             work.close()
             raise
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+class _Run(Generic[_T]):
+    """Work on the loop, and the thread that waits for it. Its end is the task's, also where it is cancelled."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _T]) -> None:
+        self._loop, self._work = loop, work
+        self._task: asyncio.Task[_T] | None = None
+        self._is_over = False
+        # A bare lock: Ctrl-C at any instruction of a condition's could leave it to this thread, and stop the loop.
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def begin(self) -> None:
+        self._task = self._loop.create_task(self._work)
+        self._task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+            self._end()
+
+    def wait(self) -> None:
+        if not self._is_over:
+            self._gate.acquire()
+
+    def result(self) -> _T:
+        assert self._task is not None
+        return self._task.result()
+
+    def _ended(self, task: asyncio.Task[_T]) -> None:
+        if not task.cancelled():
+            task.exception()  # who was interrupted does not look at it
+        self._end()
+
+    def _end(self) -> None:
+        self._is_over = True  # first: who got the gate, and was interrupted there, does not wait for it again
+        self._gate.release()
 
 
 _shared: BackgroundLoop | None = None
