@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from tests.client.transactional import (
 from tests.peers.apache_kafka import JavaTool
 
 import semel
+from semel.client.background import shared_loop
+from semel.client.transactions import ProducerTransactions
 from semel.errors import (
     CommitInDoubt,
     ConfigError,
@@ -318,16 +321,16 @@ def test_a_time_out_that_shows_when_positions_are_taken_down_is_told_as_one(
 def test_who_was_shut_out_is_told_so_before_it_is_known_by_whom(
     kafka: TransactionalKafka, topic: str
 ) -> None:
-    with producer_of(kafka, topic, request_timeout_ms=1_000) as older:
-        with pytest.raises(ProducerFenced), older.transaction():
-            older.send(topic, b"old", partition=0).result(30)
-            producer_of(kafka, topic).close()
-            kafka.cable.caught.clear()
-            kafka.cable.go_dead_at(DESCRIBE_TRANSACTIONS, forwards=False)
-            older.send(topic, b"late", partition=0)
-            assert kafka.cable.caught.wait(30)
-            with pytest.raises(TransactionsEnded, match="is not committed, and will not be"):
-                older.send(topic, b"later", partition=0)
+    impatient = producer_of(kafka, topic, request_timeout_ms=1_000)
+    with impatient as older, pytest.raises(ProducerFenced), older.transaction():
+        older.send(topic, b"old", partition=0).result(30)
+        producer_of(kafka, topic).close()
+        kafka.cable.caught.clear()
+        kafka.cable.go_dead_at(DESCRIBE_TRANSACTIONS, forwards=False)
+        older.send(topic, b"late", partition=0)
+        assert kafka.cable.caught.wait(30)
+        with pytest.raises(TransactionsEnded, match="is not committed, and will not be"):
+            older.send(topic, b"later", partition=0)
     kafka.cable.caught.clear()
 
 
@@ -610,6 +613,68 @@ def test_positions_do_not_come_into_a_later_transaction(
     with semel.Admin(kafka.bootstrap) as admin:
         assert not admin.group_offsets(f"group-a-{source}")
         assert not admin.group_offsets(f"group-b-{source}")
+
+
+def test_an_interrupted_leave_has_ended_when_it_is_told(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    """It went on in the background, and put the consumer back under the next transaction: rows doubled."""
+    with producer_of(kafka, topic) as producer, reader_of(kafka, source) as consumer:
+        taken = polled(consumer, 4)
+        with pytest.raises(KeyboardInterrupt), producer.transaction(consumer):
+            for value in taken:
+                producer.send(topic, value, partition=0)
+            producer.flush(30)
+            kafka.cable.hold()
+            interrupt_in(0.3)
+            threading.Timer(0.8, kafka.cable.release).start()
+        written = 0
+        while written < 10:
+            with producer.transaction(consumer):
+                for value in polled(consumer, 2):
+                    producer.send(topic, value, partition=0)
+            written = len(values(kafka.bootstrap, topic))
+    assert values(kafka.bootstrap, topic) == [b"%d" % row for row in range(10)]
+
+
+def test_a_leave_that_is_interrupted_before_it_is_under_way_aborts(
+    kafka: TransactionalKafka, topic: str, source: str
+) -> None:
+    with producer_of(kafka, topic) as producer, reader_of(kafka, source) as consumer:
+        taken = polled(consumer, 4)
+        with pytest.raises(KeyboardInterrupt), producer.transaction(consumer):
+            producer.send(topic, taken[0], partition=0).result(30)
+            shared_loop().loop.call_soon_threadsafe(time.sleep, 0.5)
+            interrupt_in(0.2)
+        with producer.transaction(consumer):
+            assert polled(consumer, 4) == taken
+    assert values(kafka.bootstrap, topic) == []
+
+
+def test_a_begin_that_is_interrupted_leaves_nothing_open(
+    kafka: TransactionalKafka, topic: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody was in the block to leave it, and each later transaction was refused."""
+    begin = ProducerTransactions.begin
+
+    async def interrupted(transactions: ProducerTransactions) -> int:
+        number = await begin(transactions)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        return number
+
+    with producer_of(kafka, topic) as producer, reader_of(kafka, source) as consumer:
+        taken = polled(consumer, 4)
+        with monkeypatch.context() as patch:
+            patch.setattr(ProducerTransactions, "begin", interrupted)
+            with pytest.raises(KeyboardInterrupt), producer.transaction(consumer):
+                raise AssertionError("the block was entered")
+        with producer.transaction(consumer):
+            assert polled(consumer, 4) == taken
+
+
+def interrupt_in(seconds: float) -> None:
+    main = threading.main_thread().ident or 0
+    threading.Timer(seconds, signal.pthread_kill, [main, signal.SIGINT]).start()
 
 
 async def _async_reader(kafka: TransactionalKafka, source: str, group: str) -> semel.aio.Consumer:

@@ -6,10 +6,10 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from semel.client.background import BackgroundLoop, shared_loop
 from semel.client.consumer import Consumer
@@ -233,7 +233,7 @@ class Transaction:
         self._inner, self._background = inner, background
 
     def __enter__(self) -> Self:
-        self._background.run(self._inner.__aenter__())
+        self._run(self._inner.__aenter__())
         return self
 
     def commit_offsets(self, consumer: Consumer) -> None:
@@ -248,4 +248,13 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._background.run(self._inner.__aexit__(kind, error, trace))
+        self._run(self._inner.__aexit__(kind, error, trace))
+
+    def _run(self, work: Coroutine[Any, Any, object]) -> None:
+        """Ctrl-C may come when it was just begun, or before the leave is under way: nobody else would end it then."""
+        try:
+            self._background.run(work)
+        except BaseException as error:
+            if self._inner.is_entered:
+                self._background.run(self._inner.__aexit__(type(error), error, error.__traceback__))
+            raise

@@ -306,6 +306,7 @@ class AsyncTransaction:
         self._consumer = consumer
         self._consumers = [] if consumer is None else [consumer]
         self._number = 0
+        self.is_entered = False  # it was begun, and nobody has begun to leave it
 
     async def __aenter__(self) -> Self:
         if self._consumer is not None:
@@ -316,6 +317,7 @@ class AsyncTransaction:
             await self._undo_enter()
             raise
         self._transactions.consumers = self._consumers
+        self.is_entered = True
         return self
 
     async def _undo_enter(self) -> None:
@@ -339,6 +341,7 @@ class AsyncTransaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.is_entered = False
         try:
             await self._leave(error)
         finally:
