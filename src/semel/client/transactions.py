@@ -132,9 +132,7 @@ class ProducerTransactions:
         try:
             consumer.check_commits_in_transactions()
             async with self._taking_down:
-                await self._check_open(
-                    number
-                )  # a caller waited, and the transaction may have ended meanwhile
+                await self._check_open(number)  # it may have ended while this caller waited
                 await self._take_down(consumer, number)
         except NotCommitted as error:
             why = Failure(error.code or ErrorCode.UNKNOWN_MEMBER_ID, str(error))
@@ -345,7 +343,8 @@ class AsyncTransaction:
         try:
             await self._leave(error)
         finally:
-            self._transactions.consumers = []
+            if self._transactions.consumers is self._consumers:  # else the next one was begun meanwhile
+                self._transactions.consumers = []
 
     async def _leave(self, error: BaseException | None) -> None:
         if error is None:
