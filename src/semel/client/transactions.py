@@ -295,8 +295,8 @@ class AsyncTransaction:
     """What ``async with producer.transaction() as transaction`` gives: all of it counts, or nothing.
 
     Leaving the block commits; leaving it by an exception aborts, and the exception goes on. A consumer whose positions
-    were to be committed is put back to where they were committed last whenever the transaction did not come to count, so
-    that its rows are handed out again (KAFKA-17582).
+    were to be committed is put back to where they were committed last, or sought before, whenever the transaction did
+    not come to count, so that its rows are handed out again (KAFKA-17582).
     """
 
     def __init__(self, transactions: ProducerTransactions, consumer: AsyncConsumer | None = None) -> None:
@@ -324,7 +324,7 @@ class AsyncTransaction:
         Those of a consumer that is in the one that is open are, and it does with them what it comes to.
         """
         if self._consumer is not None and self._consumer not in self._transactions.consumers:
-            await self._consumer.rewind()
+            await self._consumer.put_back(is_in_doubt=False)
 
     async def commit_offsets(self, consumer: AsyncConsumer) -> None:
         """Commit the consumer's positions with the transaction: of every assigned partition, the next to be read.
