@@ -86,6 +86,7 @@ class TransactionOperator(Operator):
         self._runtime = SimulatedRuntime(self._process)
         self._lives = 0
         self._was_settled = False
+        self._read_to = 0  # by all readers together: who reads on, however slowly, waits for nobody
         self._looked_up: set[str] = set()  # groups whose offsets were asked for at the end
         for plan in story.plans:
             self._start_later(plan)
@@ -121,8 +122,10 @@ class TransactionOperator(Operator):
             return
         assert self._stopped_ms is not None
         now_ms = self._around.scheduler.now_ms
-        if not self._server.is_healthy:
+        read_to = sum(sum(one.positions.values()) for one in (*self.readers, *self._audits))
+        if not self._server.is_healthy or read_to > self._read_to:
             self._disturbed_ms = now_ms
+        self._read_to = read_to
         if not self._audits and not self._what_goes_on():
             self._audits.append(self._reader("audit", None, is_committed=True))
             for plan in self._story.plans:
