@@ -45,12 +45,14 @@ class Coordinated:
         self.failures: list[str | None] = []
         self.woken: list[Hashable] = []
         self.soon: list[Callable[[], None]] = []
+        self.gone: set[TopicPartition] = set()
         self.coordinator = GroupCoordinator(
             storage.groups,
             storage.group_log,
             lambda: self.now_ms,
             lambda: UUID(int=7),
             lambda partition, reason: self.failures.append(reason),
+            lambda partition: partition not in self.gone,
         )
         self.coordinator.when_happened(self._wake)
         self.coordinator.when_due(self._due)
@@ -202,6 +204,15 @@ def test_commits_of_one_turn_come_into_the_log_together(coordinated: Coordinated
         assert each.is_done, "one sync was enough for all"
         assert each.result(coordinated.storage) == {A0: ErrorCode.NONE}
     assert coordinated.storage.groups.offsets("g")[A0].committed_offset == 4
+
+
+def test_a_commit_in_a_topic_that_goes_before_it_is_written_is_not(coordinated: Coordinated) -> None:
+    """It would count in the next topic of that name."""
+    steps = coordinated.commit(5)
+    coordinated.gone.add(A0)
+    coordinated.soon.pop()()
+    assert steps.result(coordinated.storage) == {}
+    assert not coordinated.storage.groups.offsets("g")
 
 
 def test_a_sync_that_began_before_a_commit_was_written_does_not_cover_it(coordinated: Coordinated) -> None:

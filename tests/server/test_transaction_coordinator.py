@@ -365,6 +365,52 @@ def test_what_nobody_has_under_way_does_not_hold_readers_back(
     assert log.last_stable_offset == log.log_end_offset == 2
 
 
+def put_back(server: Server, work: Callable[[], object]) -> None:
+    """The log of transactions as it was before the work."""
+    folder = server.storage.data_dir / "__transaction_state-0"
+    older = {file: file.read_bytes() for file in folder.iterdir()}
+    work()
+    for file in folder.iterdir():
+        file.write_bytes(older.get(file, b""))
+
+
+def test_what_nobody_has_under_way_is_aborted_once_there_is_room(
+    server: Server, restarted: Callable[..., Server]
+) -> None:
+    put_back(server, lambda: server.write(server.init(), b"row", OUTPUTS[0]))
+    again = restarted(server, FullOnceOpen())
+    due: list[int] = []
+    again.coordinator.when_due(due.append)
+    assert due
+    assert again.log(OUTPUTS[0]).last_stable_offset == 0
+    again.disk.write_error = None
+    again.coordinator.tick(NOW_MS)
+    again.carry_on()
+    log = again.log(OUTPUTS[0])
+    assert log.last_stable_offset == log.log_end_offset == 2
+
+
+def test_a_topic_that_is_deleted_to_make_room_for_what_a_start_has_found(
+    server: Server, restarted: Callable[..., Server]
+) -> None:
+    kept = server.init("kept")
+
+    def work() -> None:
+        server.write(server.init("lost"), b"row", OUTPUTS[0], name="lost")
+        server.write(kept, b"row", OUTPUTS[1], name="kept")
+
+    put_back(server, work)
+    again = restarted(server, FullOnceOpen())
+    again.disk.write_error = None
+    at_once(again.broker.delete_topic(OUTPUTS[0].topic, NOW_MS))
+    again.coordinator.tick(NOW_MS)
+    again.carry_on()
+    assert again.end(kept, is_commit=True, name="kept") == ProducerGrant(
+        kept.producer_id, kept.producer_epoch + 1
+    )
+    assert again.committed(OUTPUTS[1]) == [b"row"]
+
+
 def test_who_comes_anew_waits_for_the_abort_and_the_older_one_is_fenced(server: Server) -> None:
     zombie = server.init()
     server.write(zombie, b"lost", OUTPUTS[0])

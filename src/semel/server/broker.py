@@ -36,6 +36,7 @@ class Broker:
             storage.monotonic_ms,
             storage.new_uuid,
             self.note_storage_error,
+            lambda name: storage.find(name) is not None,
         )
         self.transactions: Final = TransactionCoordinator(
             storage.transactions,

@@ -8,7 +8,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -34,7 +34,7 @@ from semel.server.coordinator import NOT_STORED, Coordinator
 from semel.server.operation import Happened, Synced
 from semel.server.storage.partition import Partition
 from semel.server.storage.state_log import StateLog, Submitted
-from semel.types import ProducerGrant
+from semel.types import ProducerGrant, TopicPartition
 
 _WAIT_MAX_MS: Final = 2**31 - 1  # the core's own deadline comes before
 
@@ -69,10 +69,13 @@ class GroupCoordinator(Coordinator):
         monotonic_ms: Callable[[], int],
         new_uuid: Callable[[], UUID],
         storage_failed: Callable[[Partition, str | None], None],
+        is_there: Callable[[TopicPartition], bool] = lambda partition: True,
     ) -> None:
+        """``is_there``: whether a partition that offsets are committed of still is."""
         super().__init__(log, monotonic_ms, storage_failed)
         self.groups: Final = groups
         self._new_uuid = new_uuid
+        self._is_there = is_there
         self._tickets = count()
         self._waiting: dict[int, _Answered | None] = {}
         self._commits: list[_Commit] = []
@@ -118,7 +121,7 @@ class GroupCoordinator(Coordinator):
     # -- offsets
 
     async def commit(self, request: CommitOffsets, time_of_day_ms: int) -> Codes | None:
-        """The code for each partition.
+        """The code for each partition that is still there.
 
         Commits of one turn of the loop come into the log together: each alone would cost several times as much.
         """
@@ -133,12 +136,20 @@ class GroupCoordinator(Coordinator):
     def _write_commits(self) -> None:
         commits, self._commits = self._commits, []
         now_ms = self._monotonic_ms()
-        decisions = [self.groups.commit(each.request, now_ms, each.time_of_day_ms) for each in commits]
+        decisions = [
+            self.groups.commit(self._of_what_is_there(each.request), now_ms, each.time_of_day_ms)
+            for each in commits
+        ]
         records = tuple(record for decision in decisions for record in decision.records)
         submitted = self.log.submit(Decision(records, None), commits[0].time_of_day_ms)
         for commit, decision in zip(commits, decisions, strict=True):
             commit.submitted = Submitted(decision.response, submitted.sync_offset, submitted.error_message)
         self._tell_deadline()
+
+    def _of_what_is_there(self, request: CommitOffsets) -> CommitOffsets:
+        """A topic may have gone, with all its offsets, since the request came."""
+        left = [each for each in request.offsets if self._is_there(each.partition)]
+        return request if len(left) == len(request.offsets) else replace(request, offsets=left)
 
     async def commit_in_transaction(
         self, request: CommitOffsets, grant: ProducerGrant, time_of_day_ms: int

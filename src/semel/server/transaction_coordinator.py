@@ -91,8 +91,9 @@ class TransactionCoordinator(Coordinator):
         self._judged = judged
         self._ending: set[str] = set()
         self._unfinished: set[str] = set()  # whose markers could not be written
-        # What was open at the start, as long as the log has not taken what comes of it.
-        self._found: Sequence[tuple[TopicPartition, int, int]] | None = None
+        self._strays: list[Stray] = []  # likewise
+        # Where what was open at the start is, as long as the log has not taken what comes of it.
+        self._found: Iterable[Partition] | None = None
         self._begin: Callable[[Steps[None]], None] = lambda steps: steps.close()
 
     def carry_out_by(self, begin: Callable[[Steps[None]], None]) -> None:
@@ -104,17 +105,17 @@ class TransactionCoordinator(Coordinator):
 
         Where the disk refuses what is to be written of it, everybody waits until it takes it (:meth:`tick`).
         """
+        self._recover(partitions, now_ms)
+        self._tell_deadline()
+
+    def _recover(self, partitions: Iterable[Partition], now_ms: int) -> None:
         found = [
             (partition.name, each.producer_id, each.producer_epoch)
             for partition in partitions
             for each in partition.open_transactions()
         ]
-        self._recover_by(found, now_ms)
-        self._tell_deadline()
-
-    def _recover_by(self, found: Sequence[tuple[TopicPartition, int, int]], now_ms: int) -> None:
         submitted = self.log.submit(self.transactions.reconcile(found, now_ms), now_ms)
-        self._found = None if submitted.error_message is None else found
+        self._found = None if submitted.error_message is None else partitions
         if submitted.error_message is not None:
             self._storage_failed(self.log.partition, submitted.error_message)
             return
@@ -126,7 +127,7 @@ class TransactionCoordinator(Coordinator):
     def _do_due(self, time_of_day_ms: int) -> None:
         """Abort what takes too long, and go on with what could not be ended."""
         if self._found is not None:
-            self._recover_by(self._found, time_of_day_ms)
+            self._recover(self._found, time_of_day_ms)
         if self._found is not None:
             return
         for name in self.transactions.overdue(self._monotonic_ms()):
@@ -140,6 +141,9 @@ class TransactionCoordinator(Coordinator):
         unfinished, self._unfinished = self._unfinished, set()
         for name in sorted(unfinished):
             self._begin(self._finish(name, time_of_day_ms))
+        if self._strays:
+            strays, self._strays = self._strays, []
+            self._begin(self._abort(strays, time_of_day_ms))
         if self.log.partition.needs_sync:
             self._begin(self._sync())
 
@@ -329,7 +333,8 @@ class TransactionCoordinator(Coordinator):
         marked = []
         for stray in strays:
             partition = self._find(stray.partition)
-            assert partition is not None
+            if partition is None or not _is_open(partition, stray):
+                continue  # deleted, or ended by whoever came first
             marker = encode_abort_marker(stray.producer_id, stray.producer_epoch, COORDINATOR_EPOCH, now_ms)
             outcome = self._append(partition, marker, now_ms)
             is_marked = outcome.error_code is ErrorCode.NONE
@@ -338,14 +343,17 @@ class TransactionCoordinator(Coordinator):
                 stray.partition,
                 stray.producer_id,
                 stray.producer_epoch,
-                "was aborted" if is_marked else f"stays until a restart: {outcome.error_message}",
+                "was aborted" if is_marked else f"could not be aborted yet: {outcome.error_message}",
             )
             if is_marked:
                 self._marked(stray.partition, stray.producer_id, False)
                 marked.append(partition)
+            elif partition.is_online:
+                self._strays.append(stray)
         await Synced(marked)
         for partition in marked:
             self._readable(partition.name)
+        self._tell_deadline()
 
     def _append(self, partition: Partition, marker: bytearray, now_ms: int) -> AppendOutcome:
         (outcome,) = partition.append_all([from_coordinator(marker)], now_ms)
@@ -354,11 +362,16 @@ class TransactionCoordinator(Coordinator):
 
     def _next_due_ms(self, now_ms: int) -> int | None:
         due_ms = self.transactions.next_deadline_ms(now_ms)
-        if self._unfinished or self._found is not None:
+        if self._unfinished or self._strays or self._found is not None:
             due_ms = _earlier(due_ms, now_ms + _TRY_AGAIN_MS)
         if self.log.partition.needs_sync:
             due_ms = _earlier(due_ms, now_ms + _SYNC_WITHIN_MS)
         return due_ms
+
+
+def _is_open(partition: Partition, stray: Stray) -> bool:
+    writes = (stray.producer_id, stray.producer_epoch)
+    return any((each.producer_id, each.producer_epoch) == writes for each in partition.open_transactions())
 
 
 def _earlier(one_ms: int | None, other_ms: int) -> int:

@@ -257,3 +257,62 @@ def test_an_empty_group_is_listed_with_its_state() -> None:
         ("g", "", GroupState.EMPTY),
         ("h", "consumer", GroupState.COMPLETING_REBALANCE),
     ]
+
+
+# -- offsets in transactions that are open ---------------------------------------------------------------------
+
+
+def pend(groups: Groups, group_id: str, *offsets: tuple[TopicPartition, int], producer_id: int = 7) -> None:
+    """Committed by a transaction that is open."""
+    named = [OffsetToCommit(partition, offset, 4, "m") for partition, offset in offsets]
+    for record in groups.commit(CommitOffsets(group_id, named, is_transactional=True), 0, 9).records:
+        assert groups.apply_pending(producer_id, record)
+
+
+def test_no_offset_is_over_while_a_transaction_may_commit_another(groups: Groups) -> None:
+    """The tombstone of the old one would take the new one, which is older in the log, with it."""
+    commit(groups, "g", (A0, 1), at_ms=0)
+    pend(groups, "g", (A0, 2))
+    over(groups, 400 * DAY_MS)
+    groups.end_pending(7, is_commit=True)
+    assert groups.offsets("g")[A0].committed_offset == 2
+    over(groups, 800 * DAY_MS)
+    assert names(groups) == []
+
+
+def test_no_group_is_over_while_a_transaction_may_commit_for_it(groups: Groups) -> None:
+    members = Members(groups, "g")
+    members.join("m")
+    members.leave("m")
+    pend(groups, "g", (A0, 2))
+    over(groups, 400 * DAY_MS)
+    assert names(groups) == ["g"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_a_transaction_may_commit_goes_with_its_topic(is_known: bool) -> None:
+    groups = Groups()
+    if is_known:
+        commit(groups, "g", (A0, 1), (B0, 1))
+    pend(groups, "g", (A0, 5), (B0, 6))
+    run(groups, groups.forget_topic("a"))
+    groups.end_pending(7, is_commit=True)
+    assert {partition: at.committed_offset for partition, at in groups.offsets("g").items()} == {B0: 6}
+    assert groups.records.offset_count == 1
+
+
+def test_what_a_transaction_may_commit_goes_with_its_group() -> None:
+    groups = Groups()
+    pend(groups, "g", (A0, 5))
+    assert "g" in groups
+    assert run(groups, groups.delete_group("g")) is ErrorCode.NONE
+    groups.end_pending(7, is_commit=True)
+    assert (names(groups), groups.records.offset_count, "g" in groups) == ([], 0, False)
+
+
+def test_what_a_transaction_may_commit_is_deleted_by_request() -> None:
+    groups = Groups()
+    pend(groups, "g", (A0, 5), (B0, 6))
+    assert run(groups, groups.delete_offsets(DeleteOffsets("g", [A0]))) == {A0: ErrorCode.NONE}
+    groups.end_pending(7, is_commit=True)
+    assert list(groups.offsets("g")) == [B0]

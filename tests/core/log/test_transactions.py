@@ -77,3 +77,11 @@ def test_many_open_ones_cost_no_more_than_a_few() -> None:
         transactions.end(n, 100_000 + n, aborted=False)
         assert transactions.first_unstable_offset(100_000 + n) == n
     assert time.monotonic() - began_s < 60
+
+
+def test_nothing_is_kept_of_what_readers_have_seen_end_though_nobody_reads() -> None:
+    transactions = OpenTransactions()
+    for n in range(0, 2_000, 2):
+        transactions.began(1, n)
+        transactions.end(1, n + 1, aborted=False, high_watermark=n)
+    assert len(transactions._ended) == 1

@@ -3,7 +3,8 @@
 Invariants
 - A commit of an older generation, or of a fenced instance, changes nothing.
 - A committed offset goes only with its group, its topic, by request, or when its time is over; while a member may still
-  read its topic, only that of a topic that nobody reads.
+  read its topic, only that of a topic that nobody reads. One in a transaction that is open goes with group and topic
+  alike, but never for its time: no offset of a partition is over while a transaction may commit another.
 """
 
 from __future__ import annotations
@@ -162,8 +163,9 @@ class Groups:
                 codes[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[partition] = ErrorCode.NONE
-            if partition in known:
-                records.append(_tombstone(OffsetKey(request.group_id, partition)))
+            key = OffsetKey(request.group_id, partition)
+            if partition in known or self.records.is_pending(key):
+                records.append(_tombstone(key))
         return Decision(tuple(records), codes)
 
     def delete_group(self, group_id: str) -> Decision[ErrorCode]:
@@ -173,9 +175,7 @@ class Groups:
         group = self.membership.get(group_id)
         if group is not None and group.state is not GroupState.EMPTY:
             return Decision((), ErrorCode.NON_EMPTY_GROUP)
-        keys: list[OffsetKey | GroupKey] = [
-            OffsetKey(group_id, each) for each in sorted(self.offsets(group_id))
-        ]
+        keys: list[OffsetKey | GroupKey] = [*self.records.of_group(group_id)]
         if group is not None or group_id in self.records.stored:
             keys.append(GroupKey(group_id))
         return Decision(tuple(map(_tombstone, keys)), ErrorCode.NONE)
@@ -206,11 +206,11 @@ class Groups:
                     if committed.expires_ms != NEVER
                     else (begins_ms + self.offset_settings.retention_ms)
                 )
-                if end_ms <= time_of_day_ms:
+                if end_ms <= time_of_day_ms and not self.is_unstable(group_id, partition):
                     gone += 1
                     yield OffsetKey(group_id, partition)
             is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
-            if is_empty and gone == len(offsets):
+            if is_empty and not self.records.has_pending(group_id) and gone == len(offsets):
                 yield GroupKey(group_id)
 
     def _ages_from(self, group: Group | None, topic: str, committed: CommittedOffset) -> int | None:

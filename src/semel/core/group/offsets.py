@@ -40,6 +40,7 @@ class GroupRecords:
         self._stored: dict[str, StoredGroup] = {}
         self._pending: dict[int, dict[OffsetKey, _Pending]] = {}  # by the producer whose transaction is open
         self._pending_keys: Counter[OffsetKey] = Counter()  # in how many transactions each is
+        self._pending_groups: Counter[str] = Counter()  # how many keys of each are in one
         self._pending_so_far = 0
         self.offset_count = 0  # of those that count, and of those that may come to
 
@@ -48,7 +49,7 @@ class GroupRecords:
         return iter(sorted({*self._offsets, *self._stored}))
 
     def __contains__(self, group_id: str) -> bool:
-        return group_id in self._offsets or group_id in self._stored
+        return group_id in self._offsets or group_id in self._stored or self.has_pending(group_id)
 
     def offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         return self._offsets.get(group_id, {})
@@ -64,8 +65,18 @@ class GroupRecords:
                 yield OffsetKey(group_id, partition), committed
 
     def of_topic(self, topic: str) -> Iterator[OffsetKey]:
-        """Every committed offset of ``topic``."""
-        return (key for key, _ in self.committed() if key.partition.topic == topic)
+        """Every offset of ``topic``, committed or in a transaction that is open."""
+        return (key for key in self._keys() if key.partition.topic == topic)
+
+    def of_group(self, group_id: str) -> list[OffsetKey]:
+        """The same of a group."""
+        keys = {OffsetKey(group_id, partition) for partition in self.offsets(group_id)}
+        if self.has_pending(group_id):
+            keys.update(key for key in self._pending_keys if key.group_id == group_id)
+        return sorted(keys)
+
+    def _keys(self) -> list[OffsetKey]:
+        return sorted({key for key, _ in self.committed()} | self._pending_keys.keys())
 
     def apply(self, record: StateRecord) -> bool:
         key = decode_key(record.key)
@@ -85,6 +96,10 @@ class GroupRecords:
     def is_pending(self, key: OffsetKey) -> bool:
         return key in self._pending_keys
 
+    def has_pending(self, group_id: str) -> bool:
+        """Whether any of the group's is."""
+        return group_id in self._pending_groups
+
     def apply_pending(self, producer_id: int, record: StateRecord) -> bool:
         key = decode_key(record.key)
         if not isinstance(key, OffsetKey):
@@ -92,6 +107,7 @@ class GroupRecords:
         self._pending_so_far += 1
         offsets = self._pending.setdefault(producer_id, {})
         if key not in offsets:
+            self._pending_groups[key.group_id] += 1
             self._pending_keys[key] += 1
             self.offset_count += 1
         offsets[key] = _Pending(self._pending_so_far, record.value)
@@ -123,6 +139,9 @@ class GroupRecords:
         self._pending_keys[key] -= 1
         if not self._pending_keys[key]:
             del self._pending_keys[key]
+        self._pending_groups[key.group_id] -= 1
+        if not self._pending_groups[key.group_id]:
+            del self._pending_groups[key.group_id]
 
     def _apply_offset(self, group_id: str, partition: TopicPartition, value: bytes | None) -> None:
         group = self._offsets.setdefault(group_id, {})

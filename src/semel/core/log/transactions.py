@@ -5,7 +5,8 @@ Invariants:
   marker has ended which readers cannot see yet: one that a power cut may still take, so that the transaction is open
   again. It never goes back.
 - Every call costs the same, however many transactions are open: they begin at rising offsets, so that the earliest is
-  the one that came first. Of those that have ended only the ones are kept that may still be the earliest.
+  the one that came first. Of those that have ended only the ones are kept that may still be the earliest, and only
+  until readers can see their marker.
 
 What it is told is written: nothing of it is ever taken back.
 """
@@ -54,8 +55,11 @@ class OpenTransactions:
         """A batch of a transaction was written at ``offset``, the first one or a later one."""
         self._first_offsets.setdefault(producer_id, offset)
 
-    def end(self, producer_id: int, marker_offset: int, *, aborted: bool) -> AbortedTxn | None:
+    def end(
+        self, producer_id: int, marker_offset: int, *, aborted: bool, high_watermark: int = 0
+    ) -> AbortedTxn | None:
         """A marker was written. What the index has to tell, if it was an abort of a transaction that was open."""
+        self._forget_what_is_seen(high_watermark)
         first_offset = self._first_offsets.pop(producer_id, None)
         if first_offset is None:  # a fence
             return None
@@ -70,8 +74,12 @@ class OpenTransactions:
 
     def first_unstable_offset(self, high_watermark: int) -> int:
         """Before which a reader of what is committed has to stop, at the mark at the latest."""
+        self._forget_what_is_seen(high_watermark)
+        ended = self._ended
+        first = min(ended[0][0], high_watermark) if ended else high_watermark
+        return min(first, next(iter(self._first_offsets.values()), first))
+
+    def _forget_what_is_seen(self, high_watermark: int) -> None:
         ended = self._ended
         while ended and ended[0][1] < high_watermark:
             ended.popleft()
-        first = min(ended[0][0], high_watermark) if ended else high_watermark
-        return min(first, next(iter(self._first_offsets.values()), first))

@@ -183,11 +183,14 @@ class Appending:
 
     def _note_transaction(self, batch: memoryview, header: BatchHeader, offset: int) -> None:
         """A batch of one was written at ``offset``, or the marker that ends one."""
-        segments, transactions = self._log.segments, self._log.marks.transactions
+        segments, marks = self._log.segments, self._log.marks
+        transactions = marks.transactions
         if not header.is_control:
             transactions.began(header.producer_id, offset)
             return
-        aborted = transactions.end(header.producer_id, offset, aborted=is_abort(batch))
+        aborted = transactions.end(
+            header.producer_id, offset, aborted=is_abort(batch), high_watermark=marks.high_watermark
+        )
         if aborted is not None:
             segments.note_aborted(aborted)
 
