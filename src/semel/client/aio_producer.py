@@ -116,14 +116,20 @@ class AsyncProducer:
         return done
 
     async def send_table(self, topic: str, table: pa.Table, *, position: Position = None) -> TableDelivery:
-        """Send a table's rows; ``await`` the answer until all are stored."""
+        """Send a table's rows; ``await`` the answer until all are stored. Errors are those of the blocking one."""
         shared = self._shared
         shared.begin(position, topic)
         if not shared.knows_topic(topic):
             await shared.learn_topic(topic)
         delivery = TableDelivery(table.num_rows)
-        for chunk in shared.chunks_of(topic, table):
-            await self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
+        try:
+            for chunk in shared.chunks_of(topic, table):
+                await self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
+        except BaseException as error:
+            told = await shared.broke_off(delivery, error)
+            if told is None:
+                raise
+            raise told from error
         shared.table_handed()
         return delivery
 

@@ -159,14 +159,24 @@ class Producer:
 
         Rows with equal keys keep their order. ``.result()`` of the answer waits until all are stored and says
         where.
+
+        A table that does not fit into the buffer is taken piece by piece. Where it is not taken to its end, for the
+        buffer stayed full or the producer stopped, CannotKnow says how many of its rows may be stored; in a transaction
+        TransactionAborted, for none of them shall count. NotStored: nothing of it was taken.
         """
         shared = self._shared
         shared.begin(position, topic)
         if not shared.knows_topic(topic):
             self._background.run(shared.learn_topic(topic))
         delivery = TableDelivery(table.num_rows)
-        for chunk in shared.chunks_of(topic, table):
-            self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
+        try:
+            for chunk in shared.chunks_of(topic, table):
+                self._when_there_is_room(partial(shared.try_append_chunk, topic, chunk, delivery))
+        except BaseException as error:
+            told = self._background.run(shared.broke_off(delivery, error))
+            if told is None:
+                raise
+            raise told from error
         shared.table_handed()
         return delivery
 

@@ -36,12 +36,16 @@ from semel.core.client.fate import Stored
 from semel.core.client.fingerprint import Differs, first_row_number, same_position
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.saved import Position
+from semel.core.client.transaction_events import GivenUp
 from semel.core.log.names import topic_name_error
 from semel.errors import (
     BrokerError,
     CannotKnow,
     ConfigError,
     ConnectionLost,
+    DeliveryError,
+    ErrorCode,
+    FencedInDoubt,
     InputDiffers,
     NotStored,
     ProducerFenced,
@@ -386,6 +390,36 @@ class SharedProducer:
         if self.progress is not None:
             return self.progress.handed_to_topic(topic)
         return self._rows_without_key.get(topic, 0)
+
+    async def broke_off(self, delivery: TableDelivery, error: BaseException) -> DeliveryError | None:
+        """``error`` kept a table from being taken to its end: what is to be told in its place, if it is not true of
+        the rows that were taken. On the loop.
+
+        In a transaction they shall not count, whatever the caller makes of it.
+        """
+        taken = delivery.rows_taken
+        if not taken:
+            return None
+        if self._transactions is not None:
+            why = f"of a table only {taken} of {counted(delivery.row_count, 'row')} were taken: {error!r}"
+            self.engine.handle(GivenUp(ErrorCode.UNKNOWN, why))
+            try:
+                self._transactions.check_takes_rows()
+            except DeliveryError as told:
+                return told if isinstance(error, SemelError) else None
+            except ConfigError:
+                pass  # it was ended meanwhile, with what was taken
+        so_far = f"{counted(taken, 'row')} of the table's {delivery.row_count} may or may not be stored"
+        if not isinstance(error, NotStored | ConfigError):
+            error.add_note(f"semel: {so_far}, the others are not")
+            return None
+        kind = FencedInDoubt if isinstance(error, ProducerFenced) else CannotKnow
+        return kind(
+            f"{so_far}, the others are not: {error}. To find out, resume with the identity of this producer, or read "
+            "the topic if it has none; never send the table again blindly",
+            error.code if isinstance(error, NotStored) else None,
+            str(error),
+        )
 
     def table_handed(self) -> None:
         """All of the table's rows are in the buffer, or were dropped as stored."""

@@ -53,6 +53,11 @@ class TableDelivery:
         self._promises: list[Promise] = []
         self._record_counts: list[int] = []  # of the batch that each is about
 
+    @property
+    def rows_taken(self) -> int:
+        """Rows that are in the buffer or in the log: all of them, once the table was taken to its end."""
+        return self.already_stored + sum(self._record_counts)
+
     def done(self) -> bool:
         return all(promise.fate.done() for promise in self._promises)
 
