@@ -84,6 +84,7 @@ class GroupEngine:
         self._watching: asyncio.Task[None] | None = None
         self._pattern: re.Pattern[str] | None = None
         self._topics: frozenset[str] = frozenset()
+        self._has_looked = True  # the newest look for what the pattern stands for was answered
         self._had: tuple[frozenset[TopicPartition], int] = (frozenset(), NO_GENERATION)
         self._failing_since_ms: int | None = None
         self._failure: SemelError | None = None
@@ -103,15 +104,22 @@ class GroupEngine:
         return As(machine.member_id, machine.generation_id, self._settings.group_instance_id)
 
     async def subscribe(self, topics: Iterable[str] | re.Pattern[str]) -> None:
-        """Read these from the next poll on; of a pattern those that there are, and look for more."""
-        self._pattern = topics if isinstance(topics, re.Pattern) else None
-        self._topics = frozenset() if isinstance(topics, re.Pattern) else frozenset(topics)
+        """Read these from the next poll on; of a pattern those that there are, and look for more.
+
+        A pattern is subscribed to also where nobody says what there is of it: that is raised, and looked for again.
+        """
         if self._watching is not None:
             self._watching.cancel()
-        if self._pattern is not None:
-            await self._look()
-        self.handle(Subscribed(self._topics))
-        self._watching = self._start(self._watch())
+        self._pattern = topics if isinstance(topics, re.Pattern) else None
+        self._has_looked = self._pattern is None
+        try:
+            if isinstance(topics, re.Pattern):
+                await self._look()  # until it is answered, what was subscribed to before is kept
+            else:
+                self._topics = frozenset(topics)
+            self.handle(Subscribed(self._topics))
+        finally:
+            self._watching = self._start(self._watch())
 
     async def leave(self, reason: str) -> None:
         """Be no member any more, and say so. The owner has let go of everything."""
@@ -334,11 +342,13 @@ class GroupEngine:
     # -- topics -----------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Look again and again at what topics there are; sooner while one is missing that is subscribed to."""
+        """Look again and again at what topics there are; sooner while one is missing, or nobody has answered."""
         while True:
             watched = self._watched()
             counts = self._cluster.partition_counts
-            is_missing = self._pattern is None and any(topic not in counts for topic in watched)
+            is_missing = not self._has_looked or (
+                self._pattern is None and any(topic not in counts for topic in watched)
+            )
             wait_ms = (
                 min(self._metadata_max_age_ms, _MISSING_TOPIC_LOOK_MS)
                 if is_missing
@@ -348,7 +358,11 @@ class GroupEngine:
             try:
                 await self._look()
             except SemelError as error:
+                self._has_looked = self._pattern is None
                 self._failing(error)
+            else:
+                if not self._topics:  # there is no coordinator whose answer could show that it is over
+                    self._answers()
 
     async def _look(self) -> None:
         counts = await self._partition_counts(None if self._pattern is not None else self._watched())
@@ -358,6 +372,7 @@ class GroupEngine:
             if topics != self._topics:
                 self._topics = topics
                 self.handle(Subscribed(topics))
+            self._has_looked = True
         self.handle(TopicsSeen(counts))
 
     def _watched(self) -> set[str]:
