@@ -1,4 +1,4 @@
-"""``semel txn`` at Apache Kafka's coordinator: what is open, who waits for it, and an end to it."""
+"""``semel txn`` at semel's coordinator and at Kafka's: what is open, who waits for it, and an end to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.peers.apache_kafka import ApacheKafka
 
 import semel
 from semel.cli.main import run
@@ -16,12 +15,13 @@ from semel.errors import BrokerError, ProducerFenced
 from semel.types import TopicPartition
 
 Told = tuple[int, str, str]
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-@pytest.fixture
-def bootstrap(apache_kafka: ApacheKafka) -> str:
-    return apache_kafka.bootstrap
+@pytest.fixture(params=["semel", pytest.param("apache-kafka", marks=[pytest.mark.kafka, pytest.mark.slow])])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of a running log."""
+    name = "semel_server" if request.param == "semel" else "apache_kafka"
+    return str(request.getfixturevalue(name).bootstrap)
 
 
 @pytest.fixture
@@ -121,8 +121,24 @@ def test_an_abort_lets_readers_go_on_and_shuts_the_holder_out(
     assert seen == [b"before", b"behind", b"behind", b"behind"]
     with pytest.raises(ProducerFenced, match="semel txn abort"):
         holder.transaction().__exit__(None, None, None)
-    code, _, err = ask("txn", "abort", name, "--dry-run")
-    assert (code, "nothing is open (Empty)" in err) == (0, True)
+
+
+def test_a_holder_with_nothing_open_is_left_alone(
+    ask: Callable[..., Told], bootstrap: str, name: str, holder: semel.Producer
+) -> None:
+    with semel.Producer(bootstrap, transactional_id=f"{name}-idle") as idle:
+        for end in ([], ["--dry-run"]):
+            code, _, err = ask("txn", "abort", f"{name}-idle", *end)
+            assert (code, err) == (
+                0,
+                f"nothing is open under {name}-idle (Empty): its holder is left alone\n",
+            )
+        code, _, err = ask("txn", "abort", f"{name}-idle", name, "--dry-run")
+        assert (code, "its holder would be shut out" in err) == (0, True)
+        code, _, err = ask("txn", "abort", f"{name}-idle", name)
+        assert (code, err.count("is left alone"), err.count("is shut out by epoch")) == (0, 1, 1)
+        with idle.transaction():
+            idle.send(name, b"goes on")
 
 
 def test_a_name_that_is_not_there_is_told_and_not_made(ask: Callable[..., Told], bootstrap: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Transactions: whose, since when, and who waits for them.", no_args_is_help=True)
 
+_ONGOING = "Ongoing"  # what is being ended already cannot be aborted
 _MS_DIGITS_FROM = 10_000  # up to ten seconds, tenths are of interest
 _HELD = [
     "topic",
@@ -135,7 +136,8 @@ def abort(
     """End what transactional ids have open, as not committed, and shut their holders out.
 
     For a transaction that holds readers back and whose producer will not come again: by itself it ends after its
-    timeout. A producer that still runs is told that it is fenced, and has to be started anew. Asks first on a terminal.
+    timeout. A producer that still runs is told that it is fenced, and has to be started anew. One that has nothing open
+    is left alone. Asks first on a terminal.
 
     Example: semel txn abort loader --dry-run
     """
@@ -145,16 +147,19 @@ def abort(
     with open_cluster(bootstrap) as cluster:
         found = transaction_admin.described(cluster, names)
         now_ms = time.time_ns() // 1_000_000
-        what = {name: _what(cluster, item, now_ms) for name, item in found.items()}
+        for name, item in found.items():
+            if item.state != _ONGOING:  # to shut its holder out would free nobody
+                note(f"nothing is open under {name} ({item.state}): its holder is left alone")
+        what = {name: _what(cluster, item, now_ms) for name, item in found.items() if item.state == _ONGOING}
         if dry_run:
             for name, line in what.items():
-                note(f"would abort {name}: {line}")
+                note(f"would abort {name}: {line}; its holder would be shut out")
             return
-        if not yes and sys.stdin.isatty():
+        if what and not yes and sys.stdin.isatty():
             _ask(f"abort {'; '.join(f'{name} ({line})' for name, line in what.items())}?")
-        for name, item in found.items():
-            grant = transaction_admin.abort(cluster, item)
-            note(f"aborted {name}: {what[name]}; its holder is shut out by epoch {grant.producer_epoch}")
+        for name, line in what.items():
+            grant = transaction_admin.abort(cluster, found[name])
+            note(f"aborted {name}: {line}; its holder is shut out by epoch {grant.producer_epoch}")
 
 
 def _ask(question: str) -> None:
@@ -169,12 +174,10 @@ def _ask(question: str) -> None:
 def _what(cluster: Cluster, found: TransactionDescription, now_ms: int) -> str:
     from semel.client import transaction_admin
 
-    open_ms = _open_ms(found, now_ms)
-    if open_ms is None:
-        return f"nothing is open ({found.state})"
     held = [item for item in transaction_admin.held_partitions(cluster, found) if item.is_held]
     waiting = sum(item.waiting_offsets for item in held)
-    return f"open for {_seconds(open_ms)} in {counted(len(found.partitions), 'partition')}" + (
+    open_for = _seconds(_open_ms(found, now_ms)) or "some time"
+    return f"open for {open_for} in {counted(len(found.partitions), 'partition')}" + (
         f", {counted(waiting, 'offset')} wait for it in {len(held)}" if held else ""
     )
 
