@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -140,6 +143,36 @@ def test_a_group_is_read_moved_and_deleted(ask: Callable[..., Told], topic: str)
     code, _, err = ask("group", "describe", group)
     assert (code, "there is no group" in err) == (1, True)
     assert ask("group", "lag", "no-such-group")[0] == 1
+
+
+def test_a_member_that_is_given_nothing_is_at_the_end(bootstrap: str, topic: str) -> None:
+    group, single = f"{topic}-surplus", f"{topic}-single"
+    over = threading.Event()
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(single, 1)
+    with semel.Consumer(bootstrap, group_id=group, **QUICK) as consumer:  # type: ignore[arg-type]
+        consumer.subscribe(single)
+
+        def read() -> None:
+            while not over.is_set():
+                consumer.poll(0.2)
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        try:
+            give_up_s = time.monotonic() + 30
+            while not consumer.assignment():
+                assert time.monotonic() < give_up_s
+                time.sleep(0.1)
+            arguments = ["consume", single, "-g", group, "-e", "-b", bootstrap]
+            told = subprocess.run(
+                [sys.executable, "-m", "semel.cli", *arguments], capture_output=True, timeout=60, check=True
+            )
+            assert told.stdout == b""
+            assert consumer.assignment() == [TopicPartition(single, 0)]
+        finally:
+            over.set()
+            reading.join()
 
 
 def test_who_has_read_a_topic_that_ends_in_markers_has_no_lag(
