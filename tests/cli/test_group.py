@@ -145,6 +145,31 @@ def test_a_group_is_read_moved_and_deleted(ask: Callable[..., Told], topic: str)
     assert ask("group", "lag", "no-such-group")[0] == 1
 
 
+def test_offsets_of_an_open_transaction_hide_none_from_an_administrator(
+    ask: Callable[..., Told], bootstrap: str, topic: str
+) -> None:
+    """Who begins to read there waits for its end; who looks is told what is committed until then."""
+    group = f"{topic}-copier"
+    with (
+        semel.Admin(bootstrap, request_timeout_ms=10_000) as admin,
+        semel.Producer(bootstrap, transactional_id=group) as producer,
+        semel.Consumer(bootstrap, group_id=group, enable_auto_commit=False) as consumer,
+    ):
+        tp = TopicPartition(topic, 0)
+        consumer.assign([tp])
+        admin.alter_group_offsets(group, {tp: 1})
+        with producer.transaction() as transaction:
+            while not consumer.poll(1.0):
+                pass
+            transaction.commit_offsets(consumer)
+            assert admin.group_offsets(group)[tp].offset == 1
+            assert [item.lag for item in admin.group_lag(group)] == [4, None]
+            code, out, _ = ask("group", "seek", group, "--shift", "1", "--format", "json")
+            assert (code, json.loads(out)[0]["new_offset"]) == (0, 2)
+        assert admin.group_offsets(group)[tp].offset == 2, "the newer commit counts"
+        assert ask("group", "delete", group)[0] == 0
+
+
 def test_a_member_that_is_given_nothing_is_at_the_end(bootstrap: str, topic: str) -> None:
     group, single = f"{topic}-surplus", f"{topic}-single"
     over = threading.Event()

@@ -135,7 +135,10 @@ class Admin:
         refuse_undeleted(self.cluster.delete_groups(groups))
 
     def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed: of each partition the next offset to be read."""
+        """What the group has committed: of each partition the next offset to be read.
+
+        What a transaction that is open is about to commit is not in it (nor in :meth:`group_lag`).
+        """
         return offsets_of(self.cluster, group)
 
     def alter_group_offsets(self, group: str, offsets: Offsets) -> None:

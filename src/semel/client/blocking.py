@@ -222,10 +222,13 @@ class Cluster:
         self._run(self.inner.commit_offsets(group, offsets))
 
     def committed_offsets(
-        self, group: str, tps: Iterable[TopicPartition] | None = None
+        self, group: str, tps: Iterable[TopicPartition] | None = None, *, require_stable: bool = True
     ) -> dict[TopicPartition, CommittedOffset]:
-        """A group's committed offsets: of these partitions, or of all that it committed."""
-        return self._run(self.inner.committed_offsets(group, tps))
+        """A group's committed offsets: of these partitions, or of all that it committed.
+
+        ``require_stable``: while a transaction is open that may commit another one, wait for its end.
+        """
+        return self._run(self.inner.committed_offsets(group, tps, require_stable=require_stable))
 
     def delete_offsets(self, group: str, tps: Iterable[TopicPartition]) -> None:
         """Forget what the group committed of these. GROUP_SUBSCRIBED_TO_TOPIC: a member reads the topic."""

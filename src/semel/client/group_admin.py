@@ -34,9 +34,9 @@ def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, GroupDescript
 
 
 def offsets_of(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """What the group has committed; nothing is no entry."""
+    """What the group has committed, beside whatever a transaction is about to; nothing is no entry."""
     try:
-        found = cluster.committed_offsets(group)
+        found = cluster.committed_offsets(group, require_stable=False)
     except BrokerError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             raise no_group(group) from None

@@ -126,9 +126,13 @@ class GroupRequests(Routing):
         await self._on_coordinator(group, ask)
 
     async def committed_offsets(
-        self, group: str, tps: Iterable[TopicPartition] | None = None
+        self, group: str, tps: Iterable[TopicPartition] | None = None, *, require_stable: bool = True
     ) -> dict[TopicPartition, CommittedOffset]:
-        """A group's committed offsets: of these partitions, or of all that it committed."""
+        """A group's committed offsets: of these partitions, or of all that it committed.
+
+        ``require_stable``: while a transaction is open that may commit another one, wait for its end, as whoever
+        begins to read there has to (KIP-447); else it is what is committed until then.
+        """
         fields = {
             "group_id": group,
             "topics": None
@@ -137,7 +141,7 @@ class GroupRequests(Routing):
                 {"name": name, "partition_indexes": [tp.partition for tp in of_topic]}
                 for name, of_topic in by_topic(tps).items()
             ],
-            "require_stable": True,
+            "require_stable": require_stable,
         }
 
         async def ask(node_id: int) -> dict[TopicPartition, CommittedOffset]:
