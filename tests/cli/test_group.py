@@ -122,6 +122,12 @@ def test_a_group_is_read_moved_and_deleted(ask: Callable[..., Told], topic: str)
     code, rest, _ = ask("consume", topic, "-g", group, "-e", "-f", r"%p:%o\n")
     assert sorted((first + rest).split()) == [f"{p}:{o}" for p in (0, 1) for o in range(5)]
     assert offsets() == [5, 5]
+    code, _, err = ask("group", "delete", group, "-t", "typo")
+    assert (code, err.count("nothing is committed by group")) == (1, 1)
+    code, _, err = ask("group", "delete", group, "-t", topic, "-t", "typo")
+    assert (code, "'typo'" in err, offsets()) == (1, True, [5, 5])
+    code, _, err = ask("group", "seek", group, "--to", "0", "-p", "0", "-p", "7")
+    assert (code, f"{topic} has no partition 7: nothing was changed" in err, offsets()) == (1, True, [5, 5])
     code, _, err = ask("group", "seek", group, "--shift", "-2", "-p", "1", "--dry-run")
     assert (code, offsets()) == (0, [5, 5])
     assert "nothing was changed" in err
@@ -136,13 +142,77 @@ def test_a_group_is_read_moved_and_deleted(ask: Callable[..., Told], topic: str)
     assert offsets() == [1, 1]
     code, _, err = ask("group", "delete", other, "-t", topic, "--dry-run")
     assert (code, offsets(other)) == (0, [5, 3])
-    assert f"would delete offsets of {other}, committed in 2 partitions" in err
+    assert f"would delete offsets of {other} in {topic}, committed in 2 partitions" in err
     assert ask("group", "delete", other, "-t", topic)[0] == 0
     code, _, err = ask("group", "delete", group)
     assert (code, err) == (0, f"deleted group {group}, committed in 2 partitions\n")
     code, _, err = ask("group", "describe", group)
     assert (code, "there is no group" in err) == (1, True)
     assert ask("group", "lag", "no-such-group")[0] == 1
+
+
+def test_a_partition_that_was_named_and_cannot_be_shifted_is_an_error(
+    ask: Callable[..., Told], bootstrap: str, topic: str
+) -> None:
+    group = f"{topic}-half"
+    with semel.Admin(bootstrap) as admin:
+        admin.alter_group_offsets(group, {TopicPartition(topic, 0): 4})
+        code, out, err = ask("group", "seek", group, "--shift", "-1", "-p", "0", "-p", "1")
+        assert (code, out) == (1, "")
+        assert f"{topic}-1: group {group!r} has committed nothing there" in err
+        assert ask("group", "seek", group, "--shift", "-1")[0] == 0
+        assert {tp.partition: at.offset for tp, at in admin.group_offsets(group).items()} == {0: 3}
+
+
+def test_a_dry_run_says_what_members_keep_from_being_done(
+    ask: Callable[..., Told], bootstrap: str, topic: str, reader: semel.Consumer
+) -> None:
+    group, idle = f"{topic}-readers", f"{topic}-idle"
+    reader.commit()
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(f"{topic}-unread", 1)
+        admin.alter_group_offsets(idle, {TopicPartition(topic, 0): 4})
+        assert admin.describe_groups([group])[group].members[0].topics == (topic,)
+    code, out, err = ask("group", "seek", group, "--to", "start", "--dry-run", "--format", "json")
+    assert (code, [row["new_offset"] for row in json.loads(out)]) == (1, [0, 0])
+    assert f"nothing would be: group {group!r} has members" in err
+    for named in ([], ["-t", topic]):
+        code, _, err = ask("group", "delete", idle, group, "--dry-run", *named)
+        assert code == 1
+        assert f"would delete {'offsets of' if named else 'group'} {idle}" in err
+        assert f"this would not be: {'offsets of' if named else 'group'} {group}" in err
+
+
+@pytest.mark.parametrize("of_topic", [False, True])
+def test_what_was_deleted_before_a_refusal_is_told(
+    ask: Callable[..., Told], bootstrap: str, topic: str, reader: semel.Consumer, of_topic: bool
+) -> None:
+    group, others = f"{topic}-readers", [f"{topic}-a", f"{topic}-b"]
+    reader.commit()
+    with semel.Admin(bootstrap) as admin:
+        for other in others:
+            admin.alter_group_offsets(other, {TopicPartition(topic, 0): 4})
+        code, _, err = ask("group", "delete", others[0], group, others[1], *(["-t", topic] * of_topic))
+        assert code == 1
+        for other in others:
+            what = f"offsets of {other} in {topic}" if of_topic else f"group {other}"
+            assert f"deleted {what}, committed in 1 partition\n" in err
+        assert f"not deleted: {'offsets of group ' if of_topic else ''}{group!r}" in err
+        assert len(admin.group_offsets(group)) == 2
+
+
+def test_of_several_topics_those_are_told_that_were_not_deleted_and_those_that_were(
+    bootstrap: str, topic: str, reader: semel.Consumer
+) -> None:
+    group, unread = f"{topic}-readers", f"{topic}-unread"
+    with semel.Admin(bootstrap) as admin:
+        admin.create_topic(unread, 1)
+        reader.commit({TopicPartition(unread, 0): 0, TopicPartition(topic, 0): 3})
+        with pytest.raises(
+            semel.errors.NotCommitted, match=f"in topic '{topic}'.*Those in topic '{unread}' were"
+        ):
+            admin.delete_group_offsets(group, [TopicPartition(unread, 0), TopicPartition(topic, 0)])
+        assert list(admin.group_offsets(group)) == [TopicPartition(topic, 0)]
 
 
 def test_offsets_of_an_open_transaction_hide_none_from_an_administrator(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,10 +12,12 @@ import typer
 from semel.cli.offsets import GRAMMAR, parse_point
 from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, OutputFormat
 from semel.cli.output import Format, note, print_document, print_rows
-from semel.errors import ConfigError
+from semel.errors import ConfigError, GroupError
+from semel.types import TopicPartition
 from semel.wording import counted
 
 if TYPE_CHECKING:
+    from semel.client.blocking import Cluster
     from semel.client.groups import GroupDescription, PartitionLag
 
 app = typer.Typer(help="Who reads together: members, lag, offsets.", no_args_is_help=True)
@@ -167,6 +171,12 @@ def seek(
         columns = ["topic", "partition", "committed_offset", "new_offset", "shift"]
         if dry_run:
             print_rows(rows, columns, output_format)
+            found = cluster.describe_groups([group])[group]
+            if found is not None and group_admin.has_readers(found):
+                raise GroupError(
+                    f"dry run: nothing was changed, and nothing would be: group {group!r} has members. Stop its "
+                    "consumers first"
+                )
             note("dry run: nothing was changed")
             return
         if not yes and sys.stdin.isatty():
@@ -190,8 +200,9 @@ def delete(
 ) -> None:
     """Delete groups with their offsets; with -t only their offsets of a topic.
 
-    A group that has members is refused, with -t where one of them reads the topic. Asks first on a terminal, as semel
-    topic delete does.
+    A group that has members is refused, with -t where one of them reads the topic; --dry-run says so, too. Nothing is
+    deleted where a group has committed nothing of a topic that is named. Asks first on a terminal, as semel topic
+    delete does.
 
     Example: semel group delete loaders
     """
@@ -199,31 +210,69 @@ def delete(
     from semel.client import group_admin
 
     with open_cluster(bootstrap) as cluster:
-        group_admin.describe(cluster, groups)
-        committed = {group: group_admin.offsets_of(cluster, group) for group in groups}
-        if topics:
-            committed = {
-                group: {tp: at for tp, at in of_group.items() if tp.topic in topics}
-                for group, of_group in committed.items()
-            }
-        what = [
-            f"{'offsets of' if topics else 'group'} {group}, committed in {counted(len(of_group), 'partition')}"
-            for group, of_group in committed.items()
-        ]
+        described = group_admin.describe(cluster, groups)
+        parts = _parts({group: group_admin.offsets_of(cluster, group) for group in described}, topics or [])
         if dry_run:
-            for line in what:
-                note(f"would delete {line}")
+            refused = [part for part in parts if group_admin.has_readers(described[part.group], part.topic)]
+            for part in parts:
+                if part not in refused:
+                    note(f"would delete {part}")
+            if refused:
+                raise GroupError(
+                    f"dry run: nothing was deleted, and this would not be: {'; '.join(map(str, refused))}: members "
+                    "read there. Stop its consumers first"
+                )
             return
         if not yes and sys.stdin.isatty():
-            _ask(f"delete {'; '.join(what)}?", "nothing was deleted")
-        if not topics:
-            group_admin.refuse_undeleted(cluster.delete_groups(groups))
-        for group, of_group in committed.items():
-            if topics and of_group:
-                tps = list(of_group)
-                group_admin.change_offsets(group, lambda g=group, t=tps: cluster.delete_offsets(g, t))  # type: ignore[misc]
-    for line in what:
-        note(f"deleted {line}")
+            _ask(f"delete {'; '.join(map(str, parts))}?", "nothing was deleted")
+        errors = []
+        for part in parts:
+            try:
+                part.delete(cluster)
+            except GroupError as error:
+                errors.append(error)
+            else:
+                note(f"deleted {part}")  # at once: what comes after it may fail
+    if errors:
+        raise GroupError("; ".join(map(str, errors)), errors[0].code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is deleted as a whole, or not at all: a group, or its offsets in one topic."""
+
+    group: str
+    topic: str | None
+    tps: tuple[TopicPartition, ...]
+
+    def __str__(self) -> str:
+        what = f"group {self.group}" if self.topic is None else f"offsets of {self.group} in {self.topic}"
+        return f"{what}, committed in {counted(len(self.tps), 'partition')}"
+
+    def delete(self, cluster: Cluster) -> None:
+        from semel.client import group_admin
+
+        if self.topic is None:
+            group_admin.refuse_undeleted(cluster.delete_groups([self.group]))
+        else:
+            group_admin.delete_offsets(cluster, self.group, self.tps)
+
+
+def _parts(committed: Mapping[str, Iterable[TopicPartition]], topics: list[str]) -> list[_Part]:
+    if not topics:
+        return [_Part(group, None, tuple(tps)) for group, tps in committed.items()]
+    parts = [
+        _Part(group, topic, tuple(tp for tp in tps if tp.topic == topic))
+        for group, tps in committed.items()
+        for topic in dict.fromkeys(topics)
+    ]
+    missing = [f"group {part.group!r} of topic {part.topic!r}" for part in parts if not part.tps]
+    if missing:
+        raise GroupError(
+            f"nothing was deleted, for nothing is committed by {', nor by '.join(missing)}: semel group lag shows what "
+            "is"
+        )
+    return parts
 
 
 def _ask(question: str, otherwise: str) -> None:

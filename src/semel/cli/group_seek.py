@@ -57,6 +57,8 @@ def planned(
         else:
             from_offset = like.get(tp) if target.shift is None else before.get(tp)
             if from_offset is None:
+                if partitions:  # it was asked for by its number
+                    raise SemelError(f"{tp}: {_nothing(group, target)}")
                 continue
             after = min(max(from_offset + (target.shift or 0), start_offset), end_offset)
         moves.append(Move(tp, before.get(tp), after))
@@ -90,6 +92,14 @@ def _chosen(
     missing = [name for name in topics or () if described[name].error_code]
     if missing:
         raise SemelError(f"there is no topic {missing[0]!r}: semel topic list shows what there is")
+    lacking = [
+        f"{name} has no partition {number}"
+        for name in names
+        for number in partitions or ()
+        if described[name].partitions and number not in described[name].partitions
+    ]
+    if lacking:
+        raise SemelError(f"{'; '.join(lacking)}: nothing was changed. Name topics that have it with -t")
     chosen = [
         TopicPartition(name, number)
         for name in names

@@ -7,7 +7,14 @@ from typing import Self
 
 from semel.client.blocking import Cluster
 from semel.client.cluster import Isolation
-from semel.client.group_admin import change_offsets, describe, group_lag, offsets_of, refuse_undeleted
+from semel.client.group_admin import (
+    change_offsets,
+    delete_offsets,
+    describe,
+    group_lag,
+    offsets_of,
+    refuse_undeleted,
+)
 from semel.client.groups import GroupDescription, GroupListing, Offsets, PartitionLag
 from semel.client.model import (
     ClusterDescription,
@@ -116,7 +123,7 @@ class Admin:
         return held_partitions(self.cluster, described(self.cluster, [transactional_id])[transactional_id])
 
     def abort_transaction(self, transactional_id: str) -> None:
-        """End what it has open, and shut its holder out (as Kafka's ``Admin.fenceProducers``).
+        """End what it has open, if anything, and shut its holder out (as Kafka's ``Admin.fenceProducers``).
 
         :class:`~semel.errors.BrokerError`: there is no such transactional id.
         """
@@ -146,8 +153,12 @@ class Admin:
         change_offsets(group, lambda: self.cluster.commit_offsets(group, offsets))
 
     def delete_group_offsets(self, group: str, tps: Iterable[TopicPartition]) -> None:
-        """Forget offsets, of topics that no member reads. :class:`~semel.errors.NotCommitted`: some does."""
-        change_offsets(group, lambda: self.cluster.delete_offsets(group, tps))
+        """Forget offsets, of topics that no member reads.
+
+        :class:`~semel.errors.NotCommitted`: some does; it says of which topics they are not deleted, and of which they
+        are.
+        """
+        delete_offsets(self.cluster, group, tps)
 
     def group_lag(self, group: str) -> list[PartitionLag]:
         """How far the group has come in every partition of the topics that it reads or has read."""

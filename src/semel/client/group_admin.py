@@ -8,12 +8,18 @@ from typing import Final
 from semel.client.blocking import Cluster
 from semel.client.groups import GroupDescription, GroupMember, PartitionLag
 from semel.client.model import CommittedOffset
+from semel.client.routing import by_topic
 from semel.errors import BrokerError, ErrorCode, GroupError, NotCommitted
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 # A commit that speaks as no member, where there are members, is refused as an unknown member's.
 _HAS_MEMBERS: Final = frozenset(
-    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.NON_EMPTY_GROUP,
+    }
 )
 
 
@@ -88,6 +94,43 @@ def change_offsets(group: str, change: Callable[[], None]) -> None:
             "on where it is, and commit over it. Stop its consumers, and try again",
             error.code,
         ) from None
+
+
+def delete_offsets(cluster: Cluster, group: str, tps: Iterable[TopicPartition]) -> None:
+    """Topic by topic: of one request a coordinator refuses the topics that a member reads, and deletes the others."""
+    deleted: list[str] = []
+    refused: list[str] = []
+    code = ErrorCode.NONE
+    for topic, of_topic in by_topic(tps).items():
+        try:
+            cluster.delete_offsets(group, of_topic)
+        except BrokerError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                raise no_group(group) from None
+            if error.code not in _HAS_MEMBERS:
+                raise
+            refused.append(topic)
+            code = error.code
+        else:
+            deleted.append(topic)
+    if refused:
+        raise NotCommitted(
+            f"not deleted: offsets of group {group!r} in topic {', '.join(map(repr, refused))}: it has members that "
+            f"read there ({code.name}). Stop its consumers, and try again"
+            + (f". Those in topic {', '.join(map(repr, deleted))} were deleted" if deleted else ""),
+            code,
+        )
+
+
+def has_readers(found: GroupDescription, topic: str | None = None) -> bool:
+    """Whether members keep the group, or its offsets of ``topic``, from being changed, as far as can be seen now."""
+    return any(
+        topic is None
+        or not member.topics  # nobody says what it reads: a coordinator takes it for a reader
+        or topic in member.topics
+        or any(tp.topic == topic for tp in member.assigned)
+        for member in found.members
+    )
 
 
 def refuse_undeleted(answers: Mapping[str, ErrorCode]) -> None:

@@ -16,7 +16,7 @@ from semel.client.routing import GROUP, Routing, by_topic, check_read, partition
 from semel.errors import ConnectionLost, ErrorCode
 from semel.types import TopicPartition
 from semel.wire.api import ApiKey
-from semel.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from semel.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from semel.wire.frames import MalformedMessage
 from semel.wire.messages import field_of
 
@@ -284,13 +284,17 @@ def _commit_of(tp: TopicPartition, committed: int | tuple[int, str | None] | Off
 def _member_of(item: Any, protocol_type: str) -> GroupMember:
     """A member's own words are no reason to show nothing of its group."""
     assigned: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
         with contextlib.suppress(MalformedMessage):
             assigned = decode_assignment(item.member_assignment)
+        with contextlib.suppress(MalformedMessage):
+            topics = decode_subscription(item.member_metadata).topics
     return GroupMember(
         item.member_id,
         field_of(item, "group_instance_id"),
         item.client_id,
         item.client_host.removeprefix("/"),
         tuple(sorted(assigned)),
+        topics,
     )

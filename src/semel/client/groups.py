@@ -33,6 +33,7 @@ class GroupMember:
     client_id: str
     host: str
     assigned: tuple[TopicPartition, ...]
+    topics: tuple[str, ...] = ()  # that it subscribes to; () while the group divides its partitions anew
 
 
 @dataclass(frozen=True, slots=True)
