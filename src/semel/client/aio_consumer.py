@@ -151,7 +151,9 @@ class AsyncConsumer(PartitionReader):
         """Read topics as a member of the group ``group_id``, from the next poll on.
 
         A compiled pattern, or a string that begins with ``^``, stands for every topic in whose name it is found
-        (``re.search``), also for those that come later; internal topics have to be named.
+        (``re.search``), also for those that come later; internal topics have to be named. Where nobody answers what
+        topics there are, :class:`~semel.errors.ConnectionLost` is raised; the pattern is subscribed to all the same,
+        and looked for again.
 
         The listeners are called inside of :meth:`poll` with a list of partitions, and awaited if they give something to
         await: ``on_assigned`` with those that came (seek there to begin elsewhere); ``on_revoked`` with those that go
