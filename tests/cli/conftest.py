@@ -22,6 +22,7 @@ class Ran:
 
 
 Command = Callable[..., Ran]
+Told = tuple[int, str, str]
 
 
 @pytest.fixture
@@ -38,3 +39,25 @@ def semel(
         return Ran(code, out.decode(), err.decode())
 
     return command
+
+
+@pytest.fixture(params=["semel", pytest.param("apache-kafka", marks=[pytest.mark.kafka, pytest.mark.slow])])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of a running log."""
+    name = "semel_server" if request.param == "semel" else "apache_kafka"
+    return str(request.getfixturevalue(name).bootstrap)
+
+
+@pytest.fixture
+def ask(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Callable[..., Told]:
+    """Run a command: exit code, stdout, stderr."""
+    monkeypatch.setenv("SEMEL_BOOTSTRAP", bootstrap)
+
+    def told(*arguments: str) -> Told:
+        code = run(arguments)
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return told

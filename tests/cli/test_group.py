@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.cli.conftest import Told
 from tests.peers.same_as_kafka.transacting import Transactions
 from tests.peers.same_as_kafka.wire import Wire
 
@@ -20,29 +21,6 @@ from semel.cli.main import run
 from semel.types import TopicPartition
 
 QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 300}
-Told = tuple[int, str, str]
-
-
-@pytest.fixture(params=["semel", pytest.param("apache-kafka", marks=[pytest.mark.kafka, pytest.mark.slow])])
-def bootstrap(request: pytest.FixtureRequest) -> str:
-    """The address of a running log."""
-    name = "semel_server" if request.param == "semel" else "apache_kafka"
-    return str(request.getfixturevalue(name).bootstrap)
-
-
-@pytest.fixture
-def ask(
-    bootstrap: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Callable[..., Told]:
-    """Run a command: exit code, stdout, stderr."""
-    monkeypatch.setenv("SEMEL_BOOTSTRAP", bootstrap)
-
-    def told(*arguments: str) -> Told:
-        code = run(arguments)
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return told
 
 
 @pytest.fixture
