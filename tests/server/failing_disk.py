@@ -11,12 +11,19 @@ from semel.wire.frames import Buffer
 
 
 class Disk(OsFileSystem):
-    """The real file system; its syncs and writes fail once told to, and what is in ``bad_folder`` is never opened."""
+    """The real file system; its syncs and writes fail once told to, and what is in ``bad_folder`` is never opened.
 
-    def __init__(self, bad_folder: str | None = None) -> None:
+    Under another ``boot`` its machine has lost what was not synced: that is the test's to take away.
+    """
+
+    def __init__(self, bad_folder: str | None = None, boot: str = "the first") -> None:
         self.bad_folder = bad_folder
+        self._boot = boot
         self.sync_error: OSError | None = None
         self.write_error: OSError | None = None
+
+    def boot_id(self) -> str:
+        return self._boot
 
     def open(self, path: Path, *, create: bool = False) -> File:  # type: ignore[override]
         if path.parent.name == self.bad_folder:

@@ -14,7 +14,7 @@ import pytest
 from semel.core.log.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from semel.core.producer_state.slot_index import FEW_ROWS
 from semel.record.batch import Record, decode_header, encode_batch
-from semel.server.durability import SYNC_THREADS, GroupCommit
+from semel.server.durability import LATER_MS, SYNC_THREADS, GroupCommit
 from semel.server.event_loop import LoopThreads
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFile, OsFileSystem
@@ -241,6 +241,32 @@ def test_nobody_waits_but_readers(partitions: list[Partition]) -> None:
         group.close()
 
     asyncio.run(run())
+
+
+def test_what_nobody_asks_for_is_synced_a_moment_later(disk: Disk, partitions: list[Partition]) -> None:
+    """All that came meanwhile by one sync; and by none, where somebody asked for one before."""
+    first, second = partitions[:2]
+
+    async def scenario() -> Told:
+        told = Told()
+        group = Group(told)
+        for _ in range(3):
+            append(first)
+            append(second)
+            group.request_later([first, second])
+        group.request([second], lambda: told("second"))
+        await told.until("second")
+        assert (first.high_watermark, second.high_watermark) == (0, 3)
+        assert group.is_idle
+        await asyncio.sleep(LATER_MS / 1000)
+        await group.drained()
+        assert not first.has_unseen
+        group.close()
+        return told
+
+    told = asyncio.run(scenario())
+    assert told.durable == [second.name, first.name]
+    assert disk.begun[str(first.name)] == disk.begun[str(second.name)] == 1
 
 
 def test_a_failed_sync_and_a_failing_answer_keep_nobody_waiting(

@@ -118,6 +118,9 @@ def test_transactions_by_state_and_how_far_they_let_readers_go(start_server: Cal
         first, second = room.producer(), room.producer()
         first.write(topic, b"a", b"b")
         second.write(topic)
+        give_up_s = time.monotonic() + 20
+        while seen()[2] != [3, 0] and time.monotonic() < give_up_s:  # they count once they are durable
+            time.sleep(0.02)
         assert seen() == ({"Empty": 1, "Ongoing": 2}, 2, [3, 0])
         first.end(commit=True)
         assert seen() == ({"Empty": 1, "Ongoing": 1, "CompleteCommit": 1}, 1, [4, 2])

@@ -14,7 +14,7 @@ from tests.server.failing_disk import Disk
 
 from semel.config import Address, ServerSettings
 from semel.core.log.watermarks import FetchIsolation
-from semel.core.transaction.requests import Refused
+from semel.core.transaction.requests import AddPartitions, Refused
 from semel.core.transaction.states import TransactionState
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
@@ -100,6 +100,7 @@ class Server:
         name: str | None = "t",
         version: int = 12,
         synced: bool = True,
+        rows_synced: bool = True,
     ) -> ErrorCode:
         batch = encode_batch(
             [Record(0, NOW_MS, None, value)],
@@ -116,9 +117,9 @@ class Server:
         if not isinstance(outcome, Answer):
             if not synced:
                 return ErrorCode.NONE
-            for log in outcome.partitions:
+            for log in (*outcome.partitions, *(outcome.later if rows_synced else ())):
                 log.sync()
-            outcome = outcome.finish()
+            outcome = outcome.finish() if outcome.finish is not None else outcome.answer
         (result,), _ = produce.decode_response(version, b"".join(map(bytes, outcome.parts)))
         return ErrorCode(result.error_code)
 
@@ -288,7 +289,7 @@ def test_killed_between_any_two_steps_of_its_end_it_is_all_or_nothing(
 def test_what_is_open_in_a_partition_goes_on_after_a_start(
     server: Server, restarted: Callable[[Server], Server]
 ) -> None:
-    """The record of it is lost with a power cut, the row is not: nobody was told of it yet."""
+    """The record of it is lost, the row is not: nobody was told of it yet."""
     grant = server.init()
     server.storage.transaction_log.partition.sync()
     size_bytes = server.storage.transaction_log.partition.size_bytes
@@ -319,12 +320,16 @@ def test_what_begins_behind_an_end_does_not_end_with_it(
         server.write(following, b"second", name, synced=False)
     log_file = next((server.storage.data_dir / "__transaction_state-0").glob("*.log"))
     log_file.write_bytes(log_file.read_bytes()[:size_bytes])
-    again = restarted(server)
-    assert again.state() is TransactionState.ONGOING
     first = [b"first"] * is_commit
-    assert [again.committed(name) for name in OUTPUTS] == [first, []]
-    again.end(following, is_commit=True)
-    assert [again.committed(name) for name in OUTPUTS] == [[*first, b"second"], [b"second"]]
+    killed = restarted(server)
+    assert killed.state() is TransactionState.ONGOING
+    assert [killed.committed(name) for name in OUTPUTS] == [first, []]
+    killed.end(following, is_commit=True)
+    assert [killed.committed(name) for name in OUTPUTS] == [[*first, b"second"], [b"second"]]
+    cut = restarted(server, Disk(boot="the second"))
+    assert cut.state() is TransactionState.COMPLETE_ABORT
+    assert isinstance(cut.end(following, is_commit=True), Refused)
+    assert [cut.committed(name) for name in OUTPUTS] == [first, []]
 
 
 def test_nothing_begins_before_the_log_takes_what_a_start_has_found(
@@ -348,6 +353,135 @@ def test_nothing_begins_before_the_log_takes_what_a_start_has_found(
     assert again.state() is TransactionState.ONGOING
     again.end(grant, is_commit=True)
     assert again.committed(OUTPUTS[0]) == [b"row"]
+
+
+@pytest.mark.parametrize("is_second_kept", [True, False])
+@pytest.mark.parametrize("version", [12, 11])
+def test_what_a_power_cut_may_have_taken_rows_of_is_aborted(
+    server: Server, restarted: Callable[..., Server], version: int, is_second_kept: bool
+) -> None:
+    """They were acknowledged: its client would go on, and commit what is left."""
+    grant = server.init()
+    if version < 12:
+        added = server.coordinator.add(
+            AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(OUTPUTS), 0), NOW_MS
+        )
+        assert server.run(added) is ErrorCode.NONE
+    assert server.write(grant, b"first", OUTPUTS[0], version=version) is ErrorCode.NONE
+    server.log(OUTPUTS[0]).sync()
+    size_bytes = server.log(OUTPUTS[0]).size_bytes
+    assert server.write(grant, b"second", OUTPUTS[0], 1, version=version, rows_synced=False) is ErrorCode.NONE
+    assert server.log(OUTPUTS[0]).high_watermark == 1, "it is not durable"
+    log_file = next((server.storage.data_dir / "a-0").glob("*.log"))
+    if not is_second_kept:
+        log_file.write_bytes(log_file.read_bytes()[:size_bytes])
+    again = restarted(server, Disk(boot="the second"))
+    refused = again.end(grant, is_commit=True)
+    assert isinstance(refused, Refused)
+    assert again.write(grant, b"third", OUTPUTS[0], 2, version=version) is not ErrorCode.NONE
+    assert again.committed(OUTPUTS[0]) == []
+    assert again.log(OUTPUTS[0]).last_stable_offset == again.log(OUTPUTS[0]).log_end_offset
+    after = again.init()
+    for sequence, row in enumerate((b"first", b"second")):
+        assert again.write(after, row, OUTPUTS[0], sequence) is ErrorCode.NONE
+    again.end(after, is_commit=True)
+    assert again.committed(OUTPUTS[0]) == [b"first", b"second"]
+
+
+def test_what_is_begun_after_a_power_cut_outlives_a_kill(
+    server: Server, restarted: Callable[..., Server]
+) -> None:
+    again = restarted(server, Disk(boot="the second"))
+    grant = again.init()
+    again.write(grant, b"row", OUTPUTS[0])
+    killed = restarted(again, Disk(boot="the second"))
+    killed.end(grant, is_commit=True)
+    assert killed.committed(OUTPUTS[0]) == [b"row"]
+
+
+def test_the_boot_is_noted_once_what_was_lost_is_aborted(
+    server: Server, restarted: Callable[..., Server]
+) -> None:
+    """A server that is killed before leaves it to the next one, which finds the same boot."""
+    grant = server.init()
+    server.write(grant, b"row", OUTPUTS[0])
+    full = FullOnceOpen(boot="the second")
+    refused = restarted(server, full).end(grant, is_commit=True)
+    assert isinstance(refused, Refused)
+    assert refused.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    again = restarted(SERVERS[-1], Disk(boot="the second"))
+    assert again.state() is TransactionState.COMPLETE_ABORT
+
+
+def test_after_a_clean_stop_nothing_was_lost(server: Server, restarted: Callable[..., Server]) -> None:
+    grant = server.init()
+    server.write(grant, b"row", OUTPUTS[0])
+    server.storage.close(now_ms=NOW_MS)
+    again = restarted(server, Disk(boot="the second"))
+    again.end(grant, is_commit=True)
+    assert again.committed(OUTPUTS[0]) == [b"row"]
+
+
+def test_a_partition_that_was_cut_is_one_that_may_have_lost_rows(
+    server: Server, restarted: Callable[..., Server]
+) -> None:
+    """After a sync that failed, the page cache is not what it was either."""
+    grant = server.init()
+    for name in OUTPUTS:
+        server.write(grant, b"row", name, rows_synced=False)
+    log_file = next((server.storage.data_dir / "a-0").glob("*.log"))
+    log_file.write_bytes(log_file.read_bytes()[:-1])
+    again = restarted(server)
+    assert again.state() is TransactionState.COMPLETE_ABORT
+    assert [again.committed(name) for name in OUTPUTS] == [[], []]
+
+
+def test_a_commit_waits_for_its_rows(server: Server, restarted: Callable[..., Server]) -> None:
+    grant = server.init()
+    for name in OUTPUTS:
+        assert server.write(grant, b"row", name, rows_synced=False) is ErrorCode.NONE
+    steps = server.ending(grant, is_commit=True)
+    rows = steps.send(None)
+    assert [log.name for log in rows.partitions] == OUTPUTS  # type: ignore[union-attr]
+    assert server.state() is TransactionState.ONGOING
+    server.log(OUTPUTS[0]).sync()
+    assert server.write(grant, b"late", OUTPUTS[0], 1, rows_synced=False) is ErrorCode.NONE
+    server.log(OUTPUTS[1]).sync()
+    late = steps.send(None)
+    assert [log.name for log in late.partitions] == OUTPUTS[:1]  # type: ignore[union-attr]
+    assert isinstance(server.run(steps), ProducerGrant)
+    assert [server.committed(name) for name in OUTPUTS] == [[b"row", b"late"], [b"row"]]
+
+
+def test_rows_of_a_deleted_topic_keep_no_commit(server: Server) -> None:
+    grant = server.init()
+    for name in OUTPUTS:
+        server.write(grant, b"row", name, rows_synced=False)
+    steps = server.ending(grant, is_commit=True)
+    steps.send(None)
+    at_once(server.broker.delete_topic("a", NOW_MS))
+    assert isinstance(server.run(steps), ProducerGrant)
+    assert server.committed(OUTPUTS[1]) == [b"row"]
+
+
+@pytest.mark.parametrize("version", [12, 11])
+def test_what_a_failed_sync_has_lost_rows_of_is_not_committed(server: Server, version: int) -> None:
+    grant = server.init()
+    if version < 12:
+        added = server.coordinator.add(
+            AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(OUTPUTS), 0), NOW_MS
+        )
+        server.run(added)
+    for name in OUTPUTS:
+        assert server.write(grant, b"row", name, version=version, rows_synced=False) is ErrorCode.NONE
+    server.disk.sync_error = OSError(errno.EIO, "input/output error")
+    server.log(OUTPUTS[0]).sync()
+    server.disk.sync_error = None
+    refused = server.end(grant, is_commit=True)
+    assert isinstance(refused, Refused)
+    server.carry_on()
+    assert server.state() is TransactionState.PREPARE_ABORT, "the one partition takes no marker now"
+    assert server.committed(OUTPUTS[1]) == []
 
 
 def test_what_nobody_has_under_way_does_not_hold_readers_back(

@@ -43,7 +43,7 @@ class Broker:
             storage.transaction_log,
             storage.producer_ids,
             storage.metadata_log,
-            storage.find,
+            storage,
             storage.monotonic_ms,
             lambda partition: self.note_readable(partition),
             self.note_storage_error,

@@ -442,7 +442,10 @@ class Connection(asyncio.BufferedProtocol):
                     self._software = shown(outcome.software)
             case AnswerInFiles():
                 self._answer_from_files(outcome, handled)
-            case AfterSync(partitions, finish, answer):
+            case AfterSync(partitions, finish, answer, later):
+                if later:
+                    self._in_order.unanswered.update(dict.fromkeys(later))
+                    self._shell.durability.request_later(later)
                 if finish is None:
                     self._in_order.unanswered.update(dict.fromkeys(partitions))
                     self._shell.durability.request(partitions, None)
@@ -522,7 +525,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._carry_out(handled)
         elif handled is not None:  # the client is gone, or held; what is written is to be seen all the same
             if isinstance(handled.outcome, AfterSync):
-                self._shell.durability.request(handled.outcome.partitions, None)
+                written = (*handled.outcome.partitions, *handled.outcome.later)
+                self._shell.durability.request(written, None)
             elif isinstance(handled.outcome, Disconnect):
                 self._shell.durability.request(handled.outcome.behind, None)
 

@@ -22,6 +22,9 @@ from semel.types import TopicPartition
 log = logging.getLogger(__name__)
 
 SYNC_THREADS: Final = 4
+LATER_MS: Final = (
+    50  # a sync that no answer waits for takes more rows along, and leaves the disk to those that do
+)
 
 
 class Syncable(Protocol):
@@ -103,6 +106,7 @@ class GroupCommit:
         self._starting: list[_Line] = []
         self._to_write: set[Syncable] = set()  # whose snapshots wait for their thread
         self._when_idle: list[Callable[[], None]] = []
+        self._later: dict[Syncable, None] = {}  # to be synced when the time comes, unless they are before
 
     @property
     def is_idle(self) -> bool:
@@ -127,6 +131,16 @@ class GroupCommit:
                 line.is_due = True
                 if not line.is_running:
                     self._start_soon(line)
+
+    def request_later(self, partitions: Iterable[Syncable]) -> None:
+        """Sync ``partitions`` within :data:`LATER_MS`."""
+        if not self._later:
+            self._loop.call_later(LATER_MS / 1000, self._sync_later)
+        self._later.update(dict.fromkeys(partitions))
+
+    def _sync_later(self) -> None:
+        due, self._later = self._later, {}
+        self.request([partition for partition in due if partition.has_unseen], None)
 
     def drain(self, done: Callable[[], None]) -> None:
         """Call ``done`` once nothing waits."""

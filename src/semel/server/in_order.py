@@ -28,7 +28,7 @@ class InOrder:
     def __init__(self) -> None:
         self.produces = 0  # whose rows are not visible yet
         self.changes = 0  # all others: what they do, or say, waits for the disk or for their turn
-        self.unanswered: dict[Syncable, None] = {}  # written to with acks=0, and perhaps not visible yet
+        self.unanswered: dict[Syncable, None] = {}  # written to; nobody waits for that to be visible
 
     @property
     def is_open(self) -> bool:
@@ -52,7 +52,7 @@ class InOrder:
             self.changes -= 1
 
     def take_unseen(self) -> list[Syncable]:
-        """Where rows without an answer are not visible yet: to be synced before the next that is no produce."""
+        """Where rows are not visible yet that no answer waits for: to be synced before the next that is no produce."""
         unseen = [partition for partition in self.unanswered if partition.has_unseen]
         self.unanswered.clear()
         return unseen

@@ -61,12 +61,14 @@ class AfterSync(NamedTuple):
     """Sync these partitions, then ask ``finish``: it looks at what became durable and what did not.
 
     It is what nearly every produce request comes to, and for anything else see :class:`Operation`. ``finish`` is None
-    when no answer waits for it, but consumers for the high watermark, or full segments for the disk.
+    when no answer waits for it, but consumers for the high watermark, or full segments for the disk. ``later`` want a
+    sync within a moment: what waits for them is the end of a transaction, and readers of what is not committed.
     """
 
     partitions: Sequence[Syncable]
     finish: Callable[[], Answer] | None
     answer: Answer | None = None  # what to answer at once, when ``finish`` is None; None: nothing (acks=0)
+    later: Sequence[Syncable] = ()
 
 
 @dataclass(frozen=True, slots=True)

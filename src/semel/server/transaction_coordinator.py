@@ -1,7 +1,9 @@
 """The coordinator of transactions: its core beside its log, the markers that end one, and whose time is over.
 
 Invariants
-- No marker is written before the decision is durable; none is complete before all its markers are.
+- No commit is decided before all its rows are durable, which are acknowledged before they are; no marker is written
+  before the decision is durable; none is complete before all its markers are.
+- What a power cut, or a sync that failed, may have taken rows of is aborted.
 - What is decided ends on every partition that is still there: now, when the disk has room again, or after the next
   start (:meth:`TransactionCoordinator.recover`).
 - EndTxn is answered when its transaction has ended everywhere: who commits then finds the rows, and who goes on is not
@@ -14,9 +16,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from semel.core.decision import Decision
 from semel.core.transaction.requests import (
     AddPartitions,
     End,
+    EndAnswer,
     Ended,
     Ending,
     Init,
@@ -52,6 +56,18 @@ class _Ended(NamedTuple):
     transactional_id: str
 
 
+class Rows(Protocol):
+    """Where the rows of transactions are."""
+
+    def find(self, name: TopicPartition) -> Partition | None: ...
+
+    def may_have_lost(self, name: TopicPartition) -> bool:
+        """Whether what was written there, and not synced, may be gone since the last start."""
+
+    def note_recovered(self) -> None:
+        """What was lost is known; from now on it is asked what is lost since. ``OSError``: not yet."""
+
+
 class Ids(Protocol):
     """Where producer ids come from."""
 
@@ -71,7 +87,7 @@ class TransactionCoordinator(Coordinator):
         state_log: StateLog,
         ids: Ids,
         id_log: StateLog,
-        find: Callable[[TopicPartition], Partition | None],
+        rows: Rows,
         monotonic_ms: Callable[[], int],
         readable: Callable[[TopicPartition], None],
         storage_failed: Callable[[Partition, str | None], None],
@@ -85,7 +101,8 @@ class TransactionCoordinator(Coordinator):
         self.transactions: Final = transactions
         self._ids = ids
         self._id_log = id_log
-        self._find = find
+        self._rows = rows
+        self._find = rows.find
         self._readable = readable
         self._marked = ended
         self._judged = judged
@@ -115,14 +132,32 @@ class TransactionCoordinator(Coordinator):
             for each in partition.open_transactions()
         ]
         submitted = self.log.submit(self.transactions.reconcile(found, now_ms), now_ms)
-        self._found = None if submitted.error_message is None else partitions
-        if submitted.error_message is not None:
-            self._storage_failed(self.log.partition, submitted.error_message)
+        error = submitted.error_message or self._abort_what_lost_rows(now_ms)
+        self._found = None if error is None else partitions
+        if error is not None:
+            self._storage_failed(self.log.partition, error)
             return
         if submitted.response:
-            self._begin(self._abort(submitted.response, now_ms))
+            self._begin(self._abort_strays(submitted.response, now_ms))
         for transaction in self.transactions.prepared():
             self._begin(self._finish(transaction.transactional_id, now_ms))
+
+    def _abort_what_lost_rows(self, now_ms: int) -> str | None:
+        """Why it is not done. Only when it is may rows be acknowledged that are not durable."""
+        aborted = self.transactions.abort_what_lost_rows(self._rows.may_have_lost, now_ms)
+        submitted = self.log.submit(aborted, now_ms)
+        if submitted.error_message is not None:
+            return submitted.error_message
+        if aborted.records:
+            log.warning(
+                "%d transactions may have lost rows that were not synced, and are aborted",
+                len(aborted.records),
+            )
+        try:
+            self._rows.note_recovered()
+        except OSError as error:
+            return f"the boot of the machine cannot be noted: {error}"
+        return None
 
     def _do_due(self, time_of_day_ms: int) -> None:
         """Abort what takes too long, and go on with what could not be ended."""
@@ -131,7 +166,7 @@ class TransactionCoordinator(Coordinator):
         if self._found is not None:
             return
         for name in self.transactions.overdue(self._monotonic_ms()):
-            submitted = self.log.submit(self.transactions.abort_overdue(name, time_of_day_ms), time_of_day_ms)
+            submitted = self.log.submit(self.transactions.abort(name, time_of_day_ms), time_of_day_ms)
             if submitted.error_message is None and submitted.response is not None:
                 log.info("transaction %r took longer than its time-out, and is aborted", name)
                 self._begin(self._finish(name, time_of_day_ms))
@@ -143,7 +178,7 @@ class TransactionCoordinator(Coordinator):
             self._begin(self._finish(name, time_of_day_ms))
         if self._strays:
             strays, self._strays = self._strays, []
-            self._begin(self._abort(strays, time_of_day_ms))
+            self._begin(self._abort_strays(strays, time_of_day_ms))
         if self.log.partition.needs_sync:
             self._begin(self._sync())
 
@@ -228,7 +263,8 @@ class TransactionCoordinator(Coordinator):
                 return found
             fresh_id = found
         request = End(name, producer_id, producer_epoch, is_commit, client_version, fresh_id)
-        answer = await self._durably(self.log.submit(self.transactions.end(request, now_ms), now_ms))
+        decision = await self._decided(request, now_ms)
+        answer = await self._durably(self.log.submit(decision, now_ms))
         match answer:
             case None:
                 return _NOT_STORED
@@ -244,6 +280,47 @@ class TransactionCoordinator(Coordinator):
                 return answer
 
     # -- within
+
+    async def _decided(self, request: End, now_ms: int) -> Decision[EndAnswer]:
+        """A commit only once all its rows are durable. What has lost some is aborted, and its client told so."""
+        while True:
+            decision = self.transactions.end(request, now_ms)
+            known = self.transactions.get(request.transactional_id)
+            if known is None or not decision.records or not request.is_commit:
+                return decision
+            behind = self._not_durable(known)
+            if not behind:
+                return decision
+            await Synced(behind)
+            lost = [each for each in self._not_durable(known) if not each.is_online]
+            if lost and (refusal := self._abort(known.transactional_id, lost, now_ms)) is not None:
+                return Decision((), refusal)
+
+    def _not_durable(self, transaction: Transaction) -> list[Partition]:
+        """Those of its partitions whose last row is not. Where a topic was deleted, its rows are nobody's any more."""
+        found = (self._find(name) for name in sorted(transaction.partitions))
+        return [
+            each
+            for each in found
+            if each is not None
+            and each.high_watermark < each.end_of_open_transaction(transaction.producer_id)
+        ]
+
+    def _abort(self, name: str, lost: Sequence[Partition], now_ms: int) -> Refused | None:
+        """It cannot be committed any more; why it cannot be aborted yet."""
+        for partition in lost:
+            self._storage_failed(partition, partition.offline_reason)
+        submitted = self.log.submit(self.transactions.abort(name, now_ms), now_ms)
+        if submitted.error_message is not None:
+            self._storage_failed(self.log.partition, submitted.error_message)
+            return _NOT_STORED
+        log.warning(
+            "transaction %r has lost rows of %s, and is aborted",
+            name,
+            ", ".join(str(each.name) for each in lost),
+        )
+        self._begin(self._finish(name, now_ms))
+        return None
 
     async def _fresh_id_for(self, name: str, now_ms: int) -> int | Refused:
         """A producer id, if the name needs another one; the same can never be given out again.
@@ -328,7 +405,7 @@ class TransactionCoordinator(Coordinator):
                 is_marked = False
         return is_marked
 
-    async def _abort(self, strays: Sequence[Stray], now_ms: int) -> None:
+    async def _abort_strays(self, strays: Sequence[Stray], now_ms: int) -> None:
         """Nobody has them under way: readers would wait for them for ever."""
         marked = []
         for stray in strays:

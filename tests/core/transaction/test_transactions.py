@@ -254,11 +254,11 @@ def test_what_takes_longer_than_its_client_said_is_aborted(coordinator: Coordina
     assert coordinator.core.next_deadline_ms(900) == 60_500, "it counts from its first partition"
     assert coordinator.core.overdue(60_499) == []
     assert coordinator.core.overdue(60_500) == ["t"]
-    ending = coordinator.carry_out(coordinator.core.abort_overdue("t", 2_000))
+    ending = coordinator.carry_out(coordinator.core.abort("t", 2_000))
     assert isinstance(ending, Ending)
     assert ending.transaction.producer_epoch == grant.producer_epoch + 1
     done = coordinator.complete()
-    assert coordinator.carry_out(coordinator.core.abort_overdue("t", 2_000)) is None
+    assert coordinator.carry_out(coordinator.core.abort("t", 2_000)) is None
     late = {is_commit: coordinator.prepare(grant, is_commit=is_commit) for is_commit in (True, False)}
     if coordinator.client_version < EPOCH_BUMP_FROM:
         assert {code(answer) for answer in late.values()} == {ErrorCode.PRODUCER_FENCED}
@@ -271,7 +271,7 @@ def test_an_overdue_transaction_in_the_last_epoch_leaves_its_client_none(coordin
     last = ProducerGrant(7, PRODUCER_EPOCH_MAX - 1)
     coordinator.carry_out(coordinator.core.take_over([("t", last, 0)]))
     assert coordinator.add(last) is ErrorCode.NONE
-    coordinator.carry_out(coordinator.core.abort_overdue("t", 2_000))
+    coordinator.carry_out(coordinator.core.abort("t", 2_000))
     coordinator.complete()
     for is_commit in (True, False):
         assert code(coordinator.prepare(last, is_commit=is_commit)) is ErrorCode.PRODUCER_FENCED
@@ -412,7 +412,7 @@ def test_whatever_copies_ask_no_epoch_is_granted_twice_and_no_decision_changes(
             case "complete" if known_is_prepared(known):
                 coordinator.complete()
             case "overdue":
-                coordinator.carry_out(coordinator.core.abort_overdue("t", 0))
+                coordinator.carry_out(coordinator.core.abort("t", 0))
             case "restart":
                 coordinator.restart()
             case "lost" if known is not None and known.state is TransactionState.ONGOING:

@@ -45,7 +45,7 @@ def written(transaction: Transaction) -> bytearray:
 
 
 def beside(of: TransactionStory) -> TransactionLedger:
-    return TransactionLedger(of, Watchers(), lambda: 0)
+    return TransactionLedger(of, Watchers(), lambda: 0, lambda: -1)
 
 
 def test_a_transaction_is_open_until_its_marker_is_durable() -> None:

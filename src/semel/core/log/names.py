@@ -35,6 +35,7 @@ _OFFSET_SUFFIXES: Final = (
 LOCK: Final = ".lock"
 FOLDER_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = "clean-shutdown"
+LAST_BOOT: Final = "last-boot"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 

@@ -9,6 +9,8 @@ Invariants
 - What is prepared can only complete, and completes once every partition has its marker durably.
 - A partition may be written before the record that it belongs to the transaction is durable, and is not acknowledged
   before: what is open in a partition says so itself after a crash (:meth:`Transactions.reconcile`).
+- Rows are acknowledged before they are durable, and decided to be committed only when they are. What may have lost some
+  of them is aborted at the start (:meth:`Transactions.abort_what_lost_rows`), at an epoch that its client has not.
 
 Follows Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, KIP-360, KIP-890).
 """
@@ -16,7 +18,7 @@ Follows Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -228,17 +230,16 @@ class Transactions:
         )
         return Decision((_record(done),), done)
 
-    def abort_overdue(self, transactional_id: str, now_ms: int) -> Decision[Ending | None]:
-        """What takes longer than its client said is aborted, and its client fenced; but one of KIP-890 that hears of
-        it and asks for the abort itself has asked for just that, and goes on with the raised epoch.
+    def abort(self, transactional_id: str, now_ms: int) -> Decision[Ending | None]:
+        """What takes longer than its client said, or cannot be committed any more, is aborted, and its client fenced;
+        but one of KIP-890 that hears of it and asks for the abort itself has asked for just that, and goes on with the
+        raised epoch.
         """
         known = self._known.get(transactional_id)
         if known is None or known.state is not TransactionState.ONGOING:
             return Decision((), None)
-        fenced = self._fenced(known, now_ms)
-        if not known.is_exhausted:
-            fenced = replace(fenced, client_version=known.client_version)
-        return Decision((_record(fenced),), Ending(fenced))
+        aborted = self._aborted(known, now_ms)
+        return Decision((_record(aborted),), Ending(aborted))
 
     def forget_what_is_over(self, now_ms: int) -> Decision[bool]:
         """Ids that rest for too long; some, and whether there may be more."""
@@ -307,6 +308,17 @@ class Transactions:
             all_of_it = known.partitions | partitions
             records.append(_record(self._ongoing(known, all_of_it, known.client_version, now_ms)))
         return Decision(tuple(records), strays)
+
+    def abort_what_lost_rows(
+        self, may_have_lost: Callable[[TopicPartition], bool], now_ms: int
+    ) -> Decision[None]:
+        """After a start: rows that were acknowledged may be gone, and their client could go on to commit the others."""
+        lost = (
+            each
+            for each in self
+            if each.state is TransactionState.ONGOING and any(map(may_have_lost, each.partitions))
+        )
+        return Decision(tuple(_record(self._aborted(each, now_ms)) for each in lost), None)
 
     # -- time
 
@@ -401,6 +413,10 @@ class Transactions:
             updated_ms=now_ms,
             client_version=0,
         )
+
+    def _aborted(self, known: Transaction, now_ms: int) -> Transaction:
+        fenced = self._fenced(known, now_ms)
+        return fenced if known.is_exhausted else replace(fenced, client_version=known.client_version)
 
     def _end_at_its_epoch(self, known: Transaction, request: End, now_ms: int) -> Decision[EndAnswer]:
         """By clients that know nothing of KIP-890: who asks again cannot be told from who asks late."""

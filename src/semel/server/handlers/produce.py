@@ -1,6 +1,7 @@
 """Produce: append each partition's batch, answer when it is as durable as asked.
 
-acks=-1 and acks=1 wait for the high watermark (in durable mode: an fdatasync that started after the append).
+acks=-1 and acks=1 wait for the high watermark (in durable mode: an fdatasync that started after the append); rows in
+a transaction do not: it is its commit that waits for them (:class:`semel.server.transaction_coordinator`).
 With one replica both are the same in Kafka, too: there what the leader wrote is visible at once, here it is once
 it is synced, and whoever was told of a row may look for it. acks=0 waits for nothing; a sync follows. A batch's fate
 is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others. Batches that
@@ -63,13 +64,13 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
 class _Fate:
     """What becomes of one partition's batch."""
 
-    __slots__ = ("has_registered", "number", "outcome", "partition", "topic", "waiting")
+    __slots__ = ("number", "origin", "outcome", "partition", "topic", "waiting")
 
     def __init__(self, topic: str | UUID, number: int) -> None:
         self.topic = topic
         self.number = number
         self.partition: Partition | None = None  # that it was given to
-        self.has_registered = False  # it, in the batch's transaction
+        self.origin = AppendOrigin.CLIENT
         self.waiting: Waiting | None = None  # its place in the line, if it had to go there
         self.outcome: AppendOutcome = NO_OUTCOME
 
@@ -81,6 +82,7 @@ def _conclude(
     results: list[ProducedPartition] = []
     waiting: list[tuple[ProducedPartition, Partition, int]] = []
     behind: list[Partition] = []
+    later: list[Partition] = []
     for fate in fates:
         partition, outcome = fate.partition, fate.outcome
         if outcome.error_code is not ErrorCode.INVALID_REQUIRED_ACKS:
@@ -97,13 +99,17 @@ def _conclude(
             outcome.error_message,
         )
         results.append(result)
-        if fate.has_registered and outcome.error_code is ErrorCode.NONE:
+        is_appended = outcome.error_code is ErrorCode.NONE
+        if is_appended and registers(fate.origin, call.api_version):
             states = broker.transactions.log.partition
             if states.high_watermark < states.log_end_offset:
                 waiting.append((result, states, states.log_end_offset))
         if partition is not None and outcome.sync_offset > partition.high_watermark:
-            waiting.append((result, partition, outcome.sync_offset))
-        elif partition is not None and outcome.error_code is ErrorCode.NONE:
+            if is_appended and fate.origin is AppendOrigin.TRANSACTION:
+                (behind if partition.wants_sync else later).append(partition)
+            else:
+                waiting.append((result, partition, outcome.sync_offset))
+        elif partition is not None and is_appended:
             broker.note_readable(partition.name)
             if partition.wants_sync:
                 behind.append(partition)
@@ -114,7 +120,7 @@ def _conclude(
     if acks == _NO_ACKS and failed is not None:
         # The client reads no answer; Kafka tells it by closing, too, so that it fetches metadata anew.
         why = f"produce with acks=0 failed: {ErrorCode.of(failed.error_code).name}"
-        return Disconnect(why, behind=dirty + behind)
+        return Disconnect(why, behind=dirty + behind + later)
     if acks != _NO_ACKS and dirty:
 
         def finish() -> Answer:
@@ -126,11 +132,11 @@ def _conclude(
                     broker.note_storage_error(partition, partition.offline_reason)
             return Answer((produce.encode_response(version, results),))
 
-        return AfterSync(dirty, finish)
+        return AfterSync(dirty, finish, later=behind + later)
     answer = None if acks == _NO_ACKS else Answer((produce.encode_response(version, results),))
     dirty += behind
-    if dirty or answer is None:
-        return AfterSync(dirty, None, answer)
+    if dirty or later or answer is None:
+        return AfterSync(dirty, None, answer, later)
     return answer
 
 
@@ -159,8 +165,7 @@ def _append(
         fate.outcome = refused
         return
     fate.partition = partition
-    origin = origin_of(transactional_id, header)
-    fate.has_registered = registers(origin, call.api_version)
+    origin = fate.origin = origin_of(transactional_id, header)
     if not line and not must_wait(partition, header):
         fate.outcome = partition.append_all([Incoming(item.records, (header,), origin)], call.now_ms)[0]
         return

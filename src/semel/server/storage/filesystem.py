@@ -14,9 +14,12 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+from uuid import uuid4
 
 from semel.errors import StorageError
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")  # Linux has it
 
 
 class File(Protocol):
@@ -66,6 +69,11 @@ class FileSystem(Protocol):
 
     def lock(self, path: Path) -> File:
         """Hold ``path`` against other processes until the file is let go; ``StorageError`` when taken."""
+
+    def boot_id(self) -> str:
+        """Of the machine since it was started: as long as it is the same, what a process has written is there,
+        synced or not. Where the machine does not tell, every process has another one.
+        """
 
 
 class OsFile:
@@ -142,6 +150,12 @@ class OsFileSystem:
     def room(self, path: Path) -> tuple[int, int]:
         disk = os.statvfs(path)
         return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+
+    def boot_id(self) -> str:
+        try:
+            return _BOOT_ID.read_text().strip()
+        except OSError:
+            return uuid4().hex
 
     def lock(self, path: Path) -> OsFile:
         file = self.open(path, create=True)

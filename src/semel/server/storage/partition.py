@@ -258,6 +258,13 @@ class Partition:
         entry = self._log.producers.state.get(producer_id)
         return entry is not None and entry.is_in_transaction
 
+    def end_of_open_transaction(self, producer_id: int) -> int:
+        """The offset behind its last row in a transaction that no marker has ended here; 0: there is none."""
+        entry = self._log.producers.state.get(producer_id)
+        if entry is None or not entry.is_in_transaction:
+            return 0
+        return entry.window[-1].last_offset + 1 if entry.window else self.log_end_offset
+
     @property
     def producer_count(self) -> int:
         return len(self._log.producers.state)

@@ -38,6 +38,7 @@ from semel.core.log.names import (
     is_partition_file,
     partition_of,
 )
+from semel.core.log.recovery import Sound
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
 from semel.core.transaction.transactions import Transactions
 from semel.errors import ErrorCode, StorageError
@@ -53,6 +54,7 @@ from semel.server.storage.filesystem import (
     write_file,
 )
 from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
+from semel.server.storage.last_boot import LastBoot
 from semel.server.storage.observer import NOBODY, StorageObserver
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
@@ -112,10 +114,14 @@ class Storage:
         self._observer = observer
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
+        self._cut: set[TopicPartition] = (
+            set()
+        )  # at the start: by a process that was killed in a write, or worse
         _make_folder(file_system, data_dir)
         self._lock: object | None = file_system.lock(data_dir / LOCK)
         self.cluster_id, version = self._check_version()
         self.was_clean = self._take_clean_marker()
+        self._last_boot = LastBoot(file_system, data_dir)
         self._log_starts = LogStarts(file_system, data_dir)
         self.cleaner = Cleaner(
             file_system, data_dir, settings.cleaner_map_bytes, lambda: new_uuid().bytes + new_uuid().bytes
@@ -204,6 +210,16 @@ class Storage:
 
     def find(self, name: TopicPartition) -> Partition | None:
         return self._partitions.get(name)
+
+    def may_have_lost(self, name: TopicPartition) -> bool:
+        """Whether something that was written there, and was not synced, may be gone since the last start."""
+        if self.was_clean:
+            return False
+        return not self._last_boot.is_this or name in self._cut
+
+    def note_recovered(self) -> None:
+        """What was lost is known; ``OSError``: not for certain."""
+        self._last_boot.note()
 
     def disk_room(self) -> tuple[int, int]:
         """Bytes of the disk under the folder, and those that are free; ``OSError`` when it does not say."""
@@ -427,6 +443,8 @@ class Storage:
         partition = self._opened(name, config, now_ms)
         self._partitions[name] = partition
         self.recovery.append(partition.recovery)
+        if not isinstance(partition.recovery.verdict, Sound):
+            self._cut.add(name)
         return partition
 
     def _opened(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:

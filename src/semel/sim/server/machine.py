@@ -131,6 +131,7 @@ class SimulatedServer:
         self._process: ServerProcess | None = None
         self._mount: Mount | None = None
         self._standstill = Standstill(scheduler)
+        self._lost_ms = -1
         self.storage: Storage | None = None
         self.clock: Final = Clock(scheduler)
         self.tps: Final = witness.tps
@@ -210,7 +211,7 @@ class SimulatedServer:
             self._witness.recovered(storage, self._disk.failed)
         except ProcessEnd as end:
             self._counts.bit(Fault.CRASH_IN_RECOVERY)
-            self._ended(end)
+            self._ended_in_step(end)
             return
         except StorageError as error:
             self._witness.not_recovered(str(error), disk_failed=bool(self._disk.failed))
@@ -284,6 +285,11 @@ class SimulatedServer:
         is_power_cut = self.is_durable and self._random.random() < self._mix().power_cut_share
         return PowerCut if is_power_cut else Killed
 
+    @property
+    def lost_ms(self) -> int:
+        """When it last may have lost what was written and not durable; -1: never."""
+        return self._scheduler.now_ms if self._disk.failed else self._lost_ms
+
     def power_cut(self) -> None:
         self._counts.bit(Fault.POWER_CUT)
         self._trace.note("server", "power cut")
@@ -348,6 +354,11 @@ class SimulatedServer:
 
         self._in_process(in_turn)
 
+    def _ended_in_step(self, end: ProcessEnd) -> None:
+        """What it was about to write may be there in part."""
+        self._lost_ms = self._scheduler.now_ms
+        self._ended(end)
+
     def _ended(self, end: ProcessEnd) -> None:
         if self._mount is not None:
             self._mount.alive = False
@@ -358,6 +369,7 @@ class SimulatedServer:
             for link in process.links:
                 self._network.died(link)
         if isinstance(end, PowerCut):
+            self._lost_ms = self._scheduler.now_ms
             self._disk.power_cut()
         self._restart_later()
 
@@ -392,4 +404,4 @@ class SimulatedServer:
                 action(process)
             except ProcessEnd as end:
                 self._counts.bit(Fault.CRASH_IN_STEP if isinstance(end, PowerCut) else Fault.KILL_IN_STEP)
-                self._ended(end)
+                self._ended_in_step(end)

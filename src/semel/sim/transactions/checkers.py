@@ -122,7 +122,7 @@ class CommittedRowsStay(Checker, TransactionWatcher, TransactionLogWatcher):
 
 class EndedByItsOwn(Checker, TransactionWatcher, TransactionLogWatcher):
     """``ended_by_its_own``: what ends a transaction is its own client's request for that end; or a newer client of its
-    name, or its time, which abort it.
+    name, its time, or a server that may have lost rows of it, which abort it.
 
     No request of another transaction, however late it comes. Judged as a decision is written, by what the holder of the
     epoch has begun last and has asked for; what aborts it otherwise raises the epoch, and had time or cause. And as a
@@ -150,8 +150,9 @@ class EndedByItsOwn(Checker, TransactionWatcher, TransactionLogWatcher):
         if after.producer_epoch == before.producer_epoch:
             raise self.violated(f"{_shown(after)} is aborted as by its client, {_told(txn)}")
         waited_ms = now_ms - (now_ms if txn is None else txn.began_ms)
+        has_lost = story.lost_ms >= (now_ms if txn is None else txn.began_ms)
         others_came = story.is_repeated or story.inits.get(after.transactional_id, 0) > 1
-        if not others_came and waited_ms < after.timeout_ms:
+        if not others_came and not has_lost and waited_ms < after.timeout_ms:
             raise self.violated(f"{_shown(after)} is aborted after {waited_ms} ms, and nobody else came")
 
     def end_refused(self, story: TransactionStory, txn: Txn, code: ErrorCode) -> None:

@@ -248,7 +248,9 @@ class TransactionClient:
             elif ended.code is ErrorCode.INVALID_TXN_STATE and not commit and not self._has_begun:
                 self._is_in_doubt = True  # nothing of it is known, or not yet
                 return
-            elif ended.code is ErrorCode.INVALID_TXN_STATE and self._took_too_long(txn):
+            elif ended.code is ErrorCode.INVALID_TXN_STATE and (
+                self._took_too_long(txn) or txn.began_ms <= self._story.lost_ms
+            ):
                 self.is_over = (
                     True  # by KIP-890 its own abort would have been told it, with an epoch to go on with
                 )

@@ -31,12 +31,20 @@ _READ_BYTES: Final = 1 << 20
 class TransactionLedger:
     """Beside the witness of the server."""
 
-    def __init__(self, story: TransactionStory, watchers: Watchers, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        story: TransactionStory,
+        watchers: Watchers,
+        now_ms: Callable[[], int],
+        lost_ms: Callable[[], int],
+    ) -> None:
+        """``lost_ms``: when the server last may have lost what was not durable; -1: never."""
         self.is_on = True  # False: what comes now is damage on purpose
         self._story = story
         self._log = story.log
         self._watcher = watchers.of(TransactionLogWatcher)
         self._now_ms = now_ms
+        self._lost_ms = lost_ms
         self._written: Final = {*story.tps, OFFSETS}
 
     def appended(
@@ -129,6 +137,7 @@ class TransactionLedger:
             holder = None if before is None else ProducerGrant(before.producer_id, before.producer_epoch)
             txn = None if holder is None else story.newest_under(holder)
             if is_new:
+                story.lost_ms = max(story.lost_ms, self._lost_ms())
                 self._watcher.state_written(story, before, after, txn, self._now_ms())
             if is_new and after.state.is_prepared and txn is not None:  # what is found was new before
                 is_commit = after.state is TransactionState.PREPARE_COMMIT

@@ -26,6 +26,7 @@ from semel.server.storage import opening, snapshots
 from semel.server.storage.outcome import Slice
 from semel.server.storage.reading import Reading
 from semel.server.storage.state_log import Submitted
+from semel.server.storage.storage import Storage
 from semel.server.storage.trimming import Trimming
 from semel.server.storage.txn_index import TxnIndex
 from semel.server.transaction_coordinator import TransactionCoordinator
@@ -95,6 +96,21 @@ def transaction_id_before_its_claim(patch: Patches) -> None:
         return transaction_coordinator._NOT_STORED if isinstance(fresh_id, str) else fresh_id
 
     patch.set(TransactionCoordinator, "_fresh_id_for", fresh_id_for)
+
+
+@transaction_plant("a commit is decided before its rows are durable", "here", ATOMIC, STAY)
+def transaction_commit_before_its_rows(patch: Patches) -> None:
+    patch.set(TransactionCoordinator, "_not_durable", lambda coordinator, transaction: [])
+
+
+@transaction_plant("what a power cut took acknowledged rows of goes on", "here", ATOMIC, STAY)
+def transaction_goes_on_without_lost_rows(patch: Patches) -> None:
+    patch.set(Transactions, "abort_what_lost_rows", lambda known, lost, now_ms: Decision((), None))
+
+
+@transaction_plant("every start aborts what is open, though nothing was lost", "here", ITS_OWN)
+def transaction_aborted_by_any_start(patch: Patches) -> None:
+    patch.set(Storage, "may_have_lost", lambda storage, name: True)
 
 
 # -- after a start ------------------------------------------------------------------------------------------

@@ -112,6 +112,7 @@ class TransactionStory:
     polls: list[Poll] = field(default_factory=list)
     log: TransactionLog = field(default_factory=TransactionLog)
     inits: dict[str, int] = field(default_factory=dict)  # how often each id was asked for
+    lost_ms: int = -1  # what was begun by then may have lost rows that were not durable; -1: nothing has
     is_repeated: bool = False  # requests may arrive once more, long after they were answered
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)  # at the end
     final_offsets: dict[str, str | None] = field(default_factory=dict)  # the note that each group's has then

@@ -30,7 +30,9 @@ class TransactionWorld(Part[TransactionOperator]):
         witness: Witness,
     ) -> None:
         self.story: Final = story
-        ledger = TransactionLedger(story, around.watchers, lambda: around.scheduler.now_ms)
+        ledger = TransactionLedger(
+            story, around.watchers, lambda: around.scheduler.now_ms, lambda: server.lost_ms
+        )
         witness.beside.append(ledger)
 
         def begin() -> TransactionOperator:

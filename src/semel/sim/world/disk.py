@@ -91,6 +91,7 @@ class Disk:
         self.trace: Final = trace
         self.counts: Final = counts
         self.mix: Final = mix
+        self.boots = 0  # of its machine
         self.full_writes = 0  # how many writes, or new files, still find the disk full
         self.failed: Final[set[Path]] = set()  # files and folders for which this process met an error
 
@@ -100,6 +101,7 @@ class Disk:
         return Mount(self)
 
     def power_cut(self) -> None:
+        self.boots += 1
         self.full_writes = 0
         self.root.power_cut(self.random, self.counts)
 
@@ -237,6 +239,10 @@ class Mount:
     def room(self, path: Path) -> tuple[int, int]:
         self.check()
         return _DISK_BYTES, 0 if self._disk.full_writes else _DISK_BYTES
+
+    def boot_id(self) -> str:
+        self.check()
+        return f"boot {self._disk.boots}"
 
     def lock(self, path: Path) -> SimulatedFile:
         file = self.open(path, create=True)

@@ -16,9 +16,16 @@ FENCES = state(TransactionState.PREPARE_ABORT, TP, epoch=1, is_newer=False)
 
 
 def decide(
-    after: Transaction, asked: bool | None, *, before: Transaction = ONGOING, now_ms: int = 0, inits: int = 1
+    after: Transaction,
+    asked: bool | None,
+    *,
+    before: Transaction = ONGOING,
+    now_ms: int = 0,
+    inits: int = 1,
+    lost_ms: int = -1,
 ) -> None:
     of = story()
+    of.lost_ms = lost_ms
     of.inits["x"] = inits
     EndedByItsOwn().state_written(of, before, after, begun(of, (TP, 0), asked=asked), now_ms)
 
@@ -36,7 +43,8 @@ def test_nobody_else_does(breaks: Breaks, after: Transaction, asked: bool | None
         decide(after, asked)
 
 
-def test_a_newer_client_aborts_it_or_its_time() -> None:
+def test_a_newer_client_aborts_it_or_its_time_or_a_power_cut() -> None:
+    decide(FENCES, None, lost_ms=0)
     decide(FENCES, None, inits=2)
     decide(FENCES, True, inits=2)
     decide(FENCES, None, now_ms=TIMEOUT_MS)
