@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -249,6 +250,28 @@ def test_a_consumer_that_commits_by_itself_is_refused(
             consumer.assign([TopicPartition(source, 0)])
             with pytest.raises(ConfigError, match="group_id"), producer.transaction(consumer):
                 pass
+
+
+def test_a_consumer_of_another_cluster_is_refused(
+    kafka: TransactionalKafka, topic: str, source: str, tmp_path: Path
+) -> None:
+    """Its positions would be taken, and count where it never looks for them."""
+    with semel.LocalLog(tmp_path / "elsewhere") as elsewhere, producer_of(kafka, topic) as producer:
+        with semel.Producer(elsewhere.bootstrap) as other:
+            other.send(source, b"row").result()
+        with semel.Consumer(elsewhere.bootstrap, group_id="g", enable_auto_commit=False) as consumer:
+            consumer.subscribe(source)
+            assert polled(consumer) == [b"row"]
+            with pytest.raises(ConfigError, match="reads from cluster"), producer.transaction(consumer):
+                raise AssertionError("it was begun")
+            assert polled(consumer) == [b"row"], "it was handed out in no transaction"
+            with (
+                pytest.raises(ConfigError, match="reads from cluster"),
+                producer.transaction() as transaction,
+            ):
+                producer.send(topic, b"row")
+                transaction.commit_offsets(consumer)
+    assert values(kafka.bootstrap, topic) == []
 
 
 def test_a_newer_copy_shuts_the_older_one_out_and_ends_what_it_had_open(

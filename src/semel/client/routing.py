@@ -60,6 +60,7 @@ class Routing:
         self._leaders: dict[TopicPartition, int] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self.partition_counts: dict[str, int] = {}  # as the newest metadata has them
+        self._cluster_id: str | None = None
         self.trouble: str | None = None  # what the last attempt met, while it is repeated
 
     async def __aenter__(self) -> Self:
@@ -99,7 +100,12 @@ class Routing:
                     self._leaders[tp] = partition.leader
                 else:
                     self._leaders.pop(tp, None)
+        self._cluster_id = answer.cluster_id
         return ClusterMetadata(brokers, found, int(answer.controller_id), answer.cluster_id)
+
+    async def cluster_id(self) -> str | None:
+        """Of the cluster that this is connected to; None: it has none."""
+        return self._cluster_id or (await self.metadata([])).cluster_id
 
     async def topic(
         self, name: str, *, allow_auto_topic_creation: bool = False, is_known_to_exist: bool = False

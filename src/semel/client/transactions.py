@@ -122,6 +122,17 @@ class ProducerTransactions:
         self._number += 1
         return self._number
 
+    async def check_reads_from_here(self, consumer: AsyncConsumer) -> None:
+        """Refuse a consumer of another cluster: the coordinator takes its positions, where there are topics of these
+        names, and they would count where it never looks for them.
+        """
+        theirs, ours = await consumer.cluster.cluster_id(), await self._engine.cluster.cluster_id()
+        if None not in (theirs, ours) and theirs != ours:
+            raise ConfigError(
+                f"this consumer reads from cluster {theirs}, and this producer writes to cluster {ours}: a transaction "
+                f"is of one cluster. Nothing of it was committed. To copy from one cluster to another: semel copy"
+            )
+
     async def commit_offsets(self, consumer: AsyncConsumer, number: int) -> None:
         """Have the consumer's positions count with the transaction; they are taken down when this returns.
 
@@ -131,6 +142,7 @@ class ProducerTransactions:
         await self._check_open(number)
         try:
             consumer.check_commits_in_transactions()
+            await self.check_reads_from_here(consumer)
             async with self._taking_down:
                 await self._check_open(number)  # it may have ended while this caller waited
                 await self._take_down(consumer, number)
@@ -310,6 +322,8 @@ class AsyncTransaction:
         if self._consumer is not None:
             self._consumer.check_commits_in_transactions()
         try:
+            if self._consumer is not None:
+                await self._transactions.check_reads_from_here(self._consumer)
             self._number = await self._transactions.begin()
         except BaseException:
             await self._undo_enter()
