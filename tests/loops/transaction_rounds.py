@@ -175,6 +175,8 @@ class TransactionsLife:
         found += judge(kept, rows[0], crowd.told())
         if found:
             found.append(crowd.last_words())
+        else:
+            onlooker.remove(source(number), *targets(number))  # each start reads all that is there
         told = (
             f"{', '.join(done)}; {aborted_rows} rows aborted, {crowd.fenced} fenced, {crowd.revived} revived"
         )

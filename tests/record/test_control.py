@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from semel.errors import CorruptRecordBatch
-from semel.record.batch import Record, decode_header, encode_batch
+from semel.record.batch import Compression, Record, decode_header, encode_batch
 from semel.record.control import MarkerType, decode_marker, encode_abort_marker, encode_commit_marker
 
 
@@ -17,6 +17,35 @@ def test_markers_come_back(encode, kind: MarkerType) -> None:  # type: ignore[no
     header = decode_header(batch)
     assert header.is_control and header.is_transactional and header.base_sequence == -1
     assert decode_marker(batch) == (kind, 0, 55, 9, 3, 2)
+
+
+def test_a_marker_in_any_other_form_is_the_same() -> None:
+    """The way through records is for those that are not written as everybody writes them."""
+    key, value = struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 7)
+    marker = Record(0, 5, key, value)
+    plain = encode_batch([marker], producer_id=9, producer_epoch=3, transactional=True, control=True)
+    others = [
+        encode_batch([record], producer_id=9, producer_epoch=3, transactional=True, control=True, **more)
+        for record, more in (
+            (marker._replace(headers=(("h", b""),)), {}),
+            (marker._replace(key=key + b"more"), {}),
+            (marker._replace(value=value + b"more"), {}),
+            (marker, {"compression": Compression.GZIP}),
+        )
+    ]
+    assert decode_marker(plain) == (MarkerType.COMMIT, 0, 5, 9, 3, 7)
+    for other in others:
+        assert len(other) != len(plain)
+        assert decode_marker(other) == decode_marker(plain)
+
+
+def test_a_marker_that_has_rotted_is_refused() -> None:
+    batch = encode_commit_marker(9, 3, 2, 55)
+    batch[-4] ^= 1
+    with pytest.raises(CorruptRecordBatch):
+        decode_marker(batch)
+    with pytest.raises(CorruptRecordBatch):
+        decode_marker(encode_commit_marker(9, 3, 2, 55) + b"more")
 
 
 @pytest.mark.parametrize(

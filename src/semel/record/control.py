@@ -12,11 +12,29 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from semel.errors import CorruptRecordBatch
-from semel.record.batch import Buffer, Record, decode_header, decode_records, encode_batch
+from semel.record.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    Record,
+    decode_records,
+    encode_batch,
+    validate_batch,
+)
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
 _VERSION: Final = 0
+# A marker's record as everybody writes it: every number that varies in length is one byte.
+_PLAIN: Final = struct.Struct(">BxBBBhhBhiB")  # length, attributes, two deltas, key, value, no headers
+_PLAIN_FORM: Final = (
+    2 * (_PLAIN.size - 1),
+    0,
+    0,
+    2 * _KEY.size,
+    2 * _VALUE.size,
+    0,
+)  # varints: lengths doubled
 _MARKER_BYTES_MAX: Final = 64 * 1024  # one record of a dozen bytes; anything near this is not a marker
 
 
@@ -79,9 +97,12 @@ def is_abort(control_batch: Buffer) -> bool:
 
 def decode_marker(batch: Buffer) -> Marker | None:
     """The marker in a control batch, or None for a control record of another kind (Raft's, say)."""
-    header = decode_header(batch)
+    header = validate_batch(batch)
     if not header.is_control:
         raise CorruptRecordBatch("not a control batch")
+    plain = _plain_marker(batch, header)
+    if plain is not None:
+        return plain
     records = decode_records(batch, decompressed_bytes_max=_MARKER_BYTES_MAX)
     if not records:
         return None  # compacted away
@@ -103,4 +124,26 @@ def decode_marker(batch: Buffer) -> Marker | None:
         header.producer_id,
         header.producer_epoch,
         coordinator_epoch,
+    )
+
+
+def _plain_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
+    """The same for the one form that nearly all have, without the way through records: a start reads many."""
+    is_plain = header.record_count == 1 and header.size_bytes == len(batch) == HEADER_BYTES + _PLAIN.size
+    if not is_plain or header.compression or header.timestamp_type:
+        return None
+    numbers = _PLAIN.unpack_from(batch, HEADER_BYTES)
+    length, timestamp_delta, offset_delta, key_bytes, key_version, kind, value_bytes, _, epoch, headers = (
+        numbers
+    )
+    form = (length, timestamp_delta, offset_delta, key_bytes, value_bytes, headers)
+    if form != _PLAIN_FORM or key_version < 0 or kind not in (MarkerType.ABORT, MarkerType.COMMIT):
+        return None
+    return Marker(
+        MarkerType(kind),
+        header.base_offset,
+        header.base_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        epoch,
     )

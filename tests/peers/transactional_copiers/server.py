@@ -36,6 +36,10 @@ class Onlooker:
         for one in made.values():
             one.result(TIMEOUT_S)
 
+    def remove(self, *topics: str) -> None:
+        for one in self._admin.delete_topics(list(topics)).values():
+            one.result(TIMEOUT_S)
+
     def write(self, topic: str, first: int, end: int) -> None:
         """Rows ``first`` to ``end`` of every partition."""
         producer = Producer(self._settings | {"enable.idempotence": True})

@@ -51,13 +51,22 @@ class StateLog:
     """One internal partition with the cores whose records it holds."""
 
     def __init__(
-        self, partition: Partition, states: Sequence[LogBacked], transactional: Transactional | None = None
+        self,
+        partition: Partition,
+        states: Sequence[LogBacked],
+        transactional: Transactional | None = None,
+        *,
+        newest_only: bool = False,
     ) -> None:
-        """Read the whole partition into ``states``; what is in transactions into ``transactional``."""
+        """Read the whole partition into ``states``; what is in transactions into ``transactional``.
+
+        With ``newest_only`` of each key only the newest record is applied: compaction leaves no more.
+        """
         self.partition = partition
         self._states = states
         self._transactional = transactional
         self._compact_above_bytes = COMPACT_BYTES_MIN
+        self._newest: dict[bytes, StateRecord] | None = {} if newest_only else None
         if not partition.is_online:
             raise StorageError(f"{partition.offline_reason}; nothing can be served without it")
         offset = partition.log_start_offset
@@ -68,6 +77,9 @@ class StateLog:
             raise StorageError(
                 f"{partition.name}: damaged at offset {damage.offset}: {damage}; nothing can be served without it"
             ) from damage
+        newest, self._newest = self._newest, None
+        for record in (newest or {}).values():
+            self._apply(record)
 
     def _read_from(self, offset: int) -> int:
         """Apply a piece of the log, the batch that holds ``offset`` first; the offset behind it."""
@@ -170,6 +182,8 @@ class StateLog:
     def _apply_read(self, header: BatchHeader, record: StateRecord) -> None:
         if header.is_transactional:
             self._apply_pending(header.producer_id, record)
+        elif self._newest is not None:
+            self._newest[record.key] = record
         else:
             self._apply(record)
 

@@ -150,7 +150,7 @@ class Storage:
             self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups], self.groups
         )
         self._transaction_log = StateLog(
-            self._open_internal(TRANSACTION_STATE_TOPIC, now_ms), [self.transactions]
+            self._open_internal(TRANSACTION_STATE_TOPIC, now_ms), [self.transactions], newest_only=True
         )
         self.producer_ids.begin(self._metadata)
         if version < FORMAT_VERSION:
