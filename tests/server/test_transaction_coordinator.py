@@ -13,6 +13,7 @@ from tests.server.carrying_out import carry_out
 from tests.server.failing_disk import Disk
 
 from semel.config import Address, ServerSettings
+from semel.core.group.requests import CommitOffsets, OffsetToCommit
 from semel.core.log.watermarks import FetchIsolation
 from semel.core.transaction.requests import AddPartitions, Refused
 from semel.core.transaction.states import TransactionState
@@ -219,7 +220,7 @@ def restarted(tmp_path: Path) -> Callable[..., Server]:
     """What the next start makes of the files as a kill leaves them now."""
     count = 0
 
-    def restart(server: Server, disk: Disk | None = None) -> Server:
+    def restart(server: Server, disk: Disk | None = None, *, is_killed_at_once: bool = False) -> Server:
         nonlocal count
         count += 1
         folder = tmp_path / f"copy-{count}"
@@ -227,7 +228,8 @@ def restarted(tmp_path: Path) -> Callable[..., Server]:
         again = Server(folder, disk)
         if isinstance(disk, FullOnceOpen):
             disk.full()
-        again.recover()
+        if not is_killed_at_once:
+            again.recover()
         return again
 
     return restart
@@ -422,18 +424,128 @@ def test_after_a_clean_stop_nothing_was_lost(server: Server, restarted: Callable
     assert again.committed(OUTPUTS[0]) == [b"row"]
 
 
-def test_a_partition_that_was_cut_is_one_that_may_have_lost_rows(
+def with_a_row_that_is_not_durable(server: Server) -> tuple[ProducerGrant, int]:
+    """An open transaction with two acknowledged rows, and the size of the log with the durable one."""
+    grant = server.init()
+    assert server.write(grant, b"first", OUTPUTS[0]) is ErrorCode.NONE
+    size_bytes = server.log(OUTPUTS[0]).size_bytes
+    assert server.write(grant, b"second", OUTPUTS[0], 1, rows_synced=False) is ErrorCode.NONE
+    return grant, size_bytes
+
+
+def lose(server: Server, folder: str, size_bytes: int, *, as_zeros: bool = False) -> None:
+    """What the disk has not kept behind ``size_bytes`` of the only log file of ``folder``."""
+    file = next((server.storage.data_dir / folder).glob("*.log"))
+    content = file.read_bytes()
+    file.write_bytes(content[:size_bytes] + bytes((len(content) - size_bytes) * as_zeros))
+
+
+def fail_to_sync(server: Server, partition: Partition) -> None:
+    server.disk.sync_error = OSError(errno.EIO, "input/output error")
+    partition.sync()
+    server.disk.sync_error = None
+
+
+@pytest.mark.parametrize("as_zeros", [True, False])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_what_a_failed_sync_may_have_taken_rows_of_is_aborted(
+    server: Server, restarted: Callable[..., Server], as_zeros: bool, is_full: bool
+) -> None:
+    """In the boot that it was, and however often a start is killed before the abort is written."""
+    grant, size_bytes = with_a_row_that_is_not_durable(server)
+    fail_to_sync(server, server.log(OUTPUTS[0]))
+    lose(server, "a-0", size_bytes, as_zeros=as_zeros)
+    if is_full:
+        again = restarted(restarted(server, FullOnceOpen()))
+    else:
+        again = restarted(restarted(server, is_killed_at_once=True))
+    assert isinstance(again.end(grant, is_commit=True), Refused)
+    assert again.committed(OUTPUTS[0]) == []
+
+
+def test_an_abort_that_a_failed_sync_has_taken_comes_again(
     server: Server, restarted: Callable[..., Server]
 ) -> None:
-    """After a sync that failed, the page cache is not what it was either."""
+    """The boot was noted by then."""
+    grant, size_bytes = with_a_row_that_is_not_durable(server)
+    lose(server, "a-0", size_bytes)
+    states_bytes = server.storage.transaction_log.partition.size_bytes
+    cut = restarted(server, Disk(boot="the second"), is_killed_at_once=True)
+    cut.coordinator.recover(cut.storage, NOW_MS)
+    fail_to_sync(cut, cut.storage.transaction_log.partition)
+    lose(cut, "__transaction_state-0", states_bytes, as_zeros=True)
+    again = restarted(cut, Disk(boot="the second"))
+    assert isinstance(again.end(grant, is_commit=True), Refused)
+
+
+@pytest.mark.parametrize("is_all_lost", [True, False])
+def test_a_clean_stop_hides_nothing_that_was_not_settled(
+    server: Server, restarted: Callable[..., Server], is_all_lost: bool
+) -> None:
+    grant, size_bytes = with_a_row_that_is_not_durable(server)
+    lose(server, "a-0", 0 if is_all_lost else size_bytes)
+    if is_all_lost:
+        (server.storage.data_dir / "a-0" / "recovery-point").unlink()
+    full = FullOnceOpen(boot="the second")
+    cut = restarted(server, full)
+    full.write_error = None
+    assert not cut.storage.close(now_ms=NOW_MS)
+    again = restarted(cut, Disk(boot="the second"))
+    assert isinstance(again.end(grant, is_commit=True), Refused)
+
+
+def test_what_a_kill_tears_was_acknowledged_to_nobody(
+    server: Server, restarted: Callable[..., Server]
+) -> None:
     grant = server.init()
-    for name in OUTPUTS:
-        server.write(grant, b"row", name, rows_synced=False)
-    log_file = next((server.storage.data_dir / "a-0").glob("*.log"))
-    log_file.write_bytes(log_file.read_bytes()[:-1])
+    server.write(grant, b"row", OUTPUTS[0], rows_synced=False)
+    size_bytes = server.log(OUTPUTS[0]).size_bytes
+    server.write(grant, b"torn", OUTPUTS[0], 1, rows_synced=False)
+    lose(server, "a-0", size_bytes + 40)
     again = restarted(server)
-    assert again.state() is TransactionState.COMPLETE_ABORT
-    assert [again.committed(name) for name in OUTPUTS] == [[], []]
+    assert again.end(grant, is_commit=True) == ProducerGrant(grant.producer_id, grant.producer_epoch + 1)
+    assert again.committed(OUTPUTS[0]) == [b"row"]
+
+
+def test_offsets_of_others_keep_no_commit(server: Server) -> None:
+    """They move the end of the log on that all offsets are in, as fast as it is synced."""
+    grant = server.init()
+    server.write(grant, b"row", OUTPUTS[0])
+    assert server.commit_offset(grant, 7) is ErrorCode.NONE
+    offsets = CommitOffsets("other", [OffsetToCommit(OUTPUTS[1], 1, -1, "")])
+    server.storage.group_log.submit(server.storage.groups.commit(offsets, 0, NOW_MS), NOW_MS)
+    steps = server.ending(grant, is_commit=True)
+    awaited = steps.send(None)
+    assert [log.name.topic for log in awaited.partitions] == ["__transaction_state"]  # type: ignore[union-attr]
+    assert server.state() is TransactionState.PREPARE_COMMIT
+    server.run(steps)
+
+
+def test_an_end_that_waits_for_rows_does_not_meet_the_next_transaction(server: Server) -> None:
+    """Of the older protocol, whose transactions have one epoch: its client has asked once more meanwhile."""
+
+    def add(*partitions: TopicPartition) -> None:
+        request = AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(partitions), 0)
+        assert server.run(server.coordinator.add(request, NOW_MS)) is ErrorCode.NONE
+
+    def ending() -> Steps[ProducerGrant | Refused]:
+        return server.coordinator.end("t", *asked, NOW_MS, is_commit=True, client_version=0)
+
+    grant = server.init()
+    asked = grant.producer_id, grant.producer_epoch
+    add(*OUTPUTS)
+    for name in OUTPUTS:
+        server.write(grant, b"one", name, version=11, rows_synced=name == OUTPUTS[1])
+    first = ending()
+    first.send(None)
+    at_once(server.broker.delete_topic("a", NOW_MS))
+    assert isinstance(server.run(ending()), ProducerGrant)
+    add(OUTPUTS[1])
+    server.write(grant, b"two", OUTPUTS[1], 1, version=11)
+    refused = server.run(first)
+    assert isinstance(refused, Refused)
+    assert refused.error_code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert server.committed(OUTPUTS[1]) == [b"one"]
 
 
 def test_a_commit_waits_for_its_rows(server: Server, restarted: Callable[..., Server]) -> None:

@@ -3,7 +3,7 @@
 Invariants
 - No commit is decided before all its rows are durable, which are acknowledged before they are; no marker is written
   before the decision is durable; none is complete before all its markers are.
-- What a power cut, or a sync that failed, may have taken rows of is aborted.
+- What a power cut, or a sync that failed, may have taken rows of is aborted; a kill alone aborts nothing.
 - What is decided ends on every partition that is still there: now, when the disk has room again, or after the next
   start (:meth:`TransactionCoordinator.recover`).
 - EndTxn is answered when its transaction has ended everywhere: who commits then finds the rows, and who goes on is not
@@ -45,6 +45,9 @@ _NOT_STORED: Final = Refused(NOT_STORED, "the log of transactions cannot be writ
 _LOADING: Final = Refused(
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "what was under way is not known yet: the log cannot be written"
 )
+_ASK_AGAIN: Final = Refused(
+    ErrorCode.CONCURRENT_TRANSACTIONS, "it has changed while its rows were synced: ask again"
+)
 _WAIT_MAX_MS: Final = 30_000  # for another request to end the same transaction
 _TRY_AGAIN_MS: Final = 1_000  # to write markers that the disk has refused
 _SYNC_WITHIN_MS: Final = 1_000  # what nobody waits for, so that it can be read
@@ -61,8 +64,9 @@ class Rows(Protocol):
 
     def find(self, name: TopicPartition) -> Partition | None: ...
 
-    def may_have_lost(self, name: TopicPartition) -> bool:
-        """Whether what was written there, and not synced, may be gone since the last start."""
+    @property
+    def may_have_lost(self) -> bool:
+        """Whether some of what was written before the start, and not synced, may be gone."""
 
     def note_recovered(self) -> None:
         """What was lost is known; from now on it is asked what is lost since. ``OSError``: not yet."""
@@ -144,15 +148,13 @@ class TransactionCoordinator(Coordinator):
 
     def _abort_what_lost_rows(self, now_ms: int) -> str | None:
         """Why it is not done. Only when it is may rows be acknowledged that are not durable."""
-        aborted = self.transactions.abort_what_lost_rows(self._rows.may_have_lost, now_ms)
-        submitted = self.log.submit(aborted, now_ms)
-        if submitted.error_message is not None:
-            return submitted.error_message
-        if aborted.records:
-            log.warning(
-                "%d transactions may have lost rows that were not synced, and are aborted",
-                len(aborted.records),
-            )
+        if self._rows.may_have_lost:
+            aborted = self.transactions.abort_what_is_open(now_ms)
+            submitted = self.log.submit(aborted, now_ms)
+            if submitted.error_message is not None:
+                return submitted.error_message
+            if aborted.records:
+                log.warning("%d open transactions may have lost rows, and are aborted", len(aborted.records))
         try:
             self._rows.note_recovered()
         except OSError as error:
@@ -241,6 +243,8 @@ class TransactionCoordinator(Coordinator):
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
     ) -> ErrorCode:
         """The same for one whose partitions were added before."""
+        if self._found is not None:
+            return _LOADING.error_code
         return self.transactions.refusal_of_write(transactional_id, producer_id, producer_epoch, partition)
 
     async def end(
@@ -292,6 +296,9 @@ class TransactionCoordinator(Coordinator):
             if not behind:
                 return decision
             await Synced(behind)
+            if self.transactions.get(known.transactional_id) is not known:
+                # Whoever ended it meanwhile may have begun the next one, which this end was not asked for.
+                return Decision((), _ASK_AGAIN)
             lost = [each for each in self._not_durable(known) if not each.is_online]
             if lost and (refusal := self._abort(known.transactional_id, lost, now_ms)) is not None:
                 return Decision((), refusal)

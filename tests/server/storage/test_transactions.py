@@ -218,6 +218,7 @@ class AnyTransactions(RuleBasedStateMachine):
         self.folder = self.root / "0"
         self.settings = StorageSettings(default_config=LogConfig(segment_bytes=700, index_interval_bytes=150))
         self.storage = Storage.open(self.folder, None, self.settings, now_ms=NOW_MS)
+        self.storage.note_recovered()  # a coordinator looks first what it has lost
         at_once(self.storage.create_topic("t", now_ms=NOW_MS))
         self.stable_to = 0
 
@@ -290,6 +291,7 @@ class AnyTransactions(RuleBasedStateMachine):
         before = self.files()
         assert self.storage.close(now_ms=NOW_MS)
         self.storage = Storage.open(self.folder, None, self.settings, now_ms=NOW_MS)
+        self.storage.note_recovered()  # a coordinator looks first what it has lost
         assert self.storage.was_clean
         assert set(before.items()) <= set(self.files().items()), "what was full has changed"
 

@@ -10,7 +10,7 @@ Invariants
 - A partition may be written before the record that it belongs to the transaction is durable, and is not acknowledged
   before: what is open in a partition says so itself after a crash (:meth:`Transactions.reconcile`).
 - Rows are acknowledged before they are durable, and decided to be committed only when they are. What may have lost some
-  of them is aborted at the start (:meth:`Transactions.abort_what_lost_rows`), at an epoch that its client has not.
+  of them is aborted at the start (:meth:`Transactions.abort_what_is_open`), at an epoch that its client has not.
 
 Follows Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, KIP-360, KIP-890).
 """
@@ -18,7 +18,7 @@ Follows Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -309,16 +309,10 @@ class Transactions:
             records.append(_record(self._ongoing(known, all_of_it, known.client_version, now_ms)))
         return Decision(tuple(records), strays)
 
-    def abort_what_lost_rows(
-        self, may_have_lost: Callable[[TopicPartition], bool], now_ms: int
-    ) -> Decision[None]:
+    def abort_what_is_open(self, now_ms: int) -> Decision[None]:
         """After a start: rows that were acknowledged may be gone, and their client could go on to commit the others."""
-        lost = (
-            each
-            for each in self
-            if each.state is TransactionState.ONGOING and any(map(may_have_lost, each.partitions))
-        )
-        return Decision(tuple(_record(self._aborted(each, now_ms)) for each in lost), None)
+        is_open = (each for each in self if each.state is TransactionState.ONGOING)
+        return Decision(tuple(_record(self._aborted(each, now_ms)) for each in is_open), None)
 
     # -- time
 

@@ -13,7 +13,7 @@ One thread appends and reads (the event loop); others may be in :meth:`Partition
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -72,8 +72,12 @@ class Partition:
         now_ms: int,
         observer: StorageObserver,
         cleaner: Cleaner,
+        sync_failed: Callable[[], None],
     ) -> None:
-        """Open the partition's folder, recover what is in it, and be ready."""
+        """Open the partition's folder, recover what is in it, and be ready.
+
+        ``sync_failed`` hears of that, in any thread: what was written since the last one may be gone.
+        """
         self.name = name
         folder = data_dir / folder_of(name)
         snapshots = SnapshotFiles(files.file_system, folder)
@@ -118,7 +122,7 @@ class Partition:
             start_offset,
         )
         self._syncing = syncing = Syncing(
-            log, snapshots, recovery_point, snapshot_offset=opened.snapshot_offset
+            log, snapshots, recovery_point, sync_failed, snapshot_offset=opened.snapshot_offset
         )
         self._appending = appending = Appending(log, syncing, leases, observer)
         self._reading = reading = Reading(log)
@@ -259,11 +263,14 @@ class Partition:
         return entry is not None and entry.is_in_transaction
 
     def end_of_open_transaction(self, producer_id: int) -> int:
-        """The offset behind its last row in a transaction that no marker has ended here; 0: there is none."""
+        """The offset behind its last row in a transaction that no marker has ended here; 0: there is none.
+
+        Offsets that a coordinator writes have no sequences, and are none: they are durable when they are acknowledged.
+        """
         entry = self._log.producers.state.get(producer_id)
         if entry is None or not entry.is_in_transaction:
             return 0
-        return entry.window[-1].last_offset + 1 if entry.window else self.log_end_offset
+        return entry.window[-1].last_offset + 1 if entry.window else 0
 
     @property
     def producer_count(self) -> int:

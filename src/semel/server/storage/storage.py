@@ -38,8 +38,9 @@ from semel.core.log.names import (
     is_partition_file,
     partition_of,
 )
-from semel.core.log.recovery import Sound
+from semel.core.log.recovery import Cut, Sound
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
+from semel.core.transaction.states import TransactionState
 from semel.core.transaction.transactions import Transactions
 from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import Change, aside, at_once
@@ -114,9 +115,6 @@ class Storage:
         self._observer = observer
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
-        self._cut: set[TopicPartition] = (
-            set()
-        )  # at the start: by a process that was killed in a write, or worse
         _make_folder(file_system, data_dir)
         self._lock: object | None = file_system.lock(data_dir / LOCK)
         self.cluster_id, version = self._check_version()
@@ -211,11 +209,12 @@ class Storage:
     def find(self, name: TopicPartition) -> Partition | None:
         return self._partitions.get(name)
 
-    def may_have_lost(self, name: TopicPartition) -> bool:
-        """Whether something that was written there, and was not synced, may be gone since the last start."""
-        if self.was_clean:
-            return False
-        return not self._last_boot.is_this or name in self._cut
+    @property
+    def may_have_lost(self) -> bool:
+        """Whether something that a server wrote before, and did not sync, may be gone. A kill alone takes nothing that
+        was acknowledged.
+        """
+        return not self.was_clean and not self._last_boot.is_this
 
     def note_recovered(self) -> None:
         """What was lost is known; ``OSError``: not for certain."""
@@ -352,7 +351,9 @@ class Storage:
 
     def close(self, *, now_ms: int) -> bool:
         """Sync everything and let go of the folder; whether the next start need not scan."""
-        clean = sum(not partition.close(now_ms=now_ms) for partition in self) == 0
+        # As long as it is not settled what was lost, the next start has to ask, too.
+        is_settled = not (self.may_have_lost and self._has_open_transactions())
+        clean = sum(not partition.close(now_ms=now_ms) for partition in self) == 0 and is_settled
         self._partitions.clear()
         if clean:
             try:
@@ -361,6 +362,11 @@ class Storage:
                 clean = False
         self._lock = None
         return clean
+
+    def _has_open_transactions(self) -> bool:
+        """By the coordinator's log or by any partition: either may have lost the end that would say so."""
+        is_ongoing = any(each.state is TransactionState.ONGOING for each in self.transactions)
+        return is_ongoing or any(each.open_transactions() for each in self)
 
     # The folder
 
@@ -443,8 +449,8 @@ class Storage:
         partition = self._opened(name, config, now_ms)
         self._partitions[name] = partition
         self.recovery.append(partition.recovery)
-        if not isinstance(partition.recovery.verdict, Sound):
-            self._cut.add(name)
+        if not isinstance(partition.recovery.verdict, Sound | Cut):
+            self._last_boot.forget()  # the disk may have told of a failed sync now
         return partition
 
     def _opened(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
@@ -462,6 +468,7 @@ class Storage:
             leases=self.producer_ids.live_leases,
             observer=self._observer,
             cleaner=self.cleaner,
+            sync_failed=self._last_boot.forget,
         )
 
     async def _grow(

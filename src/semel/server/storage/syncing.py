@@ -7,7 +7,7 @@ Threads: :meth:`Syncing.sync` and :meth:`Syncing.write_snapshot` run beside the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice, takewhile
 from threading import Lock
@@ -28,6 +28,7 @@ class Syncing:
         log: LogState,
         snapshots: SnapshotFiles,
         recovery_point: RecoveryPoint | None,
+        sync_failed: Callable[[], None],
         *,
         snapshot_offset: int,
     ) -> None:
@@ -35,6 +36,7 @@ class Syncing:
         self._log = log
         self._snapshots = snapshots
         self._recovery_point = recovery_point
+        self._sync_failed = sync_failed
         self._sync_lock = Lock()
         self._snapshot_lock = Lock()  # taken before the other where both are
         self._snapshot_due: FrozenProducers | None = None
@@ -74,6 +76,7 @@ class Syncing:
             log.is_folder_dirty |= not active.aborted.is_synced  # its file may be new
             active.sync(with_indexes=True)
         except OSError as error:
+            self._sync_failed()
             log.go_offline(f"closing failed: {error}")
         self.owe_snapshot()
         self.sync_with_snapshot()
@@ -116,6 +119,7 @@ class Syncing:
             for segment in self._unsynced_of(segments):
                 segment.sync(with_indexes=segment is not segments[-1])
         except OSError as error:
+            self._sync_failed()
             log.go_offline(f"sync failed: {error}")
             return
         if snapshot is not None and len(snapshot) <= FEW_ROWS:

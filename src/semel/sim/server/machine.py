@@ -200,6 +200,7 @@ class SimulatedServer:
 
     def start(self) -> None:
         """A new process: recover, show the witness what was found, listen."""
+        self._lost_ms = self.lost_ms
         mount = self._mount = self._disk.mount()
         if self._random.random() < self._mix().crash_in_recovery and self._counts.occurs(
             Fault.CRASH_IN_RECOVERY
@@ -211,7 +212,7 @@ class SimulatedServer:
             self._witness.recovered(storage, self._disk.failed)
         except ProcessEnd as end:
             self._counts.bit(Fault.CRASH_IN_RECOVERY)
-            self._ended_in_step(end)
+            self._ended(end)
             return
         except StorageError as error:
             self._witness.not_recovered(str(error), disk_failed=bool(self._disk.failed))
@@ -354,11 +355,6 @@ class SimulatedServer:
 
         self._in_process(in_turn)
 
-    def _ended_in_step(self, end: ProcessEnd) -> None:
-        """What it was about to write may be there in part."""
-        self._lost_ms = self._scheduler.now_ms
-        self._ended(end)
-
     def _ended(self, end: ProcessEnd) -> None:
         if self._mount is not None:
             self._mount.alive = False
@@ -404,4 +400,4 @@ class SimulatedServer:
                 action(process)
             except ProcessEnd as end:
                 self._counts.bit(Fault.CRASH_IN_STEP if isinstance(end, PowerCut) else Fault.KILL_IN_STEP)
-                self._ended_in_step(end)
+                self._ended(end)

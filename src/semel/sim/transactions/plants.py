@@ -105,12 +105,12 @@ def transaction_commit_before_its_rows(patch: Patches) -> None:
 
 @transaction_plant("what a power cut took acknowledged rows of goes on", "here", ATOMIC, STAY)
 def transaction_goes_on_without_lost_rows(patch: Patches) -> None:
-    patch.set(Transactions, "abort_what_lost_rows", lambda known, lost, now_ms: Decision((), None))
+    patch.set(Transactions, "abort_what_is_open", lambda known, now_ms: Decision((), None))
 
 
 @transaction_plant("every start aborts what is open, though nothing was lost", "here", ITS_OWN)
 def transaction_aborted_by_any_start(patch: Patches) -> None:
-    patch.set(Storage, "may_have_lost", lambda storage, name: True)
+    patch.set(Storage, "may_have_lost", property(lambda storage: True))
 
 
 # -- after a start ------------------------------------------------------------------------------------------
