@@ -27,14 +27,8 @@ _VALUE: Final = struct.Struct(">hi")
 _VERSION: Final = 0
 # A marker's record as everybody writes it: every number that varies in length is one byte.
 _PLAIN: Final = struct.Struct(">BxBBBhhBhiB")  # length, attributes, two deltas, key, value, no headers
-_PLAIN_FORM: Final = (
-    2 * (_PLAIN.size - 1),
-    0,
-    0,
-    2 * _KEY.size,
-    2 * _VALUE.size,
-    0,
-)  # varints: lengths doubled
+# What it says of its own form; lengths are doubled, as varints have them.
+_PLAIN_FORM: Final = (2 * (_PLAIN.size - 1), 0, 0, 2 * _KEY.size, 2 * _VALUE.size, 0)
 _MARKER_BYTES_MAX: Final = 64 * 1024  # one record of a dozen bytes; anything near this is not a marker
 
 
@@ -132,10 +126,10 @@ def _plain_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
     is_plain = header.record_count == 1 and header.size_bytes == len(batch) == HEADER_BYTES + _PLAIN.size
     if not is_plain or header.compression or header.timestamp_type:
         return None
-    numbers = _PLAIN.unpack_from(batch, HEADER_BYTES)
-    length, timestamp_delta, offset_delta, key_bytes, key_version, kind, value_bytes, _, epoch, headers = (
-        numbers
+    length, timestamp_delta, offset_delta, key_bytes, *key, value_bytes, _, epoch, headers = (
+        _PLAIN.unpack_from(batch, HEADER_BYTES)
     )
+    key_version, kind = key
     form = (length, timestamp_delta, offset_delta, key_bytes, value_bytes, headers)
     if form != _PLAIN_FORM or key_version < 0 or kind not in (MarkerType.ABORT, MarkerType.COMMIT):
         return None

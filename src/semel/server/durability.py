@@ -22,9 +22,7 @@ from semel.types import TopicPartition
 log = logging.getLogger(__name__)
 
 SYNC_THREADS: Final = 4
-LATER_MS: Final = (
-    50  # a sync that no answer waits for takes more rows along, and leaves the disk to those that do
-)
+LATER_MS: Final = 50  # what no answer waits for goes together, and leaves the disk to what one does
 
 
 class Syncable(Protocol):

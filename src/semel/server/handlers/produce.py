@@ -1,7 +1,7 @@
 """Produce: append each partition's batch, answer when it is as durable as asked.
 
 acks=-1 and acks=1 wait for the high watermark (in durable mode: an fdatasync that started after the append); rows in
-a transaction do not: it is its commit that waits for them (:class:`semel.server.transaction_coordinator`).
+a transaction do not: it is its commit that waits for them (:mod:`semel.server.transaction_coordinator`).
 With one replica both are the same in Kafka, too: there what the leader wrote is visible at once, here it is once
 it is synced, and whoever was told of a row may look for it. acks=0 waits for nothing; a sync follows. A batch's fate
 is one of the verdicts of ``core/producer_state/verdict.py``; a bad partition does not spoil the others. Batches that
