@@ -100,7 +100,6 @@ def test_folders_elections_and_reassignments(admin: Any, made: str) -> None:
 def member(bootstrap: str, made: str) -> Iterator[Any]:
     """A static member of a stable group that has all of the topic."""
     consumer = KafkaConsumer(
-        made,
         bootstrap_servers=bootstrap,
         group_id=f"group-of-{made}",
         group_instance_id="one",
@@ -109,6 +108,11 @@ def member(bootstrap: str, made: str) -> Iterator[Any]:
         metadata_max_age_ms=1_000,
     )
     give_up_s = time.monotonic() + TIMEOUT_S
+    while (
+        consumer.partitions_for_topic(made) is None
+    ):  # who leads a group without it assigns nothing, and rests
+        assert time.monotonic() < give_up_s
+    consumer.subscribe([made])
     while len(consumer.assignment()) < 3:
         assert time.monotonic() < give_up_s, consumer.assignment()
         consumer.poll(50)
