@@ -235,6 +235,25 @@ def restarted(tmp_path: Path) -> Callable[..., Server]:
     return restart
 
 
+def lose(server: Server, folder: str, size_bytes: int, *, as_zeros: bool = False) -> None:
+    """What the disk has not kept behind ``size_bytes`` of the only log file of ``folder``."""
+    file = next((server.storage.data_dir / folder).glob("*.log"))
+    content = file.read_bytes()
+    file.write_bytes(content[:size_bytes] + bytes((len(content) - size_bytes) * as_zeros))
+
+
+def fail_to_sync(server: Server, partition: Partition) -> None:
+    server.disk.sync_error = OSError(errno.EIO, "input/output error")
+    partition.sync()
+    server.disk.sync_error = None
+
+
+def register(server: Server, grant: ProducerGrant, *partitions: TopicPartition) -> None:
+    """Beforehand, as by the older protocol."""
+    request = AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(partitions), 0)
+    assert server.run(server.coordinator.add(request, NOW_MS)) is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_a_transaction_is_all_or_nothing(server: Server, is_commit: bool) -> None:
     grant = server.init()
@@ -296,9 +315,7 @@ def test_what_is_open_in_a_partition_goes_on_after_a_start(
     server.storage.transaction_log.partition.sync()
     size_bytes = server.storage.transaction_log.partition.size_bytes
     server.write(grant, b"row", OUTPUTS[0], synced=False)
-    log_file = next((server.storage.data_dir / "__transaction_state-0").glob("*.log"))
-    content = log_file.read_bytes()
-    log_file.write_bytes(content[:size_bytes])
+    lose(server, "__transaction_state-0", size_bytes)
     again = restarted(server)
     assert again.state() is TransactionState.ONGOING
     assert again.end(grant, is_commit=True) == ProducerGrant(grant.producer_id, grant.producer_epoch + 1)
@@ -320,8 +337,7 @@ def test_what_begins_behind_an_end_does_not_end_with_it(
     assert isinstance(following, ProducerGrant)
     for name in OUTPUTS:
         server.write(following, b"second", name, synced=False)
-    log_file = next((server.storage.data_dir / "__transaction_state-0").glob("*.log"))
-    log_file.write_bytes(log_file.read_bytes()[:size_bytes])
+    lose(server, "__transaction_state-0", size_bytes)
     first = [b"first"] * is_commit
     killed = restarted(server)
     assert killed.state() is TransactionState.ONGOING
@@ -342,8 +358,7 @@ def test_nothing_begins_before_the_log_takes_what_a_start_has_found(
     server.storage.transaction_log.partition.sync()
     size_bytes = server.storage.transaction_log.partition.size_bytes
     server.write(grant, b"row", OUTPUTS[0], synced=False)
-    log_file = next((server.storage.data_dir / "__transaction_state-0").glob("*.log"))
-    log_file.write_bytes(log_file.read_bytes()[:size_bytes])
+    lose(server, "__transaction_state-0", size_bytes)
     again = restarted(server, FullOnceOpen())
     assert again.state() is TransactionState.EMPTY, "the log has not taken it"
     refused = again.end(grant, is_commit=False)
@@ -365,18 +380,14 @@ def test_what_a_power_cut_may_have_taken_rows_of_is_aborted(
     """They were acknowledged: its client would go on, and commit what is left."""
     grant = server.init()
     if version < 12:
-        added = server.coordinator.add(
-            AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(OUTPUTS), 0), NOW_MS
-        )
-        assert server.run(added) is ErrorCode.NONE
+        register(server, grant, *OUTPUTS)
     assert server.write(grant, b"first", OUTPUTS[0], version=version) is ErrorCode.NONE
     server.log(OUTPUTS[0]).sync()
     size_bytes = server.log(OUTPUTS[0]).size_bytes
     assert server.write(grant, b"second", OUTPUTS[0], 1, version=version, rows_synced=False) is ErrorCode.NONE
     assert server.log(OUTPUTS[0]).high_watermark == 1, "it is not durable"
-    log_file = next((server.storage.data_dir / "a-0").glob("*.log"))
     if not is_second_kept:
-        log_file.write_bytes(log_file.read_bytes()[:size_bytes])
+        lose(server, "a-0", size_bytes)
     again = restarted(server, Disk(boot="the second"))
     refused = again.end(grant, is_commit=True)
     assert isinstance(refused, Refused)
@@ -431,19 +442,6 @@ def with_a_row_that_is_not_durable(server: Server) -> tuple[ProducerGrant, int]:
     size_bytes = server.log(OUTPUTS[0]).size_bytes
     assert server.write(grant, b"second", OUTPUTS[0], 1, rows_synced=False) is ErrorCode.NONE
     return grant, size_bytes
-
-
-def lose(server: Server, folder: str, size_bytes: int, *, as_zeros: bool = False) -> None:
-    """What the disk has not kept behind ``size_bytes`` of the only log file of ``folder``."""
-    file = next((server.storage.data_dir / folder).glob("*.log"))
-    content = file.read_bytes()
-    file.write_bytes(content[:size_bytes] + bytes((len(content) - size_bytes) * as_zeros))
-
-
-def fail_to_sync(server: Server, partition: Partition) -> None:
-    server.disk.sync_error = OSError(errno.EIO, "input/output error")
-    partition.sync()
-    server.disk.sync_error = None
 
 
 @pytest.mark.parametrize("as_zeros", [True, False])
@@ -524,23 +522,19 @@ def test_offsets_of_others_keep_no_commit(server: Server) -> None:
 def test_an_end_that_waits_for_rows_does_not_meet_the_next_transaction(server: Server) -> None:
     """Of the older protocol, whose transactions have one epoch: its client has asked once more meanwhile."""
 
-    def add(*partitions: TopicPartition) -> None:
-        request = AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(partitions), 0)
-        assert server.run(server.coordinator.add(request, NOW_MS)) is ErrorCode.NONE
-
     def ending() -> Steps[ProducerGrant | Refused]:
         return server.coordinator.end("t", *asked, NOW_MS, is_commit=True, client_version=0)
 
     grant = server.init()
     asked = grant.producer_id, grant.producer_epoch
-    add(*OUTPUTS)
+    register(server, grant, *OUTPUTS)
     for name in OUTPUTS:
         server.write(grant, b"one", name, version=11, rows_synced=name == OUTPUTS[1])
     first = ending()
     first.send(None)
     at_once(server.broker.delete_topic("a", NOW_MS))
     assert isinstance(server.run(ending()), ProducerGrant)
-    add(OUTPUTS[1])
+    register(server, grant, OUTPUTS[1])
     server.write(grant, b"two", OUTPUTS[1], 1, version=11)
     refused = server.run(first)
     assert isinstance(refused, Refused)
@@ -580,15 +574,10 @@ def test_rows_of_a_deleted_topic_keep_no_commit(server: Server) -> None:
 def test_what_a_failed_sync_has_lost_rows_of_is_not_committed(server: Server, version: int) -> None:
     grant = server.init()
     if version < 12:
-        added = server.coordinator.add(
-            AddPartitions("t", grant.producer_id, grant.producer_epoch, frozenset(OUTPUTS), 0), NOW_MS
-        )
-        server.run(added)
+        register(server, grant, *OUTPUTS)
     for name in OUTPUTS:
         assert server.write(grant, b"row", name, version=version, rows_synced=False) is ErrorCode.NONE
-    server.disk.sync_error = OSError(errno.EIO, "input/output error")
-    server.log(OUTPUTS[0]).sync()
-    server.disk.sync_error = None
+    fail_to_sync(server, server.log(OUTPUTS[0]))
     refused = server.end(grant, is_commit=True)
     assert isinstance(refused, Refused)
     server.carry_on()

@@ -168,13 +168,11 @@ class TransactionCoordinator(Coordinator):
         if self._found is not None:
             return
         for name in self.transactions.overdue(self._monotonic_ms()):
-            submitted = self.log.submit(self.transactions.abort(name, time_of_day_ms), time_of_day_ms)
-            if submitted.error_message is None and submitted.response is not None:
-                log.info("transaction %r took longer than its time-out, and is aborted", name)
-                self._begin(self._finish(name, time_of_day_ms))
-            elif submitted.error_message is not None:
-                self._storage_failed(self.log.partition, submitted.error_message)
+            submitted = self._abort(name, time_of_day_ms)
+            if submitted.error_message is not None:
                 self.transactions.put_off(name)
+            elif submitted.response is not None:
+                log.info("transaction %r took longer than its time-out, and is aborted", name)
         unfinished, self._unfinished = self._unfinished, set()
         for name in sorted(unfinished):
             self._begin(self._finish(name, time_of_day_ms))
@@ -300,8 +298,14 @@ class TransactionCoordinator(Coordinator):
                 # Whoever ended it meanwhile may have begun the next one, which this end was not asked for.
                 return Decision((), _ASK_AGAIN)
             lost = [each for each in self._not_durable(known) if not each.is_online]
-            if lost and (refusal := self._abort(known.transactional_id, lost, now_ms)) is not None:
-                return Decision((), refusal)
+            if not lost:
+                continue
+            for partition in lost:
+                self._storage_failed(partition, partition.offline_reason)
+            if self._abort(known.transactional_id, now_ms).error_message is not None:
+                return Decision((), _NOT_STORED)
+            places = ", ".join(str(each.name) for each in lost)
+            log.warning("transaction %r has lost rows of %s, and is aborted", known.transactional_id, places)
 
     def _not_durable(self, transaction: Transaction) -> list[Partition]:
         """Those of its partitions whose last row is not. Where a topic was deleted, its rows are nobody's any more."""
@@ -313,21 +317,14 @@ class TransactionCoordinator(Coordinator):
             and each.high_watermark < each.end_of_open_transaction(transaction.producer_id)
         ]
 
-    def _abort(self, name: str, lost: Sequence[Partition], now_ms: int) -> Refused | None:
-        """It cannot be committed any more; why it cannot be aborted yet."""
-        for partition in lost:
-            self._storage_failed(partition, partition.offline_reason)
+    def _abort(self, name: str, now_ms: int) -> Submitted[Ending | None]:
+        """What is open under ``name``, whoever has it; or the log does not take that, which is told."""
         submitted = self.log.submit(self.transactions.abort(name, now_ms), now_ms)
         if submitted.error_message is not None:
             self._storage_failed(self.log.partition, submitted.error_message)
-            return _NOT_STORED
-        log.warning(
-            "transaction %r has lost rows of %s, and is aborted",
-            name,
-            ", ".join(str(each.name) for each in lost),
-        )
-        self._begin(self._finish(name, now_ms))
-        return None
+        elif submitted.response is not None:
+            self._begin(self._finish(name, now_ms))
+        return submitted
 
     async def _fresh_id_for(self, name: str, now_ms: int) -> int | Refused:
         """A producer id, if the name needs another one; the same can never be given out again.

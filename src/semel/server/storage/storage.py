@@ -365,8 +365,8 @@ class Storage:
 
     def _has_open_transactions(self) -> bool:
         """By the coordinator's log or by any partition: either may have lost the end that would say so."""
-        is_ongoing = any(each.state is TransactionState.ONGOING for each in self.transactions)
-        return is_ongoing or any(each.open_transactions() for each in self)
+        ongoing = self.transactions.count_by_state()[TransactionState.ONGOING]
+        return ongoing > 0 or any(each.open_transactions() for each in self)
 
     # The folder
 
