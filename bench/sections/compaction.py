@@ -43,9 +43,7 @@ def compaction(bench: Bench) -> Section:
                 stack.enter_context(
                     kafka(folder / "kafka", durable=False, **{"log.cleaner.backoff.ms": "100"})
                 ),
-                stack.enter_context(
-                    semel(folder / "semel", durable=True, log_retention_check_interval_ms=100)
-                ),
+                stack.enter_context(semel(folder / "semel", durable=True, log_cleaner_backoff_ms=100)),
             ]
             for server in servers if number % 2 == 0 else reversed(servers):
                 found = _clean(bench, server)

@@ -192,7 +192,7 @@ class ServerSettings:
         "log.cleaner.min.cleanable.ratio",
         0.5,
         _part,
-        "part of a log that must not have been compacted yet, so that it is, in the next round of retention",
+        "part of a log that must not have been compacted yet, so that it is",
     )
     log_cleaner_min_compaction_lag_ms: int = _setting(
         "log.cleaner.min.compaction.lag.ms", 0, _integer(0), "age below which no record is compacted"
@@ -208,6 +208,9 @@ class ServerSettings:
         24 * 3600 * 1000,
         _integer(0),
         "how long compaction keeps a tombstone, from when it first came by it",
+    )
+    log_cleaner_backoff_ms: int = _setting(
+        "log.cleaner.backoff.ms", 15_000, _integer(10), "time between two looks for logs to compact"
     )
     log_cleaner_dedupe_buffer_size: int = _setting(
         "log.cleaner.dedupe.buffer.size",

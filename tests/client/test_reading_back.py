@@ -171,7 +171,7 @@ def test_a_log_that_was_compacted_behind_the_last_sequence_says_so(
         return answer
 
     log = semel_server_factory(
-        log_segment_bytes=2_000, log_cleanup_policy="compact", log_retention_check_interval_ms=20
+        log_segment_bytes=2_000, log_cleanup_policy="compact", log_cleaner_backoff_ms=20
     )
     answer = with_rows(log, work)
     assert (answer.last_sequence, answer.is_compacted) == (None, True)

@@ -26,7 +26,7 @@ def size_of(log: LocalLog) -> int:
 def log(request: pytest.FixtureRequest, semel_server_factory: Callable[..., LocalLog]) -> LocalLog:
     """Rows of few keys, written idempotently."""
     log = semel_server_factory(
-        log_segment_bytes=20_000, log_cleanup_policy="compact", log_retention_check_interval_ms=50
+        log_segment_bytes=20_000, log_cleanup_policy="compact", log_cleaner_backoff_ms=50
     )
     producer = Producer(
         {

@@ -146,7 +146,7 @@ def test_aborted_transactions_and_where_open_ones_begin_are_read(java_tool: Java
 def compacted(semel_server_factory: Callable[..., LocalLog]) -> Path:
     """A partition of a few keys that was compacted while it was written, then kill -9, then recovery."""
     log = semel_server_factory(
-        log_segment_bytes=50_000, log_cleanup_policy="compact", log_retention_check_interval_ms=100
+        log_segment_bytes=50_000, log_cleanup_policy="compact", log_cleaner_backoff_ms=100
     )
     for codec in ("none", "lz4"):
         producer = Producer(

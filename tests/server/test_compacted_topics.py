@@ -104,7 +104,7 @@ def test_the_metrics_and_the_log_tell_of_it(
     """Of two partitions one is compacted; the other one's file has rotted, which is said once, and it is served."""
     address, folder = free_address(), tmp_path / "data"
     settings = {
-        "log.retention.check.interval.ms": 500,
+        "log.cleaner.backoff.ms": 500,
         "log.segment.bytes": 1024,
         "log.cleanup.policy": "compact",
     }

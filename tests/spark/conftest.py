@@ -87,8 +87,9 @@ def log(tmp_path_factory):
     """A server on a free port."""
     data = tmp_path_factory.mktemp("log")
     command = [sys.executable, "-m", "semel.server", "--listen", "127.0.0.1:0", "--data-dir", str(data)]
-    # Tests of retention do not wait for it, and others write rows of long ago.
-    command += ["-X", "log.retention.check.interval.ms=100", "-X", "log.retention.ms=-1"]
+    # Tests of retention and compaction do not wait for them, and others write rows of long ago.
+    command += ["-X", "log.retention.check.interval.ms=100", "-X", "log.cleaner.backoff.ms=100"]
+    command += ["-X", "log.retention.ms=-1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         line = server.stdout.readline()
         bootstrap = re.search(r"ready on (\S+),", line).group(1)

@@ -65,6 +65,8 @@ class Listener:
         self._tick(lease_tick_s, shell.expire_leases, "no lease expired")
         retention_s = settings.log_retention_check_interval_ms / 1000
         self._tick(retention_s, lambda: _end_of(shell.maintain), "retention failed")
+        backoff_s = settings.log_cleaner_backoff_ms / 1000
+        self._tick(backoff_s, lambda: _end_of(shell.compact), "compaction failed")
         port: int = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
         return self.address

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from semel.config import ServerSettings
@@ -27,6 +27,7 @@ from semel.server.frame_pool import FramePool
 from semel.server.offenders import Held, Offenders
 from semel.server.operations import Operations
 from semel.server.purgatory import Purgatory
+from semel.server.storage.aside import Change
 from semel.server.turn import Turn
 from semel.types import TopicPartition
 
@@ -207,18 +208,33 @@ class Shell:
             self.durability.request([to_sync.partition], producer_ids.judge_by_log)
 
     def maintain(self, done: Callable[[], None]) -> None:
-        """Retention, compaction, forgotten producers: one change after another, with others between them."""
-        upkeep = self.broker.storage.upkeep(self.wall_clock_ms())
+        """Retention, forgotten producers."""
 
-        def go_on(_: object) -> None:
-            self._tell_of_the_cleaner()
-            begin = next(upkeep, None)
-            if begin is not None:
-                self.changes.request(begin, go_on)
-                return
+        def sync() -> None:
             # Where the page cache is trusted nothing else syncs, and a restart would scan all of it.
             self.durability.request([one for one in self.broker.storage if one.needs_sync], None)
             done()
+
+        self._carry_out(self.broker.storage.upkeep(self.wall_clock_ms()), sync)
+
+    def compact(self, done: Callable[[], None]) -> None:
+        """The logs of which that is due."""
+
+        def tell() -> None:
+            self._tell_of_the_cleaner()
+            done()
+
+        self._carry_out(self.broker.storage.compaction(self.wall_clock_ms()), tell)
+
+    def _carry_out(self, changes: Iterator[Callable[[], Change[object]]], done: Callable[[], None]) -> None:
+        """One after another, with others between them."""
+
+        def go_on(_: object) -> None:
+            begin = next(changes, None)
+            if begin is None:
+                done()
+            else:
+                self.changes.request(begin, go_on)
 
         go_on(None)
 

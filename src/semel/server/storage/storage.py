@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
@@ -321,23 +322,27 @@ class Storage:
     # Upkeep
 
     def maintain(self, now_ms: int) -> None:
-        """All of :meth:`upkeep` at once."""
-        for begin in self.upkeep(now_ms):
+        """All of :meth:`upkeep` and of :meth:`compaction` at once."""
+        for begin in chain(self.upkeep(now_ms), self.compaction(now_ms)):
             at_once(begin())
 
     def upkeep(self, now_ms: int) -> Iterator[Callable[[], Change[object]]]:
-        """Retention, compaction, forgotten producers: do it every few minutes.
+        """Retention, forgotten producers: do it every few minutes.
 
         In many changes, between which others may come: with many partitions it takes its time.
         """
         for partition in self:
             yield partial(self._keep_up, partition, now_ms)
-            yield from partition.clean(now_ms)
             for _ in partition.expire_producers(now_ms - self.settings.producer_id_expiration_ms):
                 yield _nothing
         yield partial(self._metadata.compact_if_large, now_ms)
         while self._forget_what_is_over(now_ms):
             yield _nothing
+
+    def compaction(self, now_ms: int) -> Iterator[Callable[[], Change[object]]]:
+        """Whatever is due of it, in many changes as well: do it every few seconds."""
+        for partition in self:
+            yield from partition.clean(now_ms)
 
     def _forget_what_is_over(self, now_ms: int) -> bool:
         """Some of the groups' offsets, and transactional ids, whose time is over; whether there may be more."""

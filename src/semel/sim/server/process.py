@@ -81,8 +81,9 @@ class ServerProcess:
             self._loop.enter(transport.lost)
 
     def maintain(self) -> None:
-        """What the server's housekeeping task does every few minutes."""
+        """What the server's housekeeping tasks do, every few minutes and seconds."""
         self._loop.enter(self._shell.maintain, _nothing)
+        self._loop.enter(self._shell.compact, _nothing)
 
     def expire_leases(self) -> None:
         """What the server's clock of leases does every second."""
