@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Condition, Event
 
@@ -243,12 +243,17 @@ def test_nobody_waits_but_readers(partitions: list[Partition]) -> None:
     asyncio.run(run())
 
 
-def test_what_nobody_asks_for_is_synced_a_moment_later(disk: Disk, partitions: list[Partition]) -> None:
+def test_what_nobody_asks_for_is_synced_a_moment_later(
+    disk: Disk, partitions: list[Partition], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All that came meanwhile by one sync; and by none, where somebody asked for one before."""
     first, second = partitions[:2]
+    timers: list[tuple[float, Callable[[], object]]] = []
 
     async def scenario() -> Told:
         told = Told()
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "call_later", lambda delay, callback: timers.append((delay, callback)))
         group = Group(told)
         for _ in range(3):
             append(first)
@@ -258,7 +263,9 @@ def test_what_nobody_asks_for_is_synced_a_moment_later(disk: Disk, partitions: l
         await told.until("second")
         assert (first.high_watermark, second.high_watermark) == (0, 3)
         assert group.is_idle
-        await asyncio.sleep(LATER_MS / 1000)
+        [(delay_s, sync_later)] = timers
+        assert delay_s * 1000 == LATER_MS
+        sync_later()
         await group.drained()
         assert not first.has_unseen
         group.close()
