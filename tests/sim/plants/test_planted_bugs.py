@@ -1,4 +1,4 @@
-"""The proof of the proof: each planted bug is found within 200 seeds that may show it, by a checker that should.
+"""The proof of the proof: each planted bug is found within a thousand seeds that may show it, by a checker that should.
 
 The page says at which seed each was found last. That one is tried first: most are found there again, at once.
 """
@@ -116,6 +116,25 @@ def test_a_bug_is_looked_for_where_it_may_show(
     assert find(name, likely_seed=6, seeds_max=3).seed is None
     assert tried == [6, *[seed for seed in range(tried[-1] + 1) if seed_has_it(seed)]]
     assert len(tried) == 4
+
+
+@pytest.mark.parametrize(
+    ("fallen", "found"),
+    [
+        (["another", "acknowledged_is_stored"], (1, "acknowledged_is_stored")),
+        (["another", None], (0, "another")),
+        ([None, None], (None, None)),
+    ],
+)
+def test_a_bug_is_looked_for_until_a_checker_finds_it_that_should(
+    fallen: list[str | None], found: tuple[int | None, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lived(seed: int) -> SimpleNamespace:
+        return SimpleNamespace(violation=fallen[seed], invariant=fallen[seed])
+
+    monkeypatch.setattr("semel.sim.campaign.proof.run_watched", lived)
+    finding = find("ack_before_sync", seeds_max=len(fallen))
+    assert (finding.seed, finding.invariant) == found
 
 
 @pytest.mark.slow
