@@ -18,7 +18,7 @@ def counts(heading: str) -> dict[str, int]:
     section = PAGE.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
     return {
         name: int(count.replace(",", ""))
-        for name, count in re.findall(r"^\| (.+) \| ([\d,]+) \|$", section, re.M)
+        for name, count in re.findall(r"^\| (.+) \| ([\d,]+) \| [\d,]+ \|$", section, re.M)
     }
 
 

@@ -90,7 +90,8 @@ def read_progress(path: Path) -> SwarmReport:
         code = fields.pop("code_sha256")
         faults = Counter({Fault(name): count for name, count in fields.pop("faults").items()})
         verdicts = Counter(fields.pop("verdicts"))
-        report = SwarmReport(**fields, faults=faults, verdicts=verdicts)
+        met_by = Counter(fields.pop("met_by"))
+        report = SwarmReport(**fields, faults=faults, verdicts=verdicts, met_by=met_by)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} is not the progress of a run: {error}") from error
     if code != code_sha256():
@@ -113,6 +114,7 @@ def write_progress(report: SwarmReport, path: Path) -> None:
         "simulated_ms": report.simulated_ms,
         "faults": dict(report.faults),
         "verdicts": dict(report.verdicts),
+        "met_by": dict(report.met_by),
     }
     unfinished = path.with_name(f"{path.name}.unfinished")
     unfinished.write_text(json.dumps(fields, indent=1) + "\n")

@@ -54,6 +54,7 @@ class SwarmReport:
     simulated_ms: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
+    met_by: Counter[str] = field(default_factory=Counter)  # in how many seeds a fault or verdict came at all
     failures: list[SeedResult] = field(default_factory=list)
 
     def add(self, result: SeedResult) -> None:
@@ -65,6 +66,7 @@ class SwarmReport:
         self.simulated_ms += result.simulated_ms
         self.faults += result.faults
         self.verdicts += result.verdicts
+        self.met_by.update(map(str, (*+result.faults, *+result.verdicts)))
         if result.violation is not None:
             self.failures.append(result)
 

@@ -5,7 +5,7 @@ The page holds nothing but what the seeds decide: the same seeds give the same p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from semel.sim.campaign.swarm import SEEDS_THAT_MEET_EVERY_FAULT, SwarmReport
 from semel.sim.world.faults import Fault
@@ -34,17 +34,17 @@ def _lines(report: SwarmReport) -> Iterator[str]:
     yield "what did not happen was not tested."
     yield ""
     yield "## Faults"
-    yield "How often each kind changed what somebody saw."
+    yield "How often each kind changed what somebody saw, and in how many of the seeds."
     yield ""
-    yield from _table("fault", ((fault, report.faults[fault]) for fault in Fault))
+    yield from _table("fault", report, {fault: report.faults[fault] for fault in Fault})
     yield ""
     yield "## Verdicts"
-    yield "How often the server, a client or a sink said so."
+    yield "How often the server, a client or a sink said so, and in how many of the seeds."
     yield ""
-    yield from _table("verdict", ((name, report.verdicts[name]) for name in report.verdict_names))
+    yield from _table("verdict", report, {name: report.verdicts[name] for name in report.verdict_names})
 
 
-def _table(kind: str, counts: Iterable[tuple[str, int]]) -> Iterator[str]:
-    yield f"| {kind} | times |"
-    yield "|---|--:|"
-    yield from (f"| {name} | {count:,} |" for name, count in counts)
+def _table(kind: str, report: SwarmReport, times: Mapping[str, int]) -> Iterator[str]:
+    yield f"| {kind} | times | seeds |"
+    yield "|---|--:|--:|"
+    yield from (f"| {name} | {count:,} | {report.met_by[name]:,} |" for name, count in times.items())
