@@ -295,6 +295,26 @@ def test_after_a_restart_a_transaction_has_its_whole_time_again(coordinator: Coo
     assert coordinator.core.next_deadline_ms(7) == 60_007
 
 
+def test_where_rows_may_be_gone_what_is_open_is_aborted_and_fenced_and_nothing_else(
+    coordinator: Coordinator,
+) -> None:
+    decided = coordinator.init("decided")
+    coordinator.add(decided, name="decided")
+    coordinator.prepare(decided, is_commit=True, name="decided")
+    coordinator.init("rests")
+    zombie = coordinator.init()
+    coordinator.add(zombie)
+    coordinator.restart()
+    coordinator.carry_out(coordinator.core.abort_what_is_open(coordinator.now_ms))
+    assert state(coordinator) is TransactionState.PREPARE_ABORT
+    assert state(coordinator, "decided") is TransactionState.PREPARE_COMMIT
+    assert state(coordinator, "rests") is TransactionState.EMPTY
+    assert isinstance(coordinator.prepare(zombie, is_commit=True), Refused)
+    assert coordinator.complete().producer_epoch > zombie.producer_epoch
+    assert isinstance(coordinator.prepare(zombie, is_commit=True), Refused)
+    assert coordinator.core.abort_what_is_open(coordinator.now_ms).records == ()
+
+
 def test_a_name_that_rests_for_long_is_forgotten_and_no_other_is() -> None:
     coordinator = Coordinator(core=Transactions(TransactionSettings(expiration_ms=100)))
     for name in ("rests", "open", "prepared"):
