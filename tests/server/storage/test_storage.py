@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-import pytest
-
 from semel.core.group.groups import RETENTION_MS
 from semel.core.group.records import CommittedOffset
 from semel.core.group.requests import Codes, CommitOffsets, OffsetToCommit
@@ -13,7 +11,7 @@ from semel.core.identity import BLOCK_IDS
 from semel.core.identity import Refused as IdentityRefused
 from semel.core.topics import DeleteTopic, Refused, Topic
 from semel.core.transaction.requests import Init
-from semel.errors import ErrorCode, StorageError
+from semel.errors import ErrorCode
 from semel.server.storage.aside import at_once
 from semel.server.storage.segment import Segment
 from semel.server.storage.state_log import Submitted
@@ -103,25 +101,6 @@ def test_refusals_name_their_reason(open_storage) -> None:
         assert refused.error_code == code
         assert refused.reason
     assert names(storage) == ["t"]
-
-
-def test_a_second_server_is_kept_out(open_storage) -> None:
-    held = open_storage()
-    with pytest.raises(StorageError, match="in use by another process"):
-        open_storage()
-    held.close(now_ms=NOW_MS)
-    open_storage()
-
-
-def test_another_format_version_is_refused(open_storage, tmp_path: Path) -> None:
-    open_storage().close(now_ms=NOW_MS)
-    properties = tmp_path / "data" / "meta.properties"
-    properties.write_text(properties.read_text().replace("format.version=3", "format.version=9"))
-    with pytest.raises(StorageError, match="of format version 9; this semel reads format versions 1 to 3"):
-        open_storage()
-    properties.write_text("version=1\nnode.id=1\n")
-    with pytest.raises(StorageError, match="another program's"):
-        open_storage()
 
 
 def test_the_cluster_keeps_its_id(open_storage) -> None:
@@ -232,19 +211,6 @@ def test_there_is_a_bound_on_topics_and_partitions(tmp_path: Path) -> None:
     assert at_once(storage.create_topic("c", 1, now_ms=NOW_MS)).error_code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_folder_that_only_looks_like_a_partition_is_left_alone(open_storage) -> None:
-    storage = open_storage()
-    backup = storage.data_dir / "backup-2024"
-    backup.mkdir()
-    (backup / "photos.tar").write_bytes(b"mine")
-    (storage.data_dir / "note-1").write_bytes(b"a file")
-    (storage.data_dir / "mine-delete").write_bytes(b"a file")
-    storage.close(now_ms=NOW_MS)
-    storage = open_storage()
-    assert (backup / "photos.tar").read_bytes() == b"mine"
-    assert (storage.data_dir / "note-1").exists()
-
-
 def test_a_topic_whose_partitions_cannot_be_opened_is_not_made(open_storage, monkeypatch) -> None:
     """Too many open files, say: promised partitions that cannot be opened would keep the next start away."""
     storage = open_storage()
@@ -290,16 +256,6 @@ def test_large_records_do_not_keep_a_state_log_from_being_compacted(open_storage
     grown = storage.group_log.partition.size_bytes
     storage.maintain(NOW_MS)
     assert storage.group_log.partition.size_bytes < grown / 2
-
-
-def test_only_what_the_server_hid_is_emptied(open_storage) -> None:
-    storage = open_storage()
-    theirs = storage.data_dir / "holiday-delete"
-    theirs.mkdir()
-    (theirs / "photo").write_bytes(b"mine")
-    storage.close(now_ms=NOW_MS)
-    open_storage()
-    assert (theirs / "photo").read_bytes() == b"mine"
 
 
 def test_a_folder_that_ignores_case_costs_no_topic_its_records(open_storage, monkeypatch) -> None:

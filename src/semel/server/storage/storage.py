@@ -10,7 +10,6 @@ Invariants:
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,20 +24,7 @@ from semel.core.decision import Decision, LogBacked, StateRecord
 from semel.core.group.groups import Groups
 from semel.core.group.records import encode_key, encode_offset
 from semel.core.log.config import COMPACT, LogConfig
-from semel.core.log.names import (
-    CLEAN_SHUTDOWN,
-    FOLDER_PROPERTIES,
-    GROUP_OFFSETS_TOPIC,
-    LOCK,
-    METADATA_TOPIC,
-    PARTITION_METADATA,
-    TRANSACTION_STATE_TOPIC,
-    folder_of,
-    hidden_folder,
-    is_hidden_folder,
-    is_partition_file,
-    partition_of,
-)
+from semel.core.log.names import GROUP_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from semel.core.log.recovery import Cut, Sound
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
 from semel.core.transaction.states import TransactionState
@@ -47,14 +33,9 @@ from semel.errors import ErrorCode, StorageError
 from semel.server.storage.aside import Change, aside, at_once
 from semel.server.storage.checkpoints import LogStarts
 from semel.server.storage.cleaning import Cleaner
+from semel.server.storage.data_folder import FORMAT_VERSION, DataFolder
 from semel.server.storage.expired_leases import ExpiredLeases
-from semel.server.storage.filesystem import (
-    FileSystem,
-    OsFileSystem,
-    read_file,
-    replace_file,
-    write_file,
-)
+from semel.server.storage.filesystem import FileSystem, OsFileSystem
 from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
 from semel.server.storage.last_boot import LastBoot
 from semel.server.storage.observer import NOBODY, StorageObserver
@@ -68,11 +49,7 @@ from semel.server.storage.settings import StorageSettings
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
-# Of 1, committed offsets had no end, and groups no members; up to 2, named identities were in the metadata log.
-FORMAT_VERSION: Final = 3
-_OFFSETS_END_FROM: Final = 2
-_TAKEN_OVER: Final = (1, 2)
-_VERSION_PROPERTY: Final = "semel.format.version"
+_OFFSETS_END_FROM: Final = 2  # of the folder's versions
 _INTERNAL_IDS: Final = {
     METADATA_TOPIC: UUID(int=2),
     GROUP_OFFSETS_TOPIC: UUID(int=3),
@@ -108,18 +85,13 @@ class Storage:
         observer: StorageObserver,
     ) -> None:
         """Use :meth:`open`."""
-        self.data_dir = data_dir
         self.settings = settings
-        self._file_system = file_system
         self.new_uuid: Final = new_uuid
         self.monotonic_ms: Final = monotonic_ms
         self._observer = observer
         self._partitions: dict[TopicPartition, Partition] = {}
         self.recovery: list[RecoveryReport] = []
-        _make_folder(file_system, data_dir)
-        self._lock: object | None = file_system.lock(data_dir / LOCK)
-        self.cluster_id, version = self._check_version()
-        self.was_clean = self._take_clean_marker()
+        self._folder = DataFolder(file_system, data_dir, new_uuid)
         self._last_boot = LastBoot(file_system, data_dir)
         self._log_starts = LogStarts(file_system, data_dir)
         self.cleaner = Cleaner(
@@ -152,8 +124,8 @@ class Storage:
             self._open_internal(TRANSACTION_STATE_TOPIC, now_ms), [self.transactions], newest_only=True
         )
         self.producer_ids.begin(self._metadata)
-        if version < FORMAT_VERSION:
-            self._take_over(version, now_ms)
+        if self._folder.version < FORMAT_VERSION:
+            self._take_over(now_ms)
         self.groups.membership.begin(self.groups.records.stored, monotonic_ms(), now_ms)
         self._producer_bound.forget_some = ExpiredLeases(
             self._partitions, self.producer_ids.live_leases
@@ -211,6 +183,19 @@ class Storage:
         return self._partitions.get(name)
 
     @property
+    def data_dir(self) -> Path:
+        return self._folder.path
+
+    @property
+    def cluster_id(self) -> str:
+        return self._folder.cluster_id
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the server before closed it, so that nothing had to be scanned."""
+        return self._folder.was_clean
+
+    @property
     def may_have_lost(self) -> bool:
         """Whether something that a server wrote before, and did not sync, may be gone. A kill alone takes nothing that
         was acknowledged.
@@ -223,7 +208,7 @@ class Storage:
 
     def disk_room(self) -> tuple[int, int]:
         """Bytes of the disk under the folder, and those that are free; ``OSError`` when it does not say."""
-        return self._file_system.room(self.data_dir)
+        return self._folder.room()
 
     @property
     def producer_count(self) -> int:
@@ -361,11 +346,8 @@ class Storage:
         clean = sum(not partition.close(now_ms=now_ms) for partition in self) == 0 and is_settled
         self._partitions.clear()
         if clean:
-            try:
-                replace_file(self._file_system, self.data_dir / CLEAN_SHUTDOWN, b"semel\n")
-            except OSError:
-                clean = False
-        self._lock = None
+            clean = self._folder.leave_clean_marker()
+        self._folder.let_go()
         return clean
 
     def _has_open_transactions(self) -> bool:
@@ -375,30 +357,7 @@ class Storage:
 
     # The folder
 
-    def _check_version(self) -> tuple[str, int]:
-        """The cluster id of the folder, which is made when there is none, and the version of its format."""
-        path = self.data_dir / FOLDER_PROPERTIES
-        content = read_file(self._file_system, path)
-        if content is None:
-            cluster_id = base64.urlsafe_b64encode(self.new_uuid().bytes).decode().rstrip("=")
-            self._write_properties(cluster_id)
-            return cluster_id, FORMAT_VERSION
-        lines = content.decode(errors="replace")
-        properties = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
-        version = properties.get(_VERSION_PROPERTY)
-        if version is None or version not in map(str, (*_TAKEN_OVER, FORMAT_VERSION)):
-            found = "another program's" if version is None else f"of format version {version}"
-            raise StorageError(
-                f"data folder {self.data_dir} is {found}; "
-                f"this semel reads format versions {min(_TAKEN_OVER)} to {FORMAT_VERSION} ({FOLDER_PROPERTIES})"
-            )
-        return properties.get("cluster.id", "semel"), int(version)
-
-    def _write_properties(self, cluster_id: str) -> None:
-        lines = f"version=1\ncluster.id={cluster_id}\n{_VERSION_PROPERTY}={FORMAT_VERSION}\n"
-        replace_file(self._file_system, self.data_dir / FOLDER_PROPERTIES, lines.encode())
-
-    def _take_over(self, version: int, now_ms: int) -> None:
+    def _take_over(self, now_ms: int) -> None:
         """What an older semel kept otherwise. Once all of it is durable, that one refuses the folder: it does not know
         the records that follow.
         """
@@ -408,10 +367,10 @@ class Storage:
                 f"topic {TRANSACTION_STATE_TOPIC!r} of data folder {self.data_dir} was made by a client, and is the "
                 "server's own from this semel on: copy it to another name with the semel before, and delete it"
             )
-        if version < _OFFSETS_END_FROM:
+        if self._folder.version < _OFFSETS_END_FROM:
             self._take_over_offsets(now_ms)
         self._take_over_identities(now_ms)
-        self._write_properties(self.cluster_id)
+        self._folder.note_taken_over()
 
     def _take_over_offsets(self, now_ms: int) -> None:
         """Committed offsets had no end so far: their time counts from now."""
@@ -435,18 +394,9 @@ class Storage:
         if submitted.error_message is not None or log.partition.needs_sync:
             raise StorageError(f"{what} cannot be taken over: {submitted.error_message}")
 
-    def _take_clean_marker(self) -> bool:
-        path = self.data_dir / CLEAN_SHUTDOWN
-        if not self._file_system.exists(path):
-            return False
-        self._file_system.unlink(path)
-        self._file_system.fsync_dir(self.data_dir)
-        return True
-
     def _open_internal(self, topic: str, now_ms: int) -> Partition:
         name = TopicPartition(topic, 0)
-        self._file_system.mkdir(self.data_dir / folder_of(name))
-        self._file_system.fsync_dir(self.data_dir)
+        self._folder.make_internal(name)
         return self._open_partition(name, _INTERNAL_CONFIGS[topic], now_ms)
 
     def _open_partition(self, name: TopicPartition, config: LogConfig, now_ms: int) -> Partition:
@@ -488,7 +438,7 @@ class Storage:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         names = [TopicPartition(topic.name, n) for n in range(first_number, topic.partition_count)]
         collides = self._collision(topic.name)
-        if collides is not None and names and self._file_system.exists(self.data_dir / folder_of(names[0])):
+        if collides is not None and names and self._folder.has(names[0]):
             reason = f"this disk cannot tell {topic.name!r} from topic {collides!r}"
             return Refused(ErrorCode.INVALID_TOPIC, reason)
         made = await aside(self._make_partitions, topic, names, now_ms)
@@ -506,24 +456,20 @@ class Storage:
         Before the topic is in the metadata log: a partition that cannot be opened now could not be opened by
         the next start either.
         """
-        topic_id = base64.urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
-        metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
         made: dict[TopicPartition, Partition] = {}
         try:
-            self._remove_folders(names)  # of a topic that had this name before
+            self._folder.remove(names)  # of a topic that had this name before
             self._forget_offsets(names)
             for name in names:
-                folder = self.data_dir / folder_of(name)
-                self._file_system.mkdir(folder)
-                write_file(self._file_system, folder / PARTITION_METADATA, metadata)
+                self._folder.make(name, topic.topic_id)
                 made[name] = self._opened(name, topic.config, now_ms)
                 if not made[name].is_online:
                     raise OSError(made[name].offline_reason)
-            self._file_system.fsync_dir(self.data_dir)
+            self._folder.sync()
         except OSError as error:
             made.clear()  # lets go of the files that are open
             with suppress(OSError):
-                self._remove_folders(names)
+                self._folder.remove(names)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"no partitions for {topic.name!r}: {error}")
         return made
 
@@ -538,75 +484,27 @@ class Storage:
         for partition in gone:
             partition.let_go()
         self._forget_offsets(names)
-        self._remove_folders(names)
+        self._folder.remove(names)
 
     def _forget_offsets(self, names: Sequence[TopicPartition]) -> None:
         """Partitions of these names that are made anew start at 0, and nothing of them is compacted."""
         self._log_starts.forget(names)
         self.cleaner.forget(names)
 
-    def _remove_folders(self, names: Iterable[TopicPartition]) -> None:
-        """Take the partitions' folders out of sight, each in one step, then empty them.
-
-        What cannot be emptied now is emptied by the next start.
-        """
-        hidden = [self._hide(folder_of(one)) for one in names]
-        gone = [folder for folder in hidden if folder is not None]
-        if gone:
-            self._file_system.fsync_dir(self.data_dir)
-        for folder in gone:
-            with suppress(OSError):
-                self._empty(folder)
-
-    def _hide(self, folder: str) -> Path | None:
-        if not self._file_system.exists(self.data_dir / folder):
-            return None
-        hidden = self.data_dir / hidden_folder(folder, self.new_uuid().hex)
-        self._file_system.rename(self.data_dir / folder, hidden)
-        return hidden
-
-    def _empty(self, folder: Path) -> None:
-        for name in self._file_system.listdir(folder):
-            self._file_system.unlink(folder / name)
-        self._file_system.rmdir(folder)
-
     def _remove_orphans(self) -> None:
-        """Remove what a topic that was never made, or is deleted, has left; what is nobody's stays."""
-        for entry in self._file_system.listdir(self.data_dir):
-            if is_hidden_folder(entry):
-                with suppress(OSError):
-                    self._empty(self.data_dir / entry)
-                continue
-            name = partition_of(entry)
-            if name is None:
-                continue
+        """Remove what a topic that was never made, or is deleted, has left."""
+        for name in self._folder.partitions():
             topic = self.topics.get(name.topic)
-            if (topic is None or name.partition >= topic.partition_count) and self._is_partition(entry):
-                with suppress(OSError):
-                    self._remove_folders([name])
+            if topic is None or name.partition >= topic.partition_count:
+                self._folder.remove_orphan(name)
         committed = {key.partition.topic for key, _ in self.groups.records.committed()}
         for topic_name in sorted(committed):
             if self.topics.get(topic_name) is None:  # deleted, and then it was too late for this
                 self._group_log.submit(self.groups.forget_topic(topic_name), 0)
 
-    def _is_partition(self, entry: str) -> bool:
-        """Whether a folder with a partition's name is one, and not somebody's ``backup-2024``."""
-        try:
-            return all(map(is_partition_file, self._file_system.listdir(self.data_dir / entry)))
-        except OSError:
-            return False
-
 
 def _written_by(partitions: Mapping[TopicPartition, Partition], producer_id: int) -> Iterator[TopicPartition]:
     return (name for name, partition in partitions.items() if partition.knows(producer_id))
-
-
-def _make_folder(file_system: FileSystem, data_dir: Path) -> None:
-    """The data folder itself, durably: its name stands in a folder that nobody else would sync."""
-    made = [folder for folder in (data_dir, *data_dir.parents) if not file_system.exists(folder)]
-    file_system.mkdir(data_dir)
-    for folder in dict.fromkeys((data_dir, *made)):
-        file_system.fsync_dir(folder.parent)
 
 
 async def _nothing() -> None:
