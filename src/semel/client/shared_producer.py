@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from semel.client.cluster import Cluster
@@ -15,6 +15,7 @@ from semel.client.delivery import Delivery, error_of
 from semel.client.engine import ProducerEngine
 from semel.client.identity import IdentityKeeper
 from semel.client.rereading import StoredRows, closed, reread
+from semel.client.resumed_input import Input, ResumedInput
 from semel.client.resuming import begin_topic, count_topic, resume_identity
 from semel.client.rows import Headers, row_of
 from semel.client.runtime import monotonic_ms
@@ -33,7 +34,7 @@ from semel.client.transactions import ProducerTransactions
 from semel.core.client.batch import estimated_bytes
 from semel.core.client.events import Granted
 from semel.core.client.fate import Stored
-from semel.core.client.fingerprint import Differs, first_row_number, same_position
+from semel.core.client.fingerprint import Differs
 from semel.core.client.progress import ROWS_A_TURN, Progress
 from semel.core.client.saved import Position
 from semel.core.client.transaction_events import GivenUp
@@ -102,14 +103,12 @@ class SharedProducer:
         self._learning = asyncio.Lock()
         # As the log of a new topic said; what the answer to a row said, the pipeline knows.
         self._fenced: ProducerFenced | None = None
-        self._is_resuming = False
+        self._input: ResumedInput | None = None  # that resume() gives
         self._refused: SemelError | None = None  # rows came again, and are not those that are stored
         self._stored_rows: dict[TopicPartition, StoredRows] = {}  # as they are due to come again
         # Nothing is sent without it. It is held back for a moment, for rows that must come again to be compared.
         self._held_grant: ProducerGrant | None = None
         self._is_release_due = False
-        self._input_ended = False
-        self._passed_over = 0  # rows of the input up to the saved position
         self._must_resume = False  # rows behind the saved position are stored: they must be handed again
         self._partition_counts: dict[str, int] = {}
         self._rows_without_key: dict[str, int] = {}
@@ -197,7 +196,7 @@ class SharedProducer:
                 counted = await count_topic(self.cluster, progress.saved, topic)
                 with self.engine.lock:
                     self._keeper.start(progress.note_topic(topic, counted))
-                if any(item.stored for item in counted.values()) and not self._is_resuming:
+                if any(item.stored for item in counted.values()) and self._input is None:
                     self._must_resume = True
                 await self._keeper.finished()
                 await self._reread(TopicPartition(topic, partition) for partition in counted)
@@ -485,87 +484,32 @@ class SharedProducer:
 
     # -- the identity -----------------------------------------------------------------------------------
 
-    def rows_after(
-        self, rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]]
-    ) -> Iterator[tuple[Position, _Row]]:
+    def rows_after(self, rows: Input[_Row]) -> Iterator[tuple[Position, _Row]]:
         """The rows after the saved position, with positions."""
         if self.progress is None:
             raise ConfigError("resume() needs an identity: without a saved one nothing can be resumed")
         return self._rows_after(rows, self.progress)
 
-    def _rows_after(
-        self,
-        rows: Iterable[_Row] | Callable[[Position], Iterable[tuple[Position, _Row]]],
-        progress: Progress,
-    ) -> Iterator[tuple[Position, _Row]]:
+    def _rows_after(self, rows: Input[_Row], progress: Progress) -> Iterator[tuple[Position, _Row]]:
         if progress.has_rows:
             raise ConfigError(
                 "resume() goes on behind the saved position, and this producer has been given rows since: "
                 "open a new one, and give it what its resume() gives"
             )
-        self._is_resuming, self._must_resume = True, False
-        saved = progress.saved.position
-        if callable(rows):
-            yield from self._from_position(rows(saved), progress)
-        else:
-            yield from self._by_number(rows, progress)
-        self._input_ended = True
-        if missing := progress.rows_missing:
-            raise InputDiffers(
-                f"the input ended, but {missing} rows that an earlier run stored behind position {saved!r} "
-                f"did not come again: it is not the input of that run"
-            )
-
-    def _from_position(
-        self, rows: Iterable[tuple[Position, _Row]], progress: Progress
-    ) -> Iterator[tuple[Position, _Row]]:
-        """Rows up to the saved position may be in front of the others: those are compared."""
-        stored = [item.position for item in progress.saved.recent] or [progress.saved.position]
-        is_first = is_stored = True
-        for position, row in rows:
-            if is_first:
-                progress.compare_from(position, by_topic_alone=not self.settings.compare_rows)
-            is_first = False
-            # What cannot be compared, for want of a fingerprint or by the caller's word, is stored all the same.
-            is_stored &= any(same_position(position, at) for at in stored)
-            if is_stored and not (progress.is_comparing and self.settings.compare_rows):
-                self._passed_over += 1
-            if is_stored and not progress.is_comparing:
-                continue
-            yield position, row
-
-    def _by_number(self, rows: Iterable[_Row], progress: Progress) -> Iterator[tuple[Position, _Row]]:
-        saved = progress.saved.position
-        first = 0
-        if saved is not None:
-            if not isinstance(saved, int):
-                raise ConfigError(
-                    f"the saved position {saved!r} is no row number: hand resume() a function of the position"
-                )
-            first = saved + 1
-        given_from = first
-        if (number := first_row_number(progress.saved.recent)) is not None:
-            given_from = number
-            progress.compare_from(number, by_topic_alone=not self.settings.compare_rows)
-        count = 0
-        for count, row in enumerate(rows, 1):
-            if count <= first:
-                self._passed_over += 1
-            if count > given_from:
-                yield count - 1, row
-        if count < first:
-            raise InputDiffers(
-                f"the input has {counted(count, 'row')}, but row {saved} (from 0) of it is stored already"
-            )
+        self._must_resume = False
+        self._input = ResumedInput(progress, compare_rows=self.settings.compare_rows)
+        yield from self._input.rows(rows)
 
     def _check_input(self) -> None:
         """Once all rows that were given had time to be sent: the caller may have read ahead."""
-        if self._input_ended and self.progress is not None and self._refused is None:
+        has_ended = self._input is not None and self._input.has_ended
+        if has_ended and self.progress is not None and self._refused is None:
             self._refuse(self.progress.missing())
 
     @property
     def rows_skipped(self) -> int:
-        return self._passed_over + (0 if self.progress is None else self.progress.rows_dropped)
+        passed_over = 0 if self._input is None else self._input.passed_over
+        return passed_over + (0 if self.progress is None else self.progress.rows_dropped)
 
     @property
     def _is_shut_out(self) -> bool:
