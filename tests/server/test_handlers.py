@@ -110,6 +110,24 @@ def test_many_producers_are_described_in_steps_and_once_they_are_durable(broker:
     assert (described.error_code, described.producers) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 
+def test_a_reader_of_what_the_log_has_lost_is_told_so_at_once(broker: Broker) -> None:
+    """However long it would wait for more rows."""
+    produced(ask_produce(broker))
+
+    def ask_behind(offset: int, last_fetched_epoch: int) -> Outcome:
+        item = fetch.FetchPartition("t", 0, offset, 10**6, last_fetched_epoch=last_fetched_epoch)
+        request = fetch.FetchRequest(60_000, 10**6, 10**6, 0, [item])
+        return ask(broker, ApiKey.FETCH, 12, fetch.encode_request(12, request))
+
+    def told(outcome: Outcome) -> tuple[int, tuple[int, int] | None]:
+        (partition,) = fetch.decode_response(12, carried_out(outcome)).partitions
+        return partition.error_code, partition.diverging_epoch
+
+    assert told(ask_behind(5, 0)) == (ErrorCode.NONE, (0, 1))
+    assert told(ask_behind(1, 7)) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+    assert isinstance(ask_behind(1, 0), Delayed)
+
+
 def test_acks_all_is_answered_after_the_sync_and_read_only_then(broker: Broker) -> None:
     outcome = ask_produce(broker)
     assert isinstance(outcome, AfterSync)

@@ -34,7 +34,7 @@ ANSWER_BYTES_MAX = 1 << 20
 SYNCED = len(SIZES) - 3  # of the first partition; the rest is there, and not to be seen yet
 
 Limits = tuple[int, int, int, int]
-Item = tuple[int, int, int, int]
+Item = tuple[int, int, int, int, int]
 
 limits = st.tuples(
     st.sampled_from([0, 0, 0, 500, -1]),
@@ -48,6 +48,7 @@ items = st.lists(
         st.sampled_from([-1, -1, -1, 0, 0, 1]),
         st.integers(0, len(SIZES)) | st.sampled_from([-1, 99]),
         st.sampled_from([0, 100, 120_000, 300_000, 2**31 - 1, -1]),
+        st.sampled_from([-1, -1, 0, 0, 1, -2]),
     ),
     min_size=1,
     max_size=4,
@@ -81,7 +82,9 @@ def frame_of(
     topic = broker.storage.topics.get("t")
     assert topic is not None
     name = ("t" if known else "nowhere") if version < 13 else (topic.topic_id if known else UUID(int=9))
-    partitions = [FetchPartition(name, n, offset, size, epoch) for n, epoch, offset, size in items]
+    partitions = [
+        FetchPartition(name, n, offset, size, epoch, last) for n, epoch, offset, size, last in items
+    ]
     head = encode_request_header(ApiKey.FETCH, version, 77, "c")
     return memoryview(head + fetch.encode_request(version, FetchRequest(*limits, partitions)))
 
@@ -139,11 +142,11 @@ def test_answered_as_the_general_handler_does(
 @pytest.mark.parametrize("version", [4, 11, 12, 17])
 def test_the_plain_path_is_taken(broker: Broker, version: int) -> None:
     """Else the other test would compare the general handler with itself."""
-    items = [(0, -1, 0, 10**6), (1, -1, 3, 100)]
+    items = [(0, -1, 0, 10**6, -1), (1, -1, 3, 100, 0)]
     frame = frame_of(broker, version, (0, 1, 10**6, 0), items)
     handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     assert isinstance(handled.outcome, AnswerInFiles)
-    frame = frame_of(broker, version, (0, 1, 10**6, 0), [(0, -1, 0, 1000)])
+    frame = frame_of(broker, version, (0, 1, 10**6, 0), [(0, -1, 0, 1000, -1)])
     handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     assert isinstance(handled.outcome, Answer) and handled.outcome.is_framed
 
@@ -157,7 +160,9 @@ def test_by_either_door_a_reader_of_committed_rows_stops_at_the_last_stable_offs
     """Whatever holds it back."""
     monkeypatch.setattr(Watermarks, "last_stable_offset", 2)
     monkeypatch.setattr(Watermarks, "high_watermark", 4)
-    frame = frame_of(broker, 12, (0, 1, 10**7, isolation_level), [(0, -1, 0, 10**7), (0, -1, 1, 10**7)])
+    frame = frame_of(
+        broker, 12, (0, 1, 10**7, isolation_level), [(0, -1, 0, 10**7, -1), (0, -1, 1, 10**7, 0)]
+    )
     handled = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: ANSWER_BYTES_MAX)
     for answer in (answer_of(handled), generally(broker, frame)):
         assert isinstance(answer, bytes)

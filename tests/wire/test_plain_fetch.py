@@ -18,7 +18,7 @@ from semel.wire.frames import (
     encode_response_header,
     frame_of,
 )
-from semel.wire.plain_fetch import Asked, Found
+from semel.wire.plain_fetch import Asked, Found, partition_of
 
 SERVED_FETCH = SERVED[ApiKey.FETCH]
 VERSIONS = st.integers(SERVED_FETCH.version_min, SERVED_FETCH.version_max)
@@ -27,7 +27,7 @@ OFFSETS = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text(min_size=1, max_size=100).filter(lambda name: len(name.encode()) < 120)
 TOPICS = st.tuples(NAMES, st.uuids())
 CLIENT_IDS = st.none() | st.text(max_size=40)
-ASKED = st.lists(st.builds(Asked, INT32S, INT32S, OFFSETS, INT32S), min_size=1, max_size=5)
+ASKED = st.lists(st.builds(Asked, INT32S, INT32S, OFFSETS, INT32S, INT32S), min_size=1, max_size=5)
 LIMITS = st.tuples(INT32S, INT32S, INT32S, st.sampled_from([0, 1]))
 
 
@@ -44,13 +44,7 @@ def request_for(
     version: int, topic: tuple[str, UUID], limits: tuple[int, int, int, int], asked: list[Asked]
 ) -> FetchRequest:
     name = topic_in(version, topic)
-    partitions = [
-        FetchPartition(
-            name, one.partition, one.fetch_offset, one.partition_max_bytes, one.current_leader_epoch
-        )
-        for one in asked
-    ]
-    return FetchRequest(*limits, partitions)
+    return FetchRequest(*limits, [partition_of(name, one) for one in asked])
 
 
 @given(VERSIONS, INT32S, CLIENT_IDS, TOPICS, LIMITS, ASKED)
@@ -74,6 +68,8 @@ def test_it_reads_what_the_full_codec_reads(
     assert (form.max_wait_ms, form.min_bytes, form.max_bytes) == limits[:3]
     if version < 9:
         asked = [one._replace(current_leader_epoch=NO_LEADER_EPOCH) for one in asked]
+    if version < 12:
+        asked = [one._replace(last_fetched_epoch=NO_LEADER_EPOCH) for one in asked]
     assert its_asked == asked
 
 
@@ -93,7 +89,7 @@ def test_sessions_and_several_topics_are_left_to_the_full_codec(
 def test_a_damaged_frame_is_read_as_the_full_codec_reads_it(
     data: st.DataObject, version: int, client_id: str | None, topic: tuple[str, UUID], count: int
 ) -> None:
-    asked = [Asked(n, 3, 2**40 + n, 2**20) for n in range(count)]
+    asked = [Asked(n, 3, 2**40 + n, 2, 2**20) for n in range(count)]
     frame = bytearray(
         frame_with(version, 5, client_id, request_for(version, topic, (500, 1, 2**25, 0), asked))
     )
@@ -119,11 +115,7 @@ def test_a_damaged_frame_is_read_as_the_full_codec_reads_it(
         form.max_bytes,
     )
     assert again.session_id == 0
-    assert again.partitions == [
-        FetchPartition(form.topic, one.partition, one.fetch_offset, one.partition_max_bytes, epoch)
-        for one in its_asked
-        for epoch in [one.current_leader_epoch]
-    ]
+    assert again.partitions == [partition_of(form.topic, one) for one in its_asked]
 
 
 @given(
@@ -137,7 +129,7 @@ def test_a_damaged_frame_is_read_as_the_full_codec_reads_it(
 def test_it_answers_as_the_full_codec_does(
     version: int, correlation_id: int, topic: tuple[str, UUID], found: list[Found[bytes]]
 ) -> None:
-    asked = [Asked(one.partition, -1, 0, 1) for one in found]
+    asked = [Asked(one.partition, -1, 0, -1, 1) for one in found]
     request = request_for(version, topic, (0, 1, 1, 0), asked)
     plain = plain_fetch.decode(memoryview(frame_with(version, correlation_id, "c", request)))
     assert plain is not None

@@ -159,13 +159,14 @@ def test_offset_commit_response(version: int) -> None:
 def test_fetch_request(version: int) -> None:
     topic: str | uuid.UUID = TOPIC_ID if version >= 13 else "a"
     leader_epoch = 4 if version >= 9 else -1
+    last_epoch = 3 if version >= 12 else -1
     request = fetch.FetchRequest(
         500,
         1,
         2**20,
         fetch.READ_COMMITTED,
         [
-            fetch.FetchPartition(topic, 0, 99, 1000, leader_epoch),
+            fetch.FetchPartition(topic, 0, 99, 1000, leader_epoch, last_epoch),
             fetch.FetchPartition(topic, 3, 2**40, 1001, leader_epoch),
         ],
     )
@@ -177,6 +178,8 @@ def test_fetch_request(version: int) -> None:
         (0, 99, 1000),
         (3, 2**40, 1001),
     ]
+    if version >= 12:
+        assert [p.last_fetched_epoch for t in seen.topics for p in t.partitions] == [3, -1]
     assert (seen.max_wait, seen.min_bytes, seen.max_bytes) == (timedelta(milliseconds=500), 1, 2**20)
     assert fetch.decode_request(version, data) == request
     assert fetch.decode_request(version, kio_write(seen)) == request
@@ -186,16 +189,23 @@ def test_fetch_request(version: int) -> None:
 def test_fetch_response(version: int) -> None:
     topic: str | uuid.UUID = TOPIC_ID if version >= 13 else "a"
     log_start_offset = 5 if version >= 5 else -1
+    diverging = (2, 2**40) if version >= 12 else None
     response = fetch.FetchResponse(
         [
             fetch.FetchedPartition(topic, 0, 0, 10, 9, log_start_offset, b"records", [(1, 2), (3, 4)]),
             fetch.FetchedPartition(topic, 1, 1, -1, -1, -1, b"", None),
+            fetch.FetchedPartition(
+                topic, 2, 0, 10, 9, log_start_offset, b"", None, diverging_epoch=diverging
+            ),
         ],
         throttle_time_ms=3,
     )
     data = joined(fetch.encode_response(version, response))
     seen = kio_read(ApiKey.FETCH, version, "response", data)
-    assert [p.high_watermark for t in seen.responses for p in t.partitions] == [10, -1]
+    assert [p.high_watermark for t in seen.responses for p in t.partitions] == [10, -1, 10]
+    if diverging is not None:
+        told = [p.diverging_epoch for t in seen.responses for p in t.partitions]
+        assert [(one.epoch, one.end_offset) for one in told] == [(-1, -1), (-1, -1), diverging]
     assert fetch.decode_response(version, data) == response
     assert fetch.decode_response(version, kio_write(seen)) == response
 

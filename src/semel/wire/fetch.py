@@ -2,7 +2,8 @@
 
 Topics are named by ``str`` up to version 12 and by ``UUID`` from 13 on (KIP-516); partitions come as one flat
 list in request order. What 17 and 18 add to a partition are tagged fields of a follower (its directory, KIP-853;
-the high watermark that it knows, KIP-1166), which are skipped: nobody follows semel.
+the high watermark that it knows, KIP-1166), which are skipped: nobody follows semel. The epoch of the row in front,
+which a follower sends from 12 on, is for any reader: where the log was cut behind it, the answer is told (KIP-595).
 Sessions (KIP-227) are carried but never opened: the server answers session id 0, which tells every client to
 send full requests.
 """
@@ -27,6 +28,7 @@ from semel.wire.frames import (
     write_bytes_length,
     write_count,
     write_string,
+    write_tags,
 )
 
 _FLEXIBLE_FROM: Final = 12
@@ -43,6 +45,8 @@ _PARTITION_V9: Final = struct.Struct(">iiqqi")
 _PARTITION_V12: Final = struct.Struct(">iiqiqi")
 _RESULT_V4: Final = struct.Struct(">ihqq")
 _RESULT_V5: Final = struct.Struct(">ihqqq")
+_DIVERGING: Final = struct.Struct(">iqx")  # with its tags, of which there are none
+_DIVERGING_TAG: Final = 0
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -55,6 +59,7 @@ class FetchPartition:
     fetch_offset: int
     partition_max_bytes: int
     current_leader_epoch: int = NO_LEADER_EPOCH
+    last_fetched_epoch: int = NO_LEADER_EPOCH  # of the row in front of the offset
 
 
 @dataclass(slots=True)
@@ -83,6 +88,8 @@ class FetchedPartition:
         None  # (producer id, first offset); None: READ_UNCOMMITTED was asked
     )
     preferred_read_replica: int = -1  # of another broker's answer; nothing is read here then
+    # (epoch, its end) of where the log and its reader part; nothing is read then
+    diverging_epoch: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +114,10 @@ def decode_request(version: int, body: Buffer) -> FetchRequest:
         for _ in range(reader.count(flexible, item_bytes_min=form.size)):
             values = form.unpack(reader.take(form.size))
             leader_epoch, fetch_offset = values[1:3] if version >= 9 else (NO_LEADER_EPOCH, values[1])
-            partitions.append(FetchPartition(topic, values[0], fetch_offset, values[-1], leader_epoch))
+            last_epoch = values[3] if version >= 12 else NO_LEADER_EPOCH
+            partitions.append(
+                FetchPartition(topic, values[0], fetch_offset, values[-1], leader_epoch, last_epoch)
+            )
             if flexible:
                 reader.skip_tags()
         if flexible:
@@ -144,7 +154,7 @@ def encode_request(version: int, request: FetchRequest) -> bytearray:
         for item in partitions:
             start, offset, limit = item.partition, item.fetch_offset, item.partition_max_bytes
             if version >= 12:
-                out += form.pack(start, item.current_leader_epoch, offset, -1, -1, limit)
+                out += form.pack(start, item.current_leader_epoch, offset, item.last_fetched_epoch, -1, limit)
             elif version >= 9:
                 out += form.pack(start, item.current_leader_epoch, offset, -1, limit)
             elif version >= 5:
@@ -197,7 +207,8 @@ def encode_response(version: int, response: FetchResponse) -> list[Buffer]:
                 parts += (out, records)
                 out = bytearray()
             if flexible:
-                out.append(0)
+                told = item.diverging_epoch
+                write_tags(out, {} if told is None else {_DIVERGING_TAG: _DIVERGING.pack(*told)})
         if flexible:
             out.append(0)
     if flexible:
@@ -230,14 +241,21 @@ def decode_response(version: int, body: Buffer) -> FetchResponse:
             if version >= 11:
                 result.preferred_read_replica = reader.int32()
             result.records = reader.nullable_bytes(flexible)
-            if flexible:
-                reader.skip_tags()
+            if flexible and (told := reader.tags().get(_DIVERGING_TAG)) is not None:
+                result.diverging_epoch = _read_diverging(told)
             response.partitions.append(result)
         if flexible:
             reader.skip_tags()
     if flexible:
         reader.skip_tags()
     return response
+
+
+def _read_diverging(field: memoryview) -> tuple[int, int]:
+    reader = Reader(field)
+    epoch, end_offset = reader.int32(), reader.int64()
+    reader.skip_tags()
+    return epoch, end_offset
 
 
 def _partition_form(version: int) -> struct.Struct:

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Sequence, Sized
 from functools import lru_cache
 from typing import Final, Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 from semel.types import NO_LEADER_EPOCH
 from semel.wire import fetch
@@ -46,7 +47,7 @@ _TOPIC_AT_V15: Final = 1 + 13 + 8 + 1
 _ASKED_V4: Final = struct.Struct(">iqi")
 _ASKED_V5: Final = struct.Struct(">iq8xi")
 _ASKED_V9: Final = struct.Struct(">iiq8xi")
-_ASKED_V12: Final = struct.Struct(">iiq12xix")  # with its tags, which must be none
+_ASKED_V12: Final = struct.Struct(">iiqi8xix")  # with its tags, which must be none
 # Without error, aborted transactions, and another replica to read from; the records' length follows.
 _FOUND_V4: Final = struct.Struct(">ihqqi")
 _FOUND_V5: Final = struct.Struct(">ihqqqi")
@@ -65,6 +66,7 @@ class Asked(NamedTuple):
     partition: int
     current_leader_epoch: int
     fetch_offset: int
+    last_fetched_epoch: int
     partition_max_bytes: int
 
 
@@ -158,11 +160,27 @@ def decode(frame: memoryview) -> tuple[PlainForm, int, list[Asked]] | None:
     if form is None:
         return None
     items = item.iter_unpack(frame[items_at:items_end])
+    none = NO_LEADER_EPOCH
     if version < 9:
-        return form, correlation_id, [Asked(n, NO_LEADER_EPOCH, offset, limit) for n, offset, limit in items]
-    if version >= _FLEXIBLE_FROM and any(frame[items_at + item.size - 1 : items_end : item.size]):
+        return form, correlation_id, [Asked(n, none, offset, none, limit) for n, offset, limit in items]
+    if version < _FLEXIBLE_FROM:
+        asked = [Asked(n, epoch, offset, none, limit) for n, epoch, offset, limit in items]
+        return form, correlation_id, asked
+    if any(frame[items_at + item.size - 1 : items_end : item.size]):
         return None
     return form, correlation_id, [Asked._make(each) for each in items]
+
+
+def partition_of(topic: str | UUID, asked: Asked) -> FetchPartition:
+    """As the full codec has it."""
+    return FetchPartition(
+        topic,
+        asked.partition,
+        asked.fetch_offset,
+        asked.partition_max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+    )
 
 
 def _item_form(version: int) -> struct.Struct:
@@ -183,8 +201,15 @@ def _form_of(version: int, before: bytes, after: bytes) -> PlainForm | None:
     flexible = version >= _FLEXIBLE_FROM
     if flexible and before[0]:  # tags of the header
         return None
-    some = (0x01020304, 0x05060708, 0x1112131415161718, 0x21222324)
-    values = some if version >= 9 else (some[0], *some[2:])
+    some = Asked(0x01020304, 0x05060708, 0x1112131415161718, NO_LEADER_EPOCH, 0x21222324)
+    if version >= 12:
+        some = some._replace(last_fetched_epoch=0x31323334)
+        values: tuple[int, ...] = some
+    elif version >= 9:
+        values = some.partition, some.current_leader_epoch, some.fetch_offset, some.partition_max_bytes
+    else:
+        some = some._replace(current_leader_epoch=NO_LEADER_EPOCH)
+        values = some.partition, some.fetch_offset, some.partition_max_bytes
     body = bytearray(before[1:] if flexible else before)
     write_count(body, 1, flexible)
     body += _item_form(version).pack(*values) + after
@@ -195,7 +220,6 @@ def _form_of(version: int, before: bytes, after: bytes) -> PlainForm | None:
     if request.session_id or len(request.partitions) != 1:
         return None
     topic = request.partitions[0].topic
-    epoch = some[1] if version >= 9 else NO_LEADER_EPOCH
-    if request.partitions != [FetchPartition(topic, some[0], some[2], some[3], epoch)]:
+    if request.partitions != [partition_of(topic, some)]:
         return None
     return PlainForm(version, request)

@@ -6,6 +6,7 @@ from semel.core.log.leader_epochs import (
     decode_checkpoint,
     encode_checkpoint,
     end_offset_of,
+    parted,
 )
 
 EPOCHS = (LeaderEpoch(0, 0), LeaderEpoch(2, 10), LeaderEpoch(5, 20))
@@ -25,6 +26,21 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
     assert end_offset_of(EPOCHS, -1, 33) == (-1, -1)
     assert end_offset_of(EPOCHS[1:], 1, 33) == (1, 10)
     assert end_offset_of((), 0, 33) == (-1, -1)
+
+
+def test_who_has_read_what_the_log_has_is_told_nothing() -> None:
+    for epoch, offset in ((0, 10), (2, 11), (2, 20), (5, 20), (5, 33)):
+        assert parted(EPOCHS, epoch, offset, 33) is None
+    assert parted(EPOCHS[1:], 1, 10, 33) is None, (
+        "retention has taken the epoch, and the log goes on behind it"
+    )
+
+
+def test_who_has_read_more_is_told_where_the_log_and_they_part() -> None:
+    assert parted(EPOCHS, 5, 34, 33) == (5, 33), "it has lost its end, and nothing was written since"
+    assert parted(EPOCHS, 2, 25, 33) == (2, 20), "another leader wrote from there on"
+    assert parted(EPOCHS, 4, 20, 33) == (2, 20), "what that leader had written is gone altogether"
+    assert parted(EPOCHS, 6, 20, 33) == (-1, -1), "an epoch that the log knows nothing of"
 
 
 def test_a_log_that_is_cut_forgets_the_epochs_beyond() -> None:

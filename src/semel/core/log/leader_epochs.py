@@ -53,6 +53,19 @@ def end_offset_of(epochs: LeaderEpochs, leader_epoch: int, log_end_offset: int) 
     return LeaderEpoch(floor[-1].leader_epoch if floor else leader_epoch, higher.start_offset)
 
 
+def parted(
+    epochs: LeaderEpochs, last_fetched_epoch: int, fetch_offset: int, log_end_offset: int
+) -> LeaderEpoch | None:
+    """The end of what the log has in common with who has read up to ``fetch_offset``, of the epoch of the row in front;
+    ``None``: all of it.
+
+    Undefined where the log knows nothing of that epoch. Kafka's ``Partition.readRecords`` (KIP-595).
+    """
+    end = end_offset_of(epochs, last_fetched_epoch, log_end_offset)
+    has_all = end.leader_epoch == last_fetched_epoch and fetch_offset <= end.start_offset
+    return None if has_all else end
+
+
 def encode_checkpoint(epochs: LeaderEpochs) -> bytes:
     lines = [f"{one.leader_epoch} {one.start_offset}\n" for one in epochs]
     return "".join(["0\n", f"{len(epochs)}\n", *lines]).encode()

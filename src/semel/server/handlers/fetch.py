@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from semel.core.log.leader_epochs import UNDEFINED_OFFSET
 from semel.core.log.watermarks import FetchIsolation
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
@@ -30,7 +31,7 @@ class _Found:
 
     answers: list[tuple[FetchedPartition, Slice | None]]
     size_bytes: int = 0
-    has_error: bool = False
+    is_told: bool = False  # something that is no record, and does not wait for more of them
 
 
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
@@ -47,7 +48,7 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
         # What may be held changes while the fetch waits.
         bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, call.answer_bytes_max())
         found = _look(broker, request, names, bytes_max)
-        if not final and not found.has_error and found.size_bytes < min(request.min_bytes, bytes_max):
+        if not final and not found.is_told and found.size_bytes < min(request.min_bytes, bytes_max):
             return None
         return Answer(fetch.encode_response(version, FetchResponse(_read(broker, found))))
 
@@ -81,7 +82,7 @@ def _look(broker: Broker, request: FetchRequest, names: list[str | None], bytes_
         limit = min(item.partition_max_bytes, bytes_max - found.size_bytes)
         answer, piece = _look_at(broker, name, item, limit, isolation, at_least_one=found.size_bytes == 0)
         found.answers.append((answer, piece))
-        found.has_error |= answer.error_code != ErrorCode.NONE
+        found.is_told |= answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
         found.size_bytes += 0 if piece is None else piece.length
     return found
 
@@ -121,7 +122,12 @@ def _look_at(
         partition.last_stable_offset,
         partition.log_start_offset,
     )
-    if isinstance(piece, OffsetOutOfRange):
+    parted = partition.parts_from(item.last_fetched_epoch, item.fetch_offset)
+    is_deleted = item.fetch_offset < partition.log_start_offset
+    if parted is not None and parted.start_offset != UNDEFINED_OFFSET and not is_deleted:
+        answer.diverging_epoch = parted
+        return answer, None
+    if parted is not None or isinstance(piece, OffsetOutOfRange):
         answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         return answer, None
     if isolation is FetchIsolation.TXN_COMMITTED:

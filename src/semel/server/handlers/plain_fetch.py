@@ -43,11 +43,13 @@ def handle(
     size_bytes, isolation = 0, isolation_of(form.isolation_level)
     committed = isolation is FetchIsolation.TXN_COMMITTED
     try:
-        for number, leader_epoch, offset, partition_max_bytes in asked:
+        for number, leader_epoch, offset, last_fetched_epoch, partition_max_bytes in asked:
             partition = storage.partition(topic, number)
             if partition is None or not partition.is_online:
                 return None
             if leader_epoch not in (NO_LEADER_EPOCH, partition.leader_epoch):
+                return None
+            if partition.parts_from(last_fetched_epoch, offset) is not None:
                 return None
             limit_bytes = max(min(partition_max_bytes, bytes_max - size_bytes), 0)
             piece = partition.read(offset, limit_bytes, isolation, at_least_one=not size_bytes)

@@ -134,6 +134,7 @@ class Partition:
         self.aborted_in = reading.aborted_in
         self.newest_record, self.leader_epoch_at = reading.newest_record, reading.leader_epoch_at
         self.end_offset_for_leader_epoch = reading.end_offset_for_leader_epoch
+        self.parts_from = reading.parts_from
         self.sync, self.write_snapshot = syncing.sync, syncing.write_snapshot
         self.delete_records, self.apply_retention = trimming.delete_records, trimming.apply_retention
         self.clean = cleaning.clean

@@ -9,7 +9,7 @@ from semel.server.storage.log_state import LogState
 from semel.server.storage.outcome import OffsetOutOfRange, Slice, TimestampOffset
 from semel.server.storage.segment import Segment
 from semel.server.storage.time_search import first_at_or_after, newest_in
-from semel.types import TopicPartition
+from semel.types import NO_LEADER_EPOCH, TopicPartition
 
 
 class Reading:
@@ -96,6 +96,14 @@ class Reading:
     def end_offset_for_leader_epoch(self, leader_epoch: int) -> LeaderEpoch:
         """The end of the largest known leader epoch at or below the asked one."""
         return epochs_of.end_offset_of(self._log.epochs.epochs, leader_epoch, self.log_end_offset)
+
+    def parts_from(self, last_fetched_epoch: int, fetch_offset: int) -> LeaderEpoch | None:
+        """Where the log was cut behind who has read up to ``fetch_offset``, as :func:`~.leader_epochs.parted`."""
+        if last_fetched_epoch == NO_LEADER_EPOCH:
+            return None
+        return epochs_of.parted(
+            self._log.epochs.epochs, last_fetched_epoch, fetch_offset, self.log_end_offset
+        )
 
     def _limit_position(self, segment: Segment, limit_offset: int) -> int:
         if limit_offset >= segment.end_offset:

@@ -227,6 +227,42 @@ def many_partitions_at_once(wire: Wire) -> object:
     return sorted((one.partition_index, one.error_code.name, one.offset) for one in found)
 
 
+# Readers who say what they have read up to (KIP-595).
+
+
+@case()
+def fetch_behind_what_was_read(wire: Wire) -> object:
+    topic = new_topic(wire)
+    append(wire, topic, 10, 20)
+    trim(wire, topic, 1)
+
+    def fetched_behind(offset: int, epoch: int) -> object:
+        asked = {
+            "partition": 0,
+            "fetch_offset": offset,
+            "last_fetched_epoch": epoch,
+            "partition_max_bytes": 1 << 20,
+        }
+        answer = wire.ask(
+            "fetch",
+            12,
+            max_wait=0,
+            min_bytes=1,
+            topics=[{"topic": topic, "partitions": [asked]}],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        (found,) = answer.responses[0].partitions
+        common = found.diverging_epoch
+        return found.error_code.name, (common.epoch, common.end_offset), len(found.records or b"") > 0
+
+    return {
+        f"{offset} behind epoch {epoch}": fetched_behind(offset, epoch)
+        for offset in (0, 1, 2, 3)
+        for epoch in (-1, 0, 7)
+    }
+
+
 # Topics by id.
 
 
