@@ -225,10 +225,12 @@ class NoCommittedOffset(GroupError):
 
 
 class DataLoss(SemelError):
-    """Offsets that were asked for have been deleted by retention or by a trim, or the topic was made anew.
+    """Offsets that were asked for have been deleted by retention or by a trim, or the topic was made anew, or its log
+    has lost its end.
 
-    ``lost_from`` is the first of them, ``lost_to_end`` the one behind the last; of a topic that is there no more nobody
-    knows how many it had, and both may be the same: whatever was behind is gone. ``why`` is what became of them,
+    ``lost_from`` is the first of them, ``lost_to_end`` the one behind the last, where a reader goes on; of a topic that
+    is there no more, and of an end, nobody knows how many they were, and both may be the same: whatever was behind is
+    gone. ``why`` is what became of them,
     ``remedy`` what whoever asked for them can do.
     """
 

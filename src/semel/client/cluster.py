@@ -32,7 +32,7 @@ from semel.client.routing import by_topic, check, check_read, partitions_of
 from semel.client.topic_requests import TopicRequests
 from semel.client.transaction_requests import TransactionRequests
 from semel.errors import ConnectionLost, ErrorCode
-from semel.types import TopicPartition
+from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire import fetch as fetch_wire
 from semel.wire import produce as produce_wire
 from semel.wire.api import ApiKey
@@ -102,14 +102,16 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
         partition_max_bytes: int = 1024 * 1024,
         isolation: Isolation = "read_committed",
         topic_ids: Mapping[str, UUID] | None = None,
+        last_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, Fetched]:
         """One round of reads, one request a leader. A partition's error is a value in its answer.
 
         An answer is filled in the order of ``from_offsets``: to be fair, begin with another one each time.
         ``topic_ids``: which topics these offsets are of. With the id of each, another topic of such a name is never
         read: its answer is UNKNOWN_TOPIC_ID. (By name where the brokers are older than that.)
+        ``last_epochs``: the leader epochs of the rows in front, so that a log which was cut behind them says so.
         """
-        ids = topic_ids or {}
+        ids, epochs = topic_ids or {}, last_epochs or {}
         names = {topic_id: name for name, topic_id in ids.items()}
         turns = {tp: turn for turn, tp in enumerate(from_offsets)}
 
@@ -127,6 +129,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                         tp.partition,
                         from_offsets[tp],
                         partition_max_bytes,
+                        last_fetched_epoch=epochs.get(tp, NO_LEADER_EPOCH),
                     )
                     for tp in sorted(tps, key=turns.__getitem__)
                 ],
@@ -155,6 +158,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                     tuple(item.aborted or ()),
                     code,
                     item.preferred_read_replica >= 0,
+                    None if item.diverging_epoch is None else item.diverging_epoch[1],
                 )
             return fetched
 

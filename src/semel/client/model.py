@@ -63,6 +63,7 @@ class Fetched:
     aborted: tuple[tuple[int, int], ...]  # (producer id, first offset)
     error_code: ErrorCode
     is_elsewhere: bool = False  # the leader has read nothing, and names another broker to ask
+    common_end: int | None = None  # the log was cut here, behind rows that were read: nothing is read then
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from semel.client.records import BufferedRecords, ConsumerRecord
 from semel.client.unreadable import check_progress, sound_part
 from semel.core.client.visible import Visible, visible_batches
 from semel.errors import BrokerError, ConfigError, CorruptRecordBatch, DataLoss, ErrorCode, UnreadableBatch
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ Start = int | Literal["earliest", "latest"]
 _PAUSE_S: Final = 0.05
 _SENTINELS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 _OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
-_STORAGE_PATIENCE_S: Final = 10.0
+_PATIENCE_S: Final = 10.0
 _T = TypeVar("_T")
 
 
@@ -265,10 +265,13 @@ class PartitionReader:
             partition_max_bytes=self._partition_max_bytes,
             isolation=self._isolation,
             topic_ids=await self._known_ids(wanted),
+            last_epochs=self._leader_epochs,
         )
         whole = {}
         for tp, item in fetched.items():
-            if item.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if item.common_end is not None:
+                self._refuse_cut(tp, item.common_end)
+            elif item.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._refuse_offset(tp)
             elif item.error_code in _OTHER_TOPIC:
                 await self._check_topic(tp)
@@ -309,15 +312,32 @@ class PartitionReader:
 
     def _bear_with(self, tp: TopicPartition, offset: int) -> None:
         """A partition whose disk fails its server: another leader may take it over, but not in ever so long."""
-        now_s = asyncio.get_running_loop().time()
-        since_s = self._failing_since_s.setdefault(tp, now_s)
-        if now_s - since_s > min(_STORAGE_PATIENCE_S, self.cluster.request_timeout_ms / 1000):
-            del self._failing_since_s[tp]
+        if self._is_failing_for_long(tp):
             raise BrokerError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"read {tp} from offset {offset} on",
                 "its server cannot read it from the disk; the server's log says why, and a restart looks at it anew",
             )
+
+    def _is_failing_for_long(self, tp: TopicPartition) -> bool:
+        """From its first failure on; a round that succeeds ends it."""
+        now_s = asyncio.get_running_loop().time()
+        since_s = self._failing_since_s.setdefault(tp, now_s)
+        is_long = now_s - since_s > min(_PATIENCE_S, self.cluster.request_timeout_ms / 1000)
+        if is_long:
+            del self._failing_since_s[tp]
+        return is_long
+
+    def _refuse_cut(self, tp: TopicPartition, common_end: int) -> None:
+        """How many rows it had nobody knows, and others may stand there by now."""
+        raise DataLoss(
+            tp,
+            common_end,
+            common_end,
+            f"the log has lost its end since it was read up to offset {self.position(tp) - 1}, in a power cut, or to "
+            "a leader that did not have all of it",
+            f"Seek to {common_end} to read what stands there now: other rows",
+        )
 
     async def _refuse_offset(self, tp: TopicPartition) -> None:
         wanted = self._positions[tp]
@@ -325,11 +345,29 @@ class PartitionReader:
         if wanted < start:
             raise DataLoss(tp, wanted, start, f"seek to {start} to go on with what is left")
         end = (await self.cluster.list_offsets({tp: LATEST_TIMESTAMP}, self._isolation))[tp].offset
+        if wanted <= end:
+            await self._refuse_epoch(tp)
+            return
         raise BrokerError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"read {tp} at offset {wanted}",
             f"it lies behind the end, which is {end}",
         )
+
+    async def _refuse_epoch(self, tp: TopicPartition) -> None:
+        """A leader that does not know the epoch of the row in front: one of before may be late to hear of its end."""
+        await self.cluster.metadata([tp.topic])
+        if self._is_failing_for_long(tp):
+            position = self.position(tp)
+            raise DataLoss(
+                tp,
+                position,
+                position,
+                f"the log knows nothing of leader epoch {self._leader_epochs.get(tp, NO_LEADER_EPOCH)}, in which the "
+                "row in front was written: it has lost its end, or was put back from an older copy, and may hold other "
+                "rows by now, also in front of that",
+                "Seek to where the rows that you have end in it",
+            )
 
     def _keep(self, tp: TopicPartition, fetched: Fetched) -> None:
         from_offset = self._positions[tp]
