@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -10,7 +11,7 @@ from itertools import count, islice, repeat
 from types import MappingProxyType
 from typing import Final
 
-from semel.sim.campaign.swarm import run_watched
+from semel.sim.campaign.swarm import SEEDS_PER_TASK, run_watched
 from semel.sim.plants.catalogue import PLANTS
 from semel.sim.plants.planting import Plant
 
@@ -46,8 +47,10 @@ def find(name: str, likely_seed: int | None = None, seeds_max: int = SEEDS_MAX) 
     found = Finding(name, None, None)
     with plant.planted():
         seeds = dict.fromkeys(islice(filter(plant.may_show, count()), seeds_max))
-        for seed in seeds if likely_seed is None else {likely_seed: None} | seeds:
+        for tried, seed in enumerate(seeds if likely_seed is None else {likely_seed: None} | seeds, 1):
             result = run_watched(seed)
+            if tried % SEEDS_PER_TASK == 0:
+                gc.collect()
             if result.violation is None:
                 continue
             if found.seed is None or result.invariant in plant.found_by:

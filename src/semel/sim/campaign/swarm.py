@@ -38,7 +38,7 @@ ONLY: Final[Mapping[str, Callable[[int], bool]]] = MappingProxyType(
         "transactions": seed_has_transactions,
     }
 )
-_SEEDS_PER_TASK: Final = 10
+SEEDS_PER_TASK: Final = 10  # garbage is collected behind each
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ def _results(seeds: Sequence[int], workers: int) -> Iterator[SeedResult]:
     if workers <= 1:
         yield from map(run_watched, seeds)
         return
-    tasks = [seeds[start : start + _SEEDS_PER_TASK] for start in range(0, len(seeds), _SEEDS_PER_TASK)]
+    tasks = [seeds[start : start + SEEDS_PER_TASK] for start in range(0, len(seeds), SEEDS_PER_TASK)]
     context = multiprocessing.get_context("spawn")
     # What is imported stays: the collector need not walk all of it after every task.
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_freeze_what_is_imported)
