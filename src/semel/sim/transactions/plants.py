@@ -19,7 +19,7 @@ from semel.core.transaction.states import TransactionState
 from semel.core.transaction.transaction import Transaction
 from semel.core.transaction.transactions import Transactions
 from semel.errors import ErrorCode
-from semel.server import transaction_coordinator
+from semel.server import durability, transaction_coordinator
 from semel.server.coordinator import Coordinator
 from semel.server.handlers import produce
 from semel.server.storage import opening, snapshots
@@ -139,6 +139,7 @@ def transaction_reconcile_left_out(patch: Patches) -> None:
 )
 def transaction_next_ends_with_the_last(patch: Patches) -> None:
     _sync_nothing_that_nobody_waits_for(patch)
+    patch.set(durability, "LATER_MS", 0)  # no bug either: rows of the next transaction outlive the end of this one
     patch.set(core, "_has_gone_on", lambda known, grant: False)
 
 
