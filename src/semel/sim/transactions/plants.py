@@ -139,7 +139,8 @@ def transaction_reconcile_left_out(patch: Patches) -> None:
 )
 def transaction_next_ends_with_the_last(patch: Patches) -> None:
     _sync_nothing_that_nobody_waits_for(patch)
-    patch.set(durability, "LATER_MS", 0)  # no bug either: rows of the next transaction outlive the end of this one
+    # No bug either: rows of the next transaction may outlive the end of this one.
+    patch.set(durability, "LATER_MS", 0)
     patch.set(core, "_has_gone_on", lambda known, grant: False)
 
 
