@@ -51,6 +51,7 @@ def test_rows_that_stand_where_others_were_read_are_not_taken_for_the_next(log: 
     with semel.Consumer(log.bootstrap) as consumer:
         consumer.assign({TP: "earliest"})
         assert read(consumer, 3) == [b"a", b"b", b"c"]
+        assert consumer.poll(0.1) == [], "it stands at the end for a while"
         cut_last_row(log)
         write(log, "x", "y")
         for _ in range(2):
@@ -112,6 +113,20 @@ def test_an_epoch_that_the_log_knows_nothing_of_is_told_once_no_leader_can_be_la
             consumer.poll(TIMEOUT_S)
         consumer.seek(TP, 2)
         assert read(consumer, 1) == [b"c"]
+
+
+def test_an_epoch_that_is_gone_with_what_came_behind_the_position_is_no_loss(log: semel.LocalLog) -> None:
+    """Some clients commit the leader's epoch, of which no row may have come."""
+    write(log, "a", "b", "c")
+    cut_last_row(log)
+    with semel.Consumer(log.bootstrap, group_id="g") as consumer:
+        consumer.commit({TP: Offset(2, leader_epoch=1)})
+    write(log, "x")
+    cut_last_row(log)
+    write(log, "y")
+    with semel.Consumer(log.bootstrap, group_id="g") as consumer:
+        consumer.subscribe(["t"])
+        assert read(consumer, 1) == [b"y"]
 
 
 def test_who_had_not_read_what_was_lost_reads_on(log: semel.LocalLog) -> None:

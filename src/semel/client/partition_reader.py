@@ -214,7 +214,7 @@ class PartitionReader:
 
                 table, visible = _readable(tp, fetched, from_offset, table_of)
                 positions[tp] = visible.next_offset
-                self._leader_epochs[tp] = visible.leader_epoch
+                self._note_epoch(tp, visible)
                 tables.append(table)
             if left_s <= 0 or any(table.num_rows for table in tables):
                 break
@@ -330,6 +330,9 @@ class PartitionReader:
 
     def _refuse_cut(self, tp: TopicPartition, common_end: int) -> None:
         """How many rows it had nobody knows, and others may stand there by now."""
+        if common_end >= self.position(tp):  # cut, but not in front of here
+            self._leader_epochs.pop(tp, None)
+            return
         raise DataLoss(
             tp,
             common_end,
@@ -369,13 +372,18 @@ class PartitionReader:
                 "Seek to where the rows that you have end in it",
             )
 
+    def _note_epoch(self, tp: TopicPartition, visible: Visible) -> None:
+        """Where nothing came, the row in front is the one of before."""
+        if visible.leader_epoch != NO_LEADER_EPOCH:
+            self._leader_epochs[tp] = visible.leader_epoch
+
     def _keep(self, tp: TopicPartition, fetched: Fetched) -> None:
         from_offset = self._positions[tp]
         buffered, visible = _readable(
             tp, fetched, from_offset, lambda visible: BufferedRecords(tp, visible.batches, from_offset)
         )
         self._positions[tp] = visible.next_offset  # only once the batches proved to be whole
-        self._leader_epochs[tp] = visible.leader_epoch
+        self._note_epoch(tp, visible)
         if buffered:
             self._buffered[tp] = buffered
 
