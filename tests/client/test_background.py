@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import signal
 import threading
@@ -63,6 +64,18 @@ def test_an_interrupt_waits_until_what_it_cancelled_has_ended(background: Backgr
     with pytest.raises(KeyboardInterrupt):
         background.run(work())
     assert undone == ["work"]
+
+
+def test_an_interrupt_that_does_not_wake_the_thread_is_noticed(background: BackgroundLoop) -> None:
+    """It comes just before the thread falls asleep: one in some thousand that are sent as the work begins."""
+
+    async def work() -> None:
+        await asyncio.sleep(0.1)
+        _thread.interrupt_main()  # as if it had come then: nothing is sent
+        await asyncio.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        background.run(work())
 
 
 def test_another_interrupt_does_not_wait(background: BackgroundLoop, free: threading.Event) -> None:

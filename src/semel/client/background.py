@@ -13,11 +13,12 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from semel.errors import ConfigError
 
 _T = TypeVar("_T")
+_LOOK_S: Final = 0.5
 
 
 class BackgroundLoop:
@@ -91,8 +92,9 @@ class _Run(Generic[_T]):
             self._end()
 
     def wait(self) -> None:
-        if not self._is_over:
-            self._gate.acquire()
+        # A signal that comes just before the thread falls asleep does not wake it: so it looks, now and then.
+        while not self._is_over and not self._gate.acquire(timeout=_LOOK_S):
+            pass
 
     def result(self) -> _T:
         assert self._task is not None
