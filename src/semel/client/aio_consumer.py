@@ -510,13 +510,12 @@ class AsyncConsumer(PartitionReader):
         reset = self.settings.auto_offset_reset
         if reset == "earliest" or reset == "latest":
             places |= dict.fromkeys(missing, reset)
-        epochs = {tp: at.leader_epoch for tp, at in found.items() if at.leader_epoch != NO_LEADER_EPOCH}
         for tp, offset in (await self._places(places)).items():
             self._unplaced.discard(tp)
             self._positions[tp] = offset
-            if tp in epochs:  # a log that was cut behind what the group has read says so
-                self._leader_epochs[tp] = epochs[tp]
             self._settled_at[tp] = offset
+        # A log that was cut behind what the group has read says so.
+        self._leader_epochs |= {tp: at.leader_epoch for tp, at in found.items()}
         if self._unplaced:
             raise NoCommittedOffset(self._offsets.group, tuple(sorted(self._unplaced)))
 

@@ -270,7 +270,7 @@ class PartitionReader:
         whole = {}
         for tp, item in fetched.items():
             if item.common_end is not None:
-                self._refuse_cut(tp, item.common_end)
+                self._check_cut(tp, item.common_end)
             elif item.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._refuse_offset(tp)
             elif item.error_code in _OTHER_TOPIC:
@@ -328,7 +328,7 @@ class PartitionReader:
             del self._failing_since_s[tp]
         return is_long
 
-    def _refuse_cut(self, tp: TopicPartition, common_end: int) -> None:
+    def _check_cut(self, tp: TopicPartition, common_end: int) -> None:
         """How many rows it had nobody knows, and others may stand there by now."""
         if common_end >= self.position(tp):  # cut, but not in front of here
             self._leader_epochs.pop(tp, None)

@@ -345,8 +345,7 @@ class Storage:
         is_settled = not (self.may_have_lost and self._has_open_transactions())
         clean = sum(not partition.close(now_ms=now_ms) for partition in self) == 0 and is_settled
         self._partitions.clear()
-        if clean:
-            clean = self._folder.leave_clean_marker()
+        clean = clean and self._folder.leave_clean_marker()
         self._folder.let_go()
         return clean
 
