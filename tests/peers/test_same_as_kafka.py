@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.same_as_kafka import golden
 from tests.peers.same_as_kafka.__main__ import main, report
 from tests.peers.same_as_kafka.comparing import Case, Compared, Crashed, all_cases, differences, look
 from tests.peers.same_as_kafka.wire import NODE_ID
@@ -20,12 +21,42 @@ def semel_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLog]:
         yield log
 
 
-@pytest.mark.kafka
+@pytest.fixture(scope="module")
+def as_recorded() -> dict[str, object]:
+    """What each case saw of Apache Kafka when it was asked last."""
+    version, observations = golden.read()
+    assert version == golden.kafka_version(), f"recorded of {version}: python tools/same_as_kafka.py --record"
+    return observations
+
+
 @pytest.mark.slow
+@pytest.mark.xdist_group("same_as_kafka")
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
-def test_both_answer_the_same(case: Case, semel_log: LocalLog, apache_kafka: ApacheKafka) -> None:
-    found = Compared(case, look(case, semel_log.bootstrap), look(case, apache_kafka.bootstrap))
+def test_semel_answers_what_kafka_answered(
+    case: Case, semel_log: LocalLog, as_recorded: dict[str, object]
+) -> None:
+    found = Compared(case, look(case, semel_log.bootstrap), as_recorded[case.name])
     assert found.verdict != "differs", found.what_differs
+
+
+@pytest.mark.kafka
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_kafka_answers_as_it_did(
+    case: Case, apache_kafka: ApacheKafka, as_recorded: dict[str, object]
+) -> None:
+    seen = look(case, apache_kafka.bootstrap)
+    assert not list(differences(as_recorded[case.name], seen)), "python tools/same_as_kafka.py --record"
+
+
+def test_what_was_recorded_is_of_the_cases_that_there_are() -> None:
+    _, observations = golden.read()
+    assert observations.keys() == {case.name for case in all_cases()}
+
+
+def test_what_cannot_be_read_back_is_not_recorded() -> None:
+    with pytest.raises(ValueError, match=r"theme\.name: .* cannot be read back"):
+        golden.write({"theme.name": Case("theme.name", str)})
 
 
 def _verdict(semel: object, kafka: object, *, explains: Case | None = None) -> str:

@@ -12,17 +12,23 @@ from rich.console import Console
 from rich.text import Text
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.parts import Missing, find_java, find_kafka_jars
+from tests.peers.same_as_kafka import golden
 from tests.peers.same_as_kafka.comparing import Case, Compared, all_cases, look, topic_prefix
 from tests.peers.same_as_kafka.wire import NODE_ID
 
 from semel.local import LocalLog
 
+RECORD: Final = "--record"
 _STYLES: Final = {"same": "green", "explained": "yellow", "differs": "bold red"}
 _SIDE_WIDTH_MIN: Final = 30
 _WIDTH: Final = 170  # where nobody looks at it, a file keeps whole columns
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
+    words = [argument for argument in arguments if argument != RECORD]
+    if words and RECORD in arguments:
+        print(f"{RECORD} is of all cases: leave the words out", file=sys.stderr)
+        return 2
     chosen = [case for case in all_cases() if not words or any(word in case.name for word in words)]
     if not chosen:
         print(f"no case has {' or '.join(words)} in its name", file=sys.stderr)
@@ -40,6 +46,8 @@ def main(words: Sequence[str]) -> int:
         ApacheKafka(java, jars, Path(folder, "kafka")) as node,
     ):
         found = [_compared(console, case, log.bootstrap, node.bootstrap) for case in chosen]
+    if RECORD in arguments:
+        golden.write({one.case.name: one.kafka for one in found})
     return report(found, console)
 
 

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from datetime import timedelta
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Final, Self
@@ -228,7 +229,7 @@ def records(*values: bytes, timestamp_ms: int | None = None) -> bytes:
 
 
 def plain(answer: Any, *left_out: str) -> Any:
-    """An answer, or a part of it, as nested dicts and lists, with errors by name and without ``left_out``."""
+    """An answer, or a part of it, as nested dicts and lists: errors by name, times in ms, without ``left_out``."""
     if is_dataclass(answer):
         return {
             one.name: plain(getattr(answer, one.name), *left_out)
@@ -237,6 +238,8 @@ def plain(answer: Any, *left_out: str) -> Any:
         }
     if isinstance(answer, tuple):
         return [plain(one, *left_out) for one in answer]
+    if isinstance(answer, timedelta):
+        return answer // timedelta(milliseconds=1)
     return answer.name if isinstance(answer, ErrorCode) else answer
 
 
