@@ -1,7 +1,7 @@
-"""Fixtures for the real parts: Apache Kafka, its Java tools, ZooKeeper, kcat, Spark's Kafka connector.
+"""Which tests are of which level, and fixtures for the real parts: Apache Kafka, its Java tools, ZooKeeper, kcat ...
 
 A test whose part this machine lacks is skipped, one summary line a part; with ``CI=true`` that is a failure,
-because there ``tools/ci_install.sh`` has run first.
+because there ``tools/install_parts.sh`` has run first.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import hypothesis
 import pytest
+from tests import forked
 from tests.peers.apache_kafka import ApacheKafka, JavaTool
 from tests.peers.parts import (
     Missing,
@@ -32,26 +33,71 @@ from tests.peers.zookeeper import ZooKeeper
 from tools import quick_spark
 
 # No test asserts a time: on a busy machine a first call that imports something takes longer than a second one.
-hypothesis.settings.register_profile("semel", deadline=None)
-# For the loop (`make check`): fewer examples. What asks for a number of its own asks for a part of the profile's.
-hypothesis.settings.register_profile("loop", deadline=None, max_examples=20)
-hypothesis.settings.load_profile("semel")
+# The same examples each time, and few; what asks for a number of its own asks for a part of the profile's.
+hypothesis.settings.register_profile(
+    "few", deadline=None, derandomize=True, database=None, max_examples=20, print_blob=True
+)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100, print_blob=True)
+hypothesis.settings.load_profile("few")
 
 quick_spark.use()
+forked.use()
 
 # A shell's background job ignores Ctrl-C, and so would every program that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A JVM takes every core while it starts, and gigabytes: two of them side by side, no more.
-_JVM = ("kafka", "spark", "zookeeper")
+# One Spark session and one Apache Kafka for all tests that want one: they take turns on one process.
+_JVM: Final = ("kafka", "spark", "zookeeper")
+# What starts a process, or most of whose room does, is no part of `make check`.
+_SERVERS: Final = frozenset(
+    ("semel_server", "semel_server_factory", "semel_server_session", "server", "start_server")
+)
+_PURE: Final = frozenset(("audit", "core", "flow", "record", "server", "sim", "tools", "verdicts", "wire"))
+# What `tools/install_parts.sh` installs for `make thorough` alone.
+_SELDOM_INSTALLED: Final = frozenset(
+    ("franz_go", "kafka_streams", "kafkajs", "kcat", "older_pyspark", "spark_connector_jars")
+)
+_TESTS: Final = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m jvm` chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses, and before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
+        room = item.path.relative_to(_TESTS).parts[0]
+        if room not in _PURE or not _SERVERS.isdisjoint(item.fixturenames):
+            item.add_marker("slow")
+        if not _SELDOM_INSTALLED.isdisjoint(item.fixturenames):
+            item.add_marker("thorough")
         if any(item.get_closest_marker(mark) for mark in _JVM):
             item.add_marker("jvm")
+            if not item.get_closest_marker("everyday"):
+                item.add_marker("thorough")
+            item.add_marker(pytest.mark.xdist_group("jvm"))
+    items.sort(key=_begins_late)
+
+
+def _begins_late(item: pytest.Item) -> int:
+    """What takes longest goes first, so that no process works alone at the end."""
+    if item.get_closest_marker("jvm"):
+        return 0
+    return 2 if item.get_closest_marker("xdist_group") is None else 1
+
+
+class _AtOnce:
+    """Prints a failure when it happens; pytest waits for the end."""
+
+    def __init__(self, terminal: Any) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if terminal := config.pluginmanager.getplugin("terminalreporter"):
+        config.pluginmanager.register(_AtOnce(terminal))
 
 
 class _PartMissing(pytest.skip.Exception):

@@ -116,14 +116,7 @@ class LocalLog:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             command += ["-X", f"{name}={text}"]
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=[watched],
-                start_new_session=True,  # Ctrl-C is the parent's to handle
-            )
+            process = _launch(command, watched)
         finally:
             os.close(watched)
         self._process = process
@@ -202,6 +195,17 @@ class LocalLog:
         if found is None:
             raise StorageError(f"the log server said {line!r} instead of where it is ready")
         return found[1]
+
+
+def _launch(command: list[str], lifeline: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[lifeline],
+        start_new_session=True,  # Ctrl-C is the parent's to handle
+    )
 
 
 @contextlib.contextmanager

@@ -87,6 +87,7 @@ def test_a_temporary_folder_goes_with_the_server() -> None:
     assert not is_running(process_id)
 
 
+@pytest.mark.thorough
 def test_a_second_server_on_the_same_folder_is_refused_and_leaves_nothing(
     semel_server: semel.LocalLog,
 ) -> None:
@@ -141,6 +142,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_server_outlives_the_process_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
     with started(PARENT, tmp_path / "data") as parent:
