@@ -1,52 +1,44 @@
-# make setup | demo | check | test | thorough | bench. Everything lives in .venv/ and .cache/; nothing needs root.
+# make setup | demo | check | test | thorough | mutants | bench. Everything lives in .venv/ and .cache/; nothing needs root.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+KAFKA := .cache/jars/kafka/.pom-sha256
 
-.PHONY: setup check test thorough demo bench lint format types contracts unit lock clean
+.PHONY: setup check test thorough mutants demo bench format lock clean
 
 # Where it is set, each of a test run's hundreds of processes would compile every source it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Each with its output in one piece (make before 4.0 mixes it).
-ALL_AT_ONCE := --no-print-directory --jobs --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync)
-
-setup: $(STAMP)
+setup: $(STAMP) $(if $(shell command -v mvn),$(KAFKA))
 
 $(STAMP): locks/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "semel needs Python 3.11 or newer: make PYTHON=python3.12 setup")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python tools/quick_spark.py || echo "Spark starts as slowly as ever: what it starts faster with was not made"
 	@touch $@
 
-check: setup
-	@$(MAKE) $(ALL_AT_ONCE) lint types contracts unit
+$(KAFKA): tools/java/kafka/pom.xml
+	@$(PYTHON) tools/fetch_java.py kafka
+	@touch $@
 
-lint:
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+check: setup ## the loop: lint, format, types, contracts, and the tests that start nothing
+	@$(BIN)/python tools/run_tests.py check
+
+test: setup ## check, and every behaviour once with the real parts that are here
+	@$(BIN)/python tools/run_tests.py test
+
+thorough: setup ## everything, a part at a time: PART=name for one, PART=report for what is green
+	@$(BIN)/python tools/thorough.py $(PART)
+
+mutants: setup ## the seeds at which `make test` looks for planted bugs, found anew
+	$(BIN)/semel sim --prove --page docs/proof.md
 
 format:
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-
-types:
-	$(BIN)/mypy
-
-contracts:
-	$(BIN)/lint-imports
-
-unit: # on three processes: some wait for servers and for what gives up; each one more imports everything once more
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal --hypothesis-profile loop -m "not slow and not thorough and not jvm and not alone and not idle and not kcat"
-
-test: setup
-	@$(MAKE) $(ALL_AT_ONCE) lint types contracts
-	$(BIN)/python tools/run_tests.py
-
-thorough: setup ## every test, those too that `make test` leaves out of long rows of like ones
-	$(BIN)/python tools/run_tests.py --thorough
 
 demo: setup
 	$(BIN)/semel demo

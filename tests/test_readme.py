@@ -94,6 +94,7 @@ def check_commands(commands: list[str], folder: Path, environment: dict[str, str
     )
 
 
+@pytest.mark.everyday
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_program_prints_what_its_comment_says_and_can_be_audited(
@@ -133,6 +134,7 @@ def test_what_became_of_a_row_is_a_type(tmp_path: Path, semel_server: semel.Loca
         assert [record.key for record in consumer.poll(10)] == [b"UA1"]
 
 
+@pytest.mark.thorough
 def test_the_fixture_gives_a_server(tmp_path: Path) -> None:
     loader = """
 import semel

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_project.py").write_text(tests)
@@ -91,6 +93,7 @@ def test_a_step_that_fails(semel_flow):
 """
 
 
+@pytest.mark.thorough
 def test_flows_run_in_a_project_s_tests(tmp_path: Path) -> None:
     done = run_tests(tmp_path, FLOWS)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,7 @@
 python tools/make_clients.py            # write
 python tools/make_clients.py --check    # exit 1 if the page is not what the clients do
 
-It takes about six minutes, and needs what tools/ci_install.sh installs. The features, and how to add one:
+It takes about six minutes, and needs what tools/install_parts.sh installs. The features, and how to add one:
 tests/peers/client_table/features.py.
 """
 

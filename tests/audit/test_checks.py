@@ -121,6 +121,7 @@ some_rows = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(some_rows, some_rows)
 def test_counts_agree_with_a_slow_model(source: list[Row], output: list[Row]) -> None:
     result = compare(index(source), index(output), order=False)
@@ -134,6 +135,7 @@ def test_counts_agree_with_a_slow_model(source: list[Row], output: list[Row]) ->
     assert result.matched_rows == (want & have).total()
 
 
+@pytest.mark.slow
 @given(st.text("abAB", max_size=9), st.text("ab", max_size=5), st.booleans())
 def test_of_what_came_of_gone_records_only_doubles_are_told(table: str, log: str, is_input: bool) -> None:
     sides = (table, log) if is_input else (log, table)
@@ -145,6 +147,7 @@ def test_of_what_came_of_gone_records_only_doubles_are_told(table: str, log: str
     assert found(result) == {check: count for check, count in model.items() if count}
 
 
+@pytest.mark.thorough
 @given(st.lists(st.sampled_from("xyz"), max_size=12), st.randoms(use_true_random=False))
 def test_order_agrees_with_a_slow_model(keys: list[str], random: object) -> None:
     source = [Row(str(number), key) for number, key in enumerate(keys)]
@@ -191,6 +194,7 @@ def model_of(source: list[Row], output: list[Row]) -> dict[str, int]:
     return {check: count for check, count in counts.items() if count}
 
 
+@pytest.mark.slow
 @given(some_rows, some_rows, st.randoms(use_true_random=False))
 def test_all_checks_agree_with_a_slow_model(source: list[Row], more: list[Row], random: Random) -> None:
     """The output is the input with rows lost, doubled, invented and moved."""

@@ -60,6 +60,7 @@ def test_another_flow_of_the_name_is_violated(
     assert "DIFFERS" in done.out
 
 
+@pytest.mark.thorough
 def test_what_was_trimmed_is_not_provable(semel: Command, file: str) -> None:
     assert semel("topic", "trim-prefix", "lines", "-o", "end").code == 0
     done = semel("audit", "--flow", file)

@@ -52,6 +52,7 @@ def plan(**changes: object) -> AuditPlan:
     return AuditPlan(**(columns | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_faithful_copy_is_proven(cluster: Cluster) -> None:
     for topic in ("in", "out"):
         grant = cluster.init_producer_id()
@@ -65,6 +66,7 @@ def test_a_faithful_copy_is_proven(cluster: Cluster) -> None:
     json.dumps(document)
 
 
+@pytest.mark.slow
 def test_every_offender_is_named(cluster: Cluster) -> None:
     write(cluster, "in", 0, [1, 2, 3])
     write(cluster, "out", 0, [1, 1, 9, 3])

@@ -40,7 +40,7 @@ def test_rows_beyond_the_disk_that_is_allowed_are_refused(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_more_rows_than_memory_are_compared(tmp_path: Path) -> None:
     """Two sides of 30 MB in identities alone, with 48 MiB for all of it."""
     with RowStore(Room(memory_bytes_max=48 * MIB, folder=tmp_path)) as store:

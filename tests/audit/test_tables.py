@@ -94,6 +94,7 @@ def test_each_fault_of_a_landed_table_is_named(topic: Command, write: Write, tmp
     assert "; 2 of other topics not looked at" in text
 
 
+@pytest.mark.thorough
 def test_what_came_of_a_trimmed_log_is_not_provable(topic: Command, write: Write, tmp_path: Path) -> None:
     """Retention took the records, and the table rightly has their rows: as input as well as output."""
     name = write(tmp_path, landed([3, 4, 0, 1, 2], VALUES[3:] + VALUES[:3]))
@@ -158,6 +159,7 @@ def test_of_read_values_the_keys_are_held_against_the_records(topic: Command, tm
     assert "VIOLATED differs: 2 " in done.out
 
 
+@pytest.mark.thorough
 def test_rows_are_named_by_columns(topic: Command, write: Write, tmp_path: Path) -> None:
     rows = [json.loads(value) for value in VALUES]
     name = write(tmp_path, pa.Table.from_pylist(rows))
@@ -186,6 +188,7 @@ def test_a_table_alone_is_looked_through_for_repeats(topic: Command, write: Writ
     assert f"  {name} row 1, {name} row 3: of t-0@0\n" in done.out
 
 
+@pytest.mark.thorough
 def test_two_tables_of_which_one_names_the_topic(topic: Command, write: Write, tmp_path: Path) -> None:
     """As one that land has filled, and what was made of it without the column."""
     named, plain, both = (tmp_path / each for each in ("named", "plain", "both"))

@@ -94,6 +94,7 @@ def test_one_cluster_is_one_whatever_its_address(
                 audit(cluster, plan, output_cluster=second)
 
 
+@pytest.mark.thorough
 def test_groups_are_of_the_inputs_cluster(copied: Command, semel_server: LocalLog, other: str) -> None:
     with Cluster(semel_server.bootstrap) as first, Cluster(other) as second:
         first.commit_offsets("g", {TopicPartition("clicks", 0): 4})
@@ -108,6 +109,7 @@ def test_groups_are_of_the_inputs_cluster(copied: Command, semel_server: LocalLo
         assert (alone.code, "read clicks up to 0@1" in alone.out) == (0, True)
 
 
+@pytest.mark.thorough
 def test_tables_and_files_have_their_end(copied: Command, other: str, tmp_path: Path) -> None:
     """Each beside the topic of the one cluster or of the other, and the cluster that has no part is not asked."""
     nobody = ("-b", "127.0.0.1:1", "--output-bootstrap", other)

@@ -257,6 +257,7 @@ def test_a_log_without_its_head_says_so(semel: Command) -> None:
     assert "note: t begins at 0@2 (partition@offset): what was before is gone, and not looked at" in done.out
 
 
+@pytest.mark.thorough
 def test_a_bound_names_the_option_that_raises_it(semel: Command) -> None:
     for _ in range(2):
         semel("produce", "t", stdin=b"a\nb\n")
@@ -267,6 +268,7 @@ def test_a_bound_names_the_option_that_raises_it(semel: Command) -> None:
         assert semel("audit", "--output", "t", option, "4").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("option", [[], ["--subset"], ["--where", "value ->> 'x' = 1"]])
 def test_an_input_without_rows_proves_nothing(semel: Command, tmp_path: Path, option: list[str]) -> None:
     semel("topic", "create", "in")
@@ -283,6 +285,7 @@ def test_an_input_without_rows_proves_nothing(semel: Command, tmp_path: Path, op
     assert "note: in begins at 0@2" in done.out
 
 
+@pytest.mark.thorough
 def test_a_condition_that_holds_for_no_row_proves_nothing(semel: Command) -> None:
     semel("produce", "in", stdin=b'{"delay":90}\n{"delay":10}\n')
     semel("topic", "create", "out")

@@ -43,6 +43,7 @@ def lines_of(stream: IO[bytes] | None) -> Queue[str]:
     return lines
 
 
+@pytest.mark.thorough
 def test_who_follows_is_told_that_the_server_is_away_and_goes_on(
     semel: Command, semel_server: LocalLog, start: Start
 ) -> None:
@@ -62,6 +63,7 @@ def test_who_follows_is_told_that_the_server_is_away_and_goes_on(
     assert (consumer.poll(), notes.empty()) == (None, True)
 
 
+@pytest.mark.thorough
 def test_who_wants_a_part_is_told_and_fails_when_the_server_stays_away(
     semel: Command, semel_server: LocalLog, start: Start
 ) -> None:
@@ -79,6 +81,7 @@ def test_who_wants_a_part_is_told_and_fails_when_the_server_stays_away(
     assert "is it running?" in failed
 
 
+@pytest.mark.thorough
 def test_an_offset_that_is_not_there_is_told(semel: Command) -> None:
     semel("produce", "t", stdin=b"a\nb\nc\n")
     beyond = semel("consume", "t", "-o", "99999", "-e")

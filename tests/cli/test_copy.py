@@ -57,6 +57,7 @@ def test_only_rows_that_a_condition_holds_for(semel, semel_server) -> None:
     assert proven.code == 0 and "PROVEN" in proven.out
 
 
+@pytest.mark.thorough
 def test_a_signal_ends_it_well(semel, semel_server) -> None:
     semel("produce", "rows", stdin=b"a\n")
     command = [sys.executable, "-m", "semel.cli", "copy", "rows", *ends(semel_server)]
@@ -74,6 +75,7 @@ def test_a_signal_ends_it_well(semel, semel_server) -> None:
     assert child.returncode == 0 and "copied 1 row " in said
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_away_at_the_start_is_waited_for(semel, semel_server) -> None:
     semel("produce", "rows", stdin=b"a\n")
     command = [sys.executable, "-m", "semel.cli", "copy", "rows", *ends(semel_server), "--until-end"]

@@ -144,6 +144,7 @@ def test_a_flow_of_sparks_steps_does_not_run_here(semel, two) -> None:
     assert "has steps of Spark's (where, select, apply) in large" in refused.err
 
 
+@pytest.mark.thorough
 def test_the_tests_of_a_file_decide_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "counts.py"
     assert run(["flow", "init", str(path)]) == 0

@@ -51,6 +51,7 @@ def reader(bootstrap: str, topic: str) -> Iterator[semel.Consumer]:
         yield consumer
 
 
+@pytest.mark.thorough
 def test_what_a_group_with_a_member_shows(
     ask: Callable[..., Told], topic: str, reader: semel.Consumer
 ) -> None:
@@ -218,6 +219,7 @@ def test_offsets_of_an_open_transaction_hide_none_from_an_administrator(
         assert ask("group", "delete", group)[0] == 0
 
 
+@pytest.mark.thorough
 def test_a_member_that_is_given_nothing_is_at_the_end(bootstrap: str, topic: str) -> None:
     group, single = f"{topic}-surplus", f"{topic}-single"
     over = threading.Event()

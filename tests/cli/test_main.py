@@ -85,6 +85,7 @@ def test_the_version_as_an_option(option: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"semel {__version__}\n"
 
 
+@pytest.mark.thorough
 def test_a_shell_completes_commands_and_options() -> None:
     def complete(words: str) -> list[str]:
         count = str(len(words.split(" ")) - 1)

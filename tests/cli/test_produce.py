@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import semel as semel_api
 from semel.local import LocalLog
 from semel.types import TopicPartition
@@ -66,6 +68,7 @@ def test_it_reads_no_further_than_the_first_failure(semel) -> None:
     assert semel("consume", "big", "-e").out == "row\n" * stored
 
 
+@pytest.mark.thorough
 def test_lines_in_doubt_are_told_from_those_that_are_stored(semel, semel_server: LocalLog) -> None:
     semel("topic", "create", "t")
     server = semel_server.process_id
@@ -111,6 +114,7 @@ def interrupted(bootstrap: str, *options: str) -> tuple[int, str]:
         return process.wait(30), said
 
 
+@pytest.mark.thorough
 def test_ctrl_c_tells_how_many_records_are_stored(semel, semel_server: LocalLog) -> None:
     semel("topic", "create", "t")
     assert interrupted(semel_server.bootstrap) == (
@@ -121,6 +125,7 @@ def test_ctrl_c_tells_how_many_records_are_stored(semel, semel_server: LocalLog)
     )
 
 
+@pytest.mark.thorough
 def test_ctrl_c_with_an_identity_says_that_the_same_goes_on(
     semel, semel_server: LocalLog, tmp_path: Path
 ) -> None:

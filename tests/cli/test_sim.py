@@ -30,6 +30,7 @@ def test_progress_that_holds_all_the_seeds_becomes_the_page(tmp_path: Path) -> N
     assert written.read_text() == page(report)
 
 
+@pytest.mark.thorough
 def test_progress_is_kept_and_stdout_has_the_seeds_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,6 +41,7 @@ def test_progress_is_kept_and_stdout_has_the_seeds_alone(
     assert "seeds a minute" in printed.err
 
 
+@pytest.mark.thorough
 def test_as_many_seeds_are_tried_for_each_bug_as_were_asked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

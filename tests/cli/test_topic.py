@@ -41,6 +41,7 @@ def test_a_topic_from_its_making_to_its_end(semel) -> None:
     assert json.loads(semel("topic", "list", "--format", "json").out) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("answer", "code", "said"), [("n", 1, "nothing was deleted"), ("y", 0, "deleted topic t")]
 )
@@ -62,6 +63,7 @@ def test_a_person_is_asked_before_a_topic_is_deleted(
     assert len(json.loads(semel("topic", "list", "--format", "json").out)) == code
 
 
+@pytest.mark.thorough
 def test_who_says_yes_is_not_asked(semel, semel_server) -> None:
     semel("topic", "create", "t")
     ours, theirs = os.openpty()

@@ -302,6 +302,7 @@ print([thread.name for thread in threading.enumerate() if not thread.daemon], fl
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "call",
     [
@@ -334,6 +335,7 @@ def test_ctrl_c_ends_a_blocking_call_and_the_program_after_it(cable: Cable, call
         child.wait(30)
 
 
+@pytest.mark.thorough
 def test_rows_that_nobody_flushed_are_sent_at_the_end_of_the_program(semel_server: semel.LocalLog) -> None:
     program = (
         "import sys, semel\n"

@@ -79,7 +79,7 @@ def killed_and_resumed(bootstrap: str, identity: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_rows_are_stored_once_and_in_order_whenever_the_producer_is_killed(
     semel_server: semel.LocalLog, tmp_path: Path, seed: int
 ) -> None:

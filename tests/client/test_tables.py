@@ -65,6 +65,7 @@ def test_a_table_lands_like_its_rows(semel_server: semel.LocalLog) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_table_resumes_in_its_middle(semel_server: semel.LocalLog, tmp_path: Path) -> None:
     identity = tmp_path / "identity"
     with semel.Admin(semel_server.bootstrap) as admin:

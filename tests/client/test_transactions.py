@@ -161,6 +161,7 @@ def test_nothing_is_sent_outside_of_a_transaction(kafka: TransactionalKafka, top
         plain.transaction()
 
 
+@pytest.mark.everyday
 def test_a_consumers_positions_count_with_the_rows(
     kafka: TransactionalKafka, topic: str, source: str
 ) -> None:

@@ -76,7 +76,7 @@ def test_there_is_no_further_request(job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_sent", [False, True])
-@pytest.mark.parametrize("step", every(2, range(REQUESTS)))  # behind one is in front of the next
+@pytest.mark.parametrize("step", every(7, range(REQUESTS)))  # behind one is in front of the next
 def test_killed_at_any_request(job, step, is_sent):
     with pytest.raises(Died):
         job.go(**killed_at(step, is_sent))
@@ -87,7 +87,7 @@ def test_killed_at_any_request(job, step, is_sent):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_sent", [False, True])
-@pytest.mark.parametrize("step", every(2, range(4, REQUESTS)))
+@pytest.mark.parametrize("step", every(9, range(4, REQUESTS)))
 def test_killed_at_any_request_with_a_condition(semel_server_session, step, is_sent):
     job = Job(semel_server_session, semel_server_session, "substr(value, -1) IN ('1', '4', '7')")
     for turn in range(3):
@@ -99,7 +99,7 @@ def test_killed_at_any_request_with_a_condition(semel_server_session, step, is_s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", every(2, range(REQUESTS)))
+@pytest.mark.parametrize("step", every(7, range(REQUESTS)))
 def test_killed_and_its_successors_killed(job, step):
     for turn, at in enumerate((step, step * 7 % REQUESTS, step * 5 % REQUESTS, 3, 9)):
         with contextlib.suppress(Died):
@@ -110,7 +110,7 @@ def test_killed_and_its_successors_killed(job, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", every(2, range(REQUESTS), first=1))
+@pytest.mark.parametrize("step", every(7, range(REQUESTS), first=1))
 def test_paused_at_any_request_while_another_takes_over(job, step):
     """The one that was paused says who has taken over, unless it comes to hold the job again itself."""
 
@@ -125,13 +125,9 @@ def test_paused_at_any_request_while_another_takes_over(job, step):
     job.check()
 
 
-def _marks(step):
-    return [pytest.mark.slow] if step % 2 else [pytest.mark.slow, pytest.mark.thorough]
-
-
 @pytest.mark.parametrize("is_sent", [False, True])
 @pytest.mark.parametrize(
-    "step", [7 if each == 7 else pytest.param(each, marks=_marks(each)) for each in range(REQUESTS)]
+    "step", [7 if each == 7 else pytest.param(each, marks=pytest.mark.thorough) for each in range(REQUESTS)]
 )
 def test_cut_off_at_any_request_while_another_takes_over(job, step, is_sent):
     """Once its connection is back, it does not take the job from the newer copy: it stops, and says who that is.
@@ -158,7 +154,7 @@ def test_cut_off_at_any_request_while_another_takes_over(job, step, is_sent):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", every(2, range(REQUESTS)))
+@pytest.mark.parametrize("step", every(7, range(REQUESTS)))
 def test_who_lost_its_connection_goes_on_where_nobody_came(job, step):
     def cut() -> None:
         raise ConnectionLost("cut")
@@ -168,7 +164,7 @@ def test_who_lost_its_connection_goes_on_where_nobody_came(job, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", every(3, range(0, REQUESTS, 2)))
+@pytest.mark.parametrize("step", every(9, range(0, REQUESTS, 2)))
 @pytest.mark.parametrize("end", ["source", "destination"])
 def test_a_server_is_killed_at_a_request(semel_server_factory, step, end):
     job = Job(semel_server_factory(), semel_server_factory())

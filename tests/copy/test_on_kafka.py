@@ -61,7 +61,8 @@ def test_there_and_back(kafka, log, topic):
         assert rows(kafka, f"back.{topic}", number) == sent
 
 
-@pytest.mark.parametrize("step", every(2, range(3, 11), first=1))
+@pytest.mark.everyday
+@pytest.mark.parametrize("step", every(8, range(3, 11), first=1))
 def test_killed_at_any_request_there_and_back(kafka, log, topic, step):
     for number, plan in enumerate(both_ways(kafka, log, topic)):
         put(kafka, topic, [b"%d-%d" % (number, n) for n in range(100)])

@@ -15,7 +15,7 @@ from semel.demo.story import FLIGHTS_IN_ALL
 from semel.errors import ConfigError
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_flight_has_a_name_of_its_own() -> None:
     names = {
         tuple(json.loads(flight.value)[field] for field in data.UNIQUE_FIELDS) for flight in data.flights()

@@ -18,7 +18,7 @@ from semel.record.batch import Record, encode_batch
 from semel.types import TopicPartition
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_kill_of_a_loader_a_copy_or_a_landing_shows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def swapped(rows: Rows) -> Rows:
     return rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -157,6 +158,7 @@ def test_a_row_that_the_log_lost_is_found(
     assert "the evidence is kept in" in printed.err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("copy_fault", "table_fault", "said"),
     [

@@ -59,7 +59,7 @@ def test_its_own_tests(test: Callable[[Any], None], semel_server: LocalLog, tmp_
 @pytest.mark.parametrize(
     "name", [*(name for name in NAMES if name != "flights"), pytest.param("flights", marks=pytest.mark.spark)]
 )
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_its_output_is_what_plain_python_makes_of_its_input(
     name: str, semel_server: LocalLog, tmp_path: Path, request: pytest.FixtureRequest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from examples.kill import Settings, play
-from tests.thinning import every
 
 ROUNDS = 5
 
@@ -18,7 +17,7 @@ def _play(settings: Settings) -> None:
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["word_count", "sessions", "orders"])
 def test_an_example_that_is_killed_in_one_process_is_exactly_once(name: str) -> None:
@@ -26,17 +25,17 @@ def test_an_example_that_is_killed_in_one_process_is_exactly_once(name: str) -> 
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("spark")  # the session that flights are replayed in
-@pytest.mark.parametrize("name", every(2, ["word_count", "flights"]))
+@pytest.mark.parametrize("name", ["word_count", "flights"])
 def test_an_example_that_is_killed_on_spark_and_moved_is_exactly_once(name: str) -> None:
     _play(Settings(name, ROUNDS, delete_checkpoint=True, random_cuts=True))
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
 def test_an_example_that_is_killed_on_apache_kafka_is_exactly_once() -> None:

@@ -105,6 +105,7 @@ def elsewhere(value, expression: str, tmp_path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_classes_of_a_flow_file_go_with_its_functions(module, tmp_path):
     step = Map.of(module.visit_of)
     found = elsewhere(shipped(step, [step]), 'value.f("you").user', tmp_path)
@@ -114,12 +115,14 @@ def test_classes_of_a_flow_file_go_with_its_functions(module, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_lambdas_closures_and_partials_go(module, tmp_path):
     for function, expected in ((module.TRIPLE, "xxx"), (module.PARTIAL, "1x")):
         step = Map.of(function)
         assert elsewhere(shipped(step, [step]), 'value.f("x")', tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_annotations_that_are_text_are_found_there(module, tmp_path):
     """As a fold's state is: msgspec asks the class's module what they mean."""
     step = Map.of(module.visit_of)

@@ -71,6 +71,7 @@ def test_a_stage_of_another_name_does_not_write_an_output_from_the_beginning_aga
     assert len(rows(bootstrap, "copy")) == 2
 
 
+@pytest.mark.thorough
 def test_rows_in_between_that_nobody_would_read_are_told_of(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
     put(bootstrap, "people", *({"name": "a", "n": n} for n in range(9)))
@@ -149,6 +150,7 @@ def test_a_stage_that_went_asks_for_nothing_of_rows_that_others_read(semel_serve
     assert rows(bootstrap, "counts")[-1] == {"name": "a", "count": 3}
 
 
+@pytest.mark.thorough
 def test_fences_in_a_topic_that_nobody_reads_any_more_are_no_rows(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
     counts = people().key_by("name").count()
@@ -210,6 +212,7 @@ nested = people.fold(totals, {}, schema="name string").to("nested")
 """
 
 
+@pytest.mark.thorough
 def test_a_state_of_a_class_of_the_file_is_found_from_wherever_the_file_lies(
     semel_server, tmp_path, monkeypatch
 ):

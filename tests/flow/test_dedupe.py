@@ -116,6 +116,7 @@ def test_a_cleaned_topic_has_each_row_once_as_it_was(bootstrap, tmp_path):
     assert again.holds and again.is_complete, again.text()
 
 
+@pytest.mark.thorough
 def test_what_is_counted_is_counted_once_behind_a_key_of_its_own_or_the_one_that_it_has(bootstrap, tmp_path):
     write_and_write_again(bootstrap, "dirty", 7)
     behind = source("dirty", json=COLUMNS, dedupe="lineage").key_by("user").sum("n").to("behind")
@@ -163,7 +164,7 @@ run_here(clean().plan(), sys.argv[1], store=Path(sys.argv[2]), cuts=Cuts(entries
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_clean_up_job_that_is_killed_takes_each_row_once(bootstrap, tmp_path):
     for turn in range(4):
         before = end_offsets(bootstrap, "clean")

@@ -117,8 +117,8 @@ def test_there_is_no_further_request(flow, bootstrap, tmp_path):
 
 
 # What the log has behind one request, it has in front of the next: the second form is one of the process alone.
-IN_FRONT = every(3, [(step, False) for step in range(REQUESTS)])
-BEHIND = every(2, [(step, True) for step in range(0, REQUESTS, 5)])
+IN_FRONT = every(24, [(step, False) for step in range(REQUESTS)])
+BEHIND = every(9, [(step, True) for step in range(0, REQUESTS, 5)])
 
 
 @pytest.mark.parametrize(("step", "is_answered"), IN_FRONT + BEHIND)
@@ -129,7 +129,7 @@ def test_killed_at_any_request(flow, bootstrap, tmp_path, step, is_answered):
     check(flow, bootstrap)
 
 
-@pytest.mark.parametrize("step", every(3, range(1, REQUESTS, 4)))
+@pytest.mark.parametrize("step", every(12, range(1, REQUESTS, 4)))
 def test_killed_and_its_successors_killed(flow, bootstrap, tmp_path, step):
     for at in (step, step * 7 % REQUESTS, step * 5 % REQUESTS, 3, 9):
         with contextlib.suppress(Died):
@@ -138,7 +138,7 @@ def test_killed_and_its_successors_killed(flow, bootstrap, tmp_path, step):
     check(flow, bootstrap)
 
 
-@pytest.mark.parametrize("step", every(3, range(REQUESTS), first=1))
+@pytest.mark.parametrize("step", every(20, range(REQUESTS), first=1))
 def test_paused_at_any_request_while_another_takes_over(flow, bootstrap, tmp_path, step):
     """The one that was paused stops by itself, or finds all of its work done; it changes nothing."""
 
@@ -150,7 +150,7 @@ def test_paused_at_any_request_while_another_takes_over(flow, bootstrap, tmp_pat
     check(flow, bootstrap)
 
 
-@pytest.mark.parametrize("step", every(3, range(0, REQUESTS, 3)))
+@pytest.mark.parametrize("step", every(9, range(0, REQUESTS, 3)))
 def test_the_server_is_killed_at_a_request(flow, bootstrap, semel_server_session, tmp_path, step):
     """The flow goes on by itself, or stops because nobody answers, and goes on when it is started again."""
 

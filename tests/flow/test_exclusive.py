@@ -255,7 +255,7 @@ def killed_again_and_again(bootstrap, topic, output, crash=lambda: None):
     assert made(bootstrap, output) == wanted(total)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_at_any_moment_and_with_a_copy_that_wakes_up(bootstrap, semel_server):
     def crash():
         semel_server.crash()

@@ -33,6 +33,7 @@ def versions(tmp_path: Path) -> Callable[..., list[str]]:
     return of
 
 
+@pytest.mark.slow
 def test_layout_comments_and_docstrings_are_no_change(versions: Callable[..., list[str]]) -> None:
     found = versions(
         """
@@ -52,6 +53,7 @@ def test_layout_comments_and_docstrings_are_no_change(versions: Callable[..., li
     assert len(set(found)) == 1
 
 
+@pytest.mark.slow
 def test_code_defaults_closures_and_arguments_are(versions: Callable[..., list[str]]) -> None:
     found = versions(
         "def f(row):\n    return row.a + 1",
@@ -77,6 +79,7 @@ def test_code_defaults_closures_and_arguments_are(versions: Callable[..., list[s
     assert len(set(found)) == len(found)
 
 
+@pytest.mark.slow
 def test_lambdas_of_one_line_are_told_apart_and_what_stands_beside_them_does_not_count(
     versions: Callable[..., list[str]],
 ) -> None:

@@ -171,7 +171,9 @@ ROWS = st.lists(
 
 @pytest.mark.slow
 @given(flows(), st.data())
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 8, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_what_it_has_done_is_a_replay_of_its_records(semel_server_session, tmp_path, made, data):
     made_flow, sources = made
     bootstrap, plan = semel_server_session.bootstrap, made_flow.plan()

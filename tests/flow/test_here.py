@@ -63,6 +63,7 @@ def test_what_cannot_be_read_is_in_the_bad_topic_with_the_reason(semel_server, t
     assert all(header["semel-why"] for header in headers)
 
 
+@pytest.mark.thorough
 def test_state_that_outgrows_a_decision_goes_on_from_its_changelog_and_without_its_folder(
     semel_server, tmp_path
 ):
@@ -150,7 +151,7 @@ run_here(word_count().plan(), sys.argv[1], store=Path(sys.argv[2]), cuts=Cuts(in
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_at_random_moments_it_counts_each_word_once(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
     sent = 0
@@ -183,6 +184,7 @@ def test_killed_at_random_moments_it_counts_each_word_once(semel_server, tmp_pat
     assert json.dumps(found)
 
 
+@pytest.mark.thorough
 def test_a_changelog_is_made_short_behind_its_newest_decided_snapshot(semel_server, tmp_path, monkeypatch):
     monkeypatch.setattr(stage_state, "SNAPSHOT_CHANGES_MIN", 100)
     bootstrap = semel_server.bootstrap
@@ -227,6 +229,7 @@ def test_a_merged_stream_has_null_for_a_column_that_was_not_declared_for_it(seme
     assert records(bootstrap, "both.bad") == []
 
 
+@pytest.mark.thorough
 def test_what_is_decided_may_be_trimmed_between_the_stages_by_hand(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
     rows_between, merge_log = "counts.lines-by-word", "counts.lines-by-word-count.merge"

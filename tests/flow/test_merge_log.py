@@ -387,7 +387,7 @@ while True:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_planner_killed_anywhere_leaves_a_log_that_goes_on(merging):
     """Each begins at what the one before told last; what it had recorded beyond that stays as it is."""
     of = merging(2)

@@ -18,6 +18,7 @@ assert "pandas" not in sys.modules
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asking",
     [
@@ -36,6 +37,7 @@ def test_whoever_asks_for_pandas_finds_pyarrow_as_it_would_be(asking: str) -> No
     subprocess.run([sys.executable, "-c", LATER + asking + textwrap.dedent(told)], check=True, timeout=60)
 
 
+@pytest.mark.thorough
 def test_a_flow_s_test_has_neither_pandas_nor_spark_unless_it_asks(tmp_path) -> None:
     file = tmp_path / "flows.py"
     file.write_text(

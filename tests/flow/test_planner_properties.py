@@ -238,7 +238,7 @@ def check_shape(plan: Plan) -> None:
 
 
 @given(flows())
-@settings(max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 def test_any_flow_is_planned_and_its_plan_does_what_it_says(made: Any) -> None:
     outputs, expected = made
     plan = flow("generated", *outputs).plan()
@@ -251,7 +251,6 @@ def test_any_flow_is_planned_and_its_plan_does_what_it_says(made: Any) -> None:
 
 
 @given(flows())
-@settings(max_examples=100)
 def test_an_output_more_changes_no_name(made: Any) -> None:
     outputs, _ = made
     all_of_it = flow("generated", *outputs).plan()

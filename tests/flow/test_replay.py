@@ -57,6 +57,7 @@ def differences(flow: Any, bootstrap: str) -> list[str]:
     return [str(each) for stage in found.stages for each in stage.differences]
 
 
+@pytest.mark.thorough
 def test_whatever_the_cuts_each_stage_equals_its_replay(semel_server: LocalLog, tmp_path: Any) -> None:
     bootstrap = semel_server.bootstrap
     for turn, cuts in enumerate((Cuts(), Cuts(rows_max=7, entries_max=1), Cuts(rows_max=31))):
@@ -72,6 +73,7 @@ def test_whatever_the_cuts_each_stage_equals_its_replay(semel_server: LocalLog, 
     assert "each stage equals a replay of its recorded inputs" in found.text()
 
 
+@pytest.mark.thorough
 def test_a_state_in_the_changelog_equals_the_replayed_one(semel_server: LocalLog, tmp_path: Any) -> None:
     bootstrap = semel_server.bootstrap
     people = source("people", json="name string").key_by("name", partitions=1).count().to("counts")

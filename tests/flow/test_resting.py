@@ -140,6 +140,7 @@ def test_rows_that_a_stage_above_has_not_passed_on_yet_hold_the_windows_open(boo
     assert told(bootstrap) == [(A, "00:00", 2)]
 
 
+@pytest.mark.thorough
 def test_what_came_up_to_the_proof_counts_where_the_sources_never_stand_still(bootstrap, tmp_path):
     put(bootstrap, "clicks", click(A, 1), click(B, 1))
     flow = Here(bootstrap, tmp_path)
@@ -189,6 +190,7 @@ def test_time_in_which_nobody_planned_does_not_count(bootstrap, tmp_path):
     assert told(bootstrap) == [(A, "00:00", 1)]
 
 
+@pytest.mark.thorough
 def test_ticks_are_replayed_with_other_cuts_where_they_were(bootstrap, tmp_path):
     """The first run dies with rows of ticks undecided; what they closed is met, and not told again."""
     put(bootstrap, "clicks", click(A, 1), click(B, 2))
@@ -225,6 +227,7 @@ def test_ticks_are_replayed_with_other_cuts_where_they_were(bootstrap, tmp_path)
     assert again.holds, again.text()
 
 
+@pytest.mark.thorough
 def test_windows_over_windows_close_one_behind_the_other(bootstrap, tmp_path):
     hours = source("clicks", json=CLICK).key_by("user").tumbling("1 hour", on="at", idle="20 minutes").count()
     days = hours.tumbling("1 day", on="window_start", idle="20 minutes").sum("count").to("days")
@@ -249,7 +252,7 @@ run_here(clicks("20 ms", "0 s").plan(), sys.argv[1], store=Path(sys.argv[2]), cu
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_while_it_ticks_it_is_a_replay_of_what_it_recorded(semel_server, tmp_path):
     bootstrap = semel_server.bootstrap
     merge_log = "visits.clicks-by-user-tumbling-1h-count.merge"

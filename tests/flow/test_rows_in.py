@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def test_the_same_rows_are_cut_the_same_however_they_were_fetched(sizes, fetches
     )
 
 
+@pytest.mark.thorough
 def test_rows_that_no_column_could_hold_together_are_several_pieces():
     value = pa.array([b"x" * 300_000], pa.binary())
     key = pa.array([None], pa.binary())

@@ -146,6 +146,7 @@ LARGE_SIZES = [
 ]
 
 
+@pytest.mark.thorough
 def test_a_bad_row_that_no_record_can_hold_is_cut_and_told_and_the_flow_goes_on(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:

@@ -77,6 +77,7 @@ print("pyspark" in sys.modules)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("topic", "output", "words"),
     [
@@ -94,6 +95,7 @@ def test_what_the_log_refuses_is_told_before_spark_is_started(bootstrap, tmp_pat
     assert words in told and told.endswith("\nFalse\n")
 
 
+@pytest.mark.thorough
 def test_its_progress_is_served_for_prometheus(bootstrap, tmp_path):
     put(bootstrap, "words", {"word": "a"}, {"word": "b"})
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -170,6 +172,7 @@ def at_work(tmp_path):
     return (tmp_path / "at work").exists
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_behind_its_micro_batch(bootstrap, at_work, started, number):
     put(bootstrap, "words", *({"word": "a"} for _ in range(20)))
@@ -193,6 +196,7 @@ def replay_of(bootstrap):
     return replay(namespace["counts"].plan(), bootstrap)
 
 
+@pytest.mark.thorough
 def test_a_second_signal_does_not_wait(bootstrap, at_work, started):
     put(bootstrap, "words", {"word": "a"})
     child = started(50)
@@ -207,6 +211,7 @@ def test_a_second_signal_does_not_wait(bootstrap, at_work, started):
     )
 
 
+@pytest.mark.thorough
 def test_once_that_was_cut_short_says_so(bootstrap, at_work, started):
     put(bootstrap, "words", *({"word": "a"} for _ in range(10)))
     child = started(0.3, "--once", "-q")

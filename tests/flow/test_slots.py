@@ -72,6 +72,7 @@ def test_every_free_copy_is_offered(tmp_path: Path) -> None:
     assert [slot.folder.name for slot in take_slots(tmp_path)] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_another_process_keeps_it_until_its_end(tmp_path: Path, holder) -> None:
     process, name = holder(tmp_path)
     assert name == "0"
@@ -84,6 +85,7 @@ def test_another_process_keeps_it_until_its_end(tmp_path: Path, holder) -> None:
     assert take_slots(tmp_path)[0].folder.name == "1"  # the one that has a copy; nobody made one in 0
 
 
+@pytest.mark.slow
 def test_a_fork_does_not_hold_what_its_parent_holds(tmp_path: Path, holder) -> None:
     slot = take_one(tmp_path)
     assert slot is not None
@@ -114,6 +116,7 @@ def test_what_is_of_another_boot_or_format_is_deleted(tmp_path: Path) -> None:
     assert root_of(tmp_path, 1, BOOTS[1]) == now
 
 
+@pytest.mark.slow
 def test_what_somebody_uses_is_not_deleted(tmp_path: Path, holder) -> None:
     other = root_of(tmp_path, 0, BOOTS[0])
     holder(other / "store")

@@ -418,6 +418,7 @@ def said(process: subprocess.Popen[bytes]) -> str:
     return process.stdout.readline().decode().strip()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("before", [None, 4])
 def test_a_kill_in_the_middle_of_a_roll_forward_changes_nothing(tmp_path, stage, task, before) -> None:
     if before is not None:
@@ -434,6 +435,7 @@ def test_a_kill_in_the_middle_of_a_roll_forward_changes_nothing(tmp_path, stage,
         assert everything(ask(store, stage)) == model(entries(9))
 
 
+@pytest.mark.slow
 def test_a_zombie_sits_on_its_copy_and_nobody_waits(tmp_path, stage, task) -> None:
     zombie = task("holds", 4)
     assert said(zombie) == "rebuilt"
@@ -468,6 +470,7 @@ def test_no_more_than_a_few_copies(tmp_path: Path, stage: Stage) -> None:
         store.close()
 
 
+@pytest.mark.thorough
 def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, stage, task) -> None:
     stage.decide(*stage.attempt(stage.base(), [tuple((b"%d" % n, b"x" * 900) for n in range(200))]), 1)
     with store_in(tmp_path) as store:
@@ -499,6 +502,7 @@ def test_a_fork_leaves_its_parents_store_alone(tmp_path: Path, stage: Stage) -> 
         assert everything(ask(store, stage, 4)) == model(entries(4))
 
 
+@pytest.mark.thorough
 @pytest.mark.loops
 def test_kills_at_any_moment(
     tmp_path: Path, stage: Stage, task: Callable[..., subprocess.Popen[bytes]]

@@ -77,6 +77,7 @@ def test_a_mended_step_goes_on_though_rows_in_front_of_the_failing_one_were_unde
     assert sorted(row["n"] for row in rows(bootstrap, "made")) == [2, 2, 3, 5, 10, 10]
 
 
+@pytest.mark.thorough
 def test_who_was_overtaken_is_told_so_where_the_changelog_was_made_short_since(
     semel_server: LocalLog, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def test_who_was_overtaken_is_told_so_where_the_changelog_was_made_short_since(
     assert {row["name"]: row["count"] for row in rows(bootstrap, "counts")} == dict.fromkeys("abc", 7)
 
 
+@pytest.mark.thorough
 def test_a_snapshot_of_the_state_is_handed_on_piece_by_piece(
     semel_server: LocalLog, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def told(tmp_path):
     return run
 
 
+@pytest.mark.thorough
 def test_the_example_passes_without_spark(tmp_path):
     path = tmp_path / "counts.py"
     path.write_text(example_text(path))
@@ -45,6 +46,7 @@ def test_the_example_passes_without_spark(tmp_path):
     assert "1 passed in" in done.stdout
 
 
+@pytest.mark.thorough
 def test_failures_are_told_with_the_line_and_both_sides_and_the_rows_that_were_laid_aside(told):
     passed, text = told(
         """
@@ -80,6 +82,7 @@ def test_failures_are_told_with_the_line_and_both_sides_and_the_rows_that_were_l
     assert "1 passed, 3 failed in" in text
 
 
+@pytest.mark.thorough
 def test_a_step_that_is_no_function_of_its_rows_is_found(told):
     passed, text = told(
         """
@@ -116,6 +119,7 @@ def test_a_step_that_is_no_function_of_its_rows_is_found(told):
     assert "2 failed in" in text
 
 
+@pytest.mark.thorough
 def test_what_two_runs_do_not_owe_each_other_is_held_against_a_replay(told):
     passed, text = told(
         """
@@ -136,6 +140,7 @@ def test_what_two_runs_do_not_owe_each_other_is_held_against_a_replay(told):
     assert "is not deterministic: replayed from what it has recorded, it wrote other rows to noisy:" in text
 
 
+@pytest.mark.thorough
 def test_state_goes_on_from_part_to_part_and_tables_are_kept_by_their_key(told):
     passed, text = told(
         """
@@ -159,6 +164,7 @@ def test_state_goes_on_from_part_to_part_and_tables_are_kept_by_their_key(told):
     assert passed, text
 
 
+@pytest.mark.slow
 def test_a_file_without_tests_and_a_test_that_asks_for_more_are_refused(told):
     with pytest.raises(ConfigError, match="has no test"):
         told("")

@@ -68,7 +68,7 @@ def countries(bootstrap):
 
 
 @pytest.mark.parametrize(
-    "way", [LOOP, *(pytest.param(way, marks=pytest.mark.slow) for way in PASSING if way != LOOP)]
+    "way", [LOOP, *(pytest.param(way, marks=pytest.mark.thorough) for way in PASSING if way != LOOP)]
 )
 def test_a_tombstone_deletes_its_keys_row_through_the_topics_in_between(way, bootstrap, tmp_path):
     flow = visits(PASSING[way])
@@ -85,6 +85,7 @@ def test_a_tombstone_deletes_its_keys_row_through_the_topics_in_between(way, boo
     assert held.holds and held.is_complete
 
 
+@pytest.mark.thorough
 def test_a_row_behind_its_tombstone_is_there_again_in_whatever_pieces_they_come(bootstrap, tmp_path):
     flow = visits(PASSING["another number of partitions"])
     again = {"user": "ann", "country": "AU"}
@@ -95,6 +96,7 @@ def test_a_row_behind_its_tombstone_is_there_again_in_whatever_pieces_they_come(
     assert sorted(countries(bootstrap)) == [("ann", "AU"), ("ben", None)]
 
 
+@pytest.mark.thorough
 def test_beside_a_table_a_stream_of_the_same_topic_tells_of_it_as_of_any_row_it_cannot_read(
     bootstrap, tmp_path
 ):
@@ -126,7 +128,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize(
-    "way", ["not declared", *(pytest.param(way, marks=pytest.mark.slow) for way in list(TOLD)[1:])]
+    "way", ["not declared", *(pytest.param(way, marks=pytest.mark.thorough) for way in list(TOLD)[1:])]
 )
 def test_where_nothing_says_whose_row_it_deletes_it_is_told_with_words_that_say_so(way, bootstrap, tmp_path):
     stream = source("clicks", json="country string") if way == "another key" else clicks

@@ -40,6 +40,7 @@ def word_count():
     return lines.flat_map(split, schema="word string").key_by("word").count().to("counts")
 
 
+@pytest.mark.thorough
 def test_rows_lag_and_state_are_those_of_the_decided_ends(bootstrap, watched, tmp_path):
     now = [0.0]
     watch = watched(word_count(), now)
@@ -64,6 +65,7 @@ def test_rows_lag_and_state_are_those_of_the_decided_ends(bootstrap, watched, tm
     assert (first.row_count, first.rows_per_s) == (12, 0.0)
 
 
+@pytest.mark.thorough
 def test_who_comes_later_counts_what_comes_then(bootstrap, watched, tmp_path):
     put(bootstrap, "lines", {"text": "a b"})
     run(word_count(), bootstrap, tmp_path)
@@ -75,6 +77,7 @@ def test_who_comes_later_counts_what_comes_then(bootstrap, watched, tmp_path):
     assert watch.look().stages[1].state_keys == 3
 
 
+@pytest.mark.thorough
 def test_a_large_state_is_told_by_its_changelog(bootstrap, watched, tmp_path):
     people = source("people", json="name string").key_by("name").count().to("counts")
     watch = watched(people, [0.0])

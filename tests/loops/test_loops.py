@@ -20,7 +20,7 @@ ROUNDS_OF_A_CLUSTER = 3  # each of half a minute, on two cores
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "kind", ["server", "producer", "land", pytest.param("driver", marks=pytest.mark.spark)]
@@ -33,9 +33,8 @@ def test_every_row_is_stored_once_and_in_order(kind: str) -> None:
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.spark
-@pytest.mark.alone
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("spark")  # which replays, and is not to be made by the loop in another way
 @pytest.mark.parametrize(("kind", "rounds"), [("flow", ROUNDS), ("cluster", ROUNDS_OF_A_CLUSTER)])
@@ -47,7 +46,7 @@ def test_a_flow_equals_a_replay_of_its_records(kind: str, rounds: int) -> None:
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_a_group_reads_every_row_and_its_positions_never_go_back() -> None:
     results: list[RoundResult] = []
@@ -57,7 +56,7 @@ def test_a_group_reads_every_row_and_its_positions_never_go_back() -> None:
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["copy", pytest.param("copy-on-kafka", marks=pytest.mark.kafka)])
 def test_a_copy_is_its_source(kind: str) -> None:
@@ -68,7 +67,7 @@ def test_a_copy_is_its_source(kind: str) -> None:
 
 
 @pytest.mark.loops
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "kind", ["transactions", pytest.param("transactions-on-kafka", marks=pytest.mark.kafka)]

@@ -35,7 +35,7 @@ def find_java() -> Path | Missing:
     """A Java runtime that Kafka's tools accept, from the PATH."""
     java = shutil.which("java")
     if java is None:
-        return Missing("Kafka's Java tools", "no java on the PATH (tools/ci_install.sh installs it)")
+        return Missing("Kafka's Java tools", "no java on the PATH (tools/install_parts.sh installs it)")
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', answer)
     if version is None or int(version[1]) < JAVA_VERSION_MIN:
@@ -70,7 +70,9 @@ def find_older_pyspark() -> Path | Missing:
     """The folder to put on PYTHONPATH for the oldest PySpark that the format runs on."""
     folder = ROOT / ".cache" / "pyspark-4.2"
     if not (folder / "lock.txt").is_file():
-        return Missing("PySpark 4.2", "it is not in .cache/pyspark-4.2 (tools/ci_install.sh installs it)")
+        return Missing(
+            "PySpark 4.2", "it is not in .cache/pyspark-4.2 (tools/install_parts.sh thorough installs it)"
+        )
     return folder
 
 
@@ -78,9 +80,9 @@ def find_kafkajs() -> Path | Missing:
     """The folder with kafkajs, for NODE_PATH."""
     modules = ROOT / ".cache" / "kafkajs" / "node_modules"
     if shutil.which("node") is None:
-        return Missing("kafkajs", "no node on the PATH (tools/ci_install.sh installs it)")
+        return Missing("kafkajs", "no node on the PATH (tools/install_parts.sh thorough installs it)")
     if not (modules / "kafkajs").is_dir():
-        return Missing("kafkajs", "it is not in .cache/kafkajs (tools/ci_install.sh installs it)")
+        return Missing("kafkajs", "it is not in .cache/kafkajs (tools/install_parts.sh thorough installs it)")
     return modules
 
 
@@ -88,7 +90,7 @@ def find_franz_go() -> Path | Missing:
     """The program over franz-go that is a member of a group, or is driven."""
     member = ROOT / ".cache" / "franz-go" / "member"
     if not member.is_file():
-        return Missing("franz-go", "it is not in .cache/franz-go (tools/ci_install.sh builds it)")
+        return Missing("franz-go", "it is not in .cache/franz-go (tools/install_parts.sh thorough builds it)")
     return member
 
 
@@ -96,7 +98,7 @@ def find_kcat() -> Path | Missing:
     """The kcat program."""
     kcat = shutil.which("kcat")
     if kcat is None:
-        return Missing("kcat", "no kcat on the PATH (tools/ci_install.sh installs it)")
+        return Missing("kcat", "no kcat on the PATH (tools/install_parts.sh thorough installs it)")
     return Path(kcat)
 
 

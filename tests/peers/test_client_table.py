@@ -109,7 +109,7 @@ def test_a_client_that_says_so_without_doing_it_is_found_out(client: Client, sem
         assert outcome(FEATURES["divide anew cooperatively"], idle) == "–"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", each_client("kafkas-tools"))
 def test_the_page_says_what_a_client_does_on_semel(client: Client, semels: Log) -> None:
     told = in_page(client)

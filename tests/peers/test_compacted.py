@@ -53,7 +53,7 @@ def assert_newest(found: dict[bytes | None, bytes | None], rows: int) -> None:
     assert rows < ROWS / 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_clients_read_to_the_end(log: LocalLog) -> None:
     for read in (with_librdkafka, with_semel):
         assert_newest(*read(log))

@@ -93,11 +93,13 @@ def survive(log: LocalLog, client: str, start: Start, *, tells_before_it_commits
         assert offsets == sorted(offsets), "a position went back"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", CLIENTS)
 def test_members_share_and_the_survivor_takes_over(log: LocalLog, client: str) -> None:
     survive(log, client, python_member(client), tells_before_it_commits=True)
 
 
+@pytest.mark.thorough
 def test_members_of_kafkajs_share_and_the_survivor_takes_over(log: LocalLog, kafkajs: Path) -> None:
     survive(log, "kafkajs", kafkajs_member(kafkajs), tells_before_it_commits=True)
 
@@ -106,6 +108,7 @@ def test_members_of_franz_go_share_and_the_survivor_takes_over(log: LocalLog, fr
     survive(log, "franz-go", franz_go_member(franz_go), tells_before_it_commits=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.kcat
 def test_members_of_kcat_share_and_the_survivor_takes_over(log: LocalLog, kcat: Path) -> None:
     survive(log, "kcat", kcat_member(kcat), tells_before_it_commits=False)

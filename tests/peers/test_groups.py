@@ -302,6 +302,7 @@ def test_a_group_is_shared_with_kafka_python(members: Members, bootstrap: str, f
     members.poll_until(lambda: members.shares() == [6])
 
 
+@pytest.mark.everyday
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_group_is_shared_with_kafkas_own_consumer(

@@ -55,6 +55,7 @@ def test_topic_configs_are_altered_and_described(java_tool: JavaTool, bootstrap:
     assert "retention.ms" not in java_tool.output(*configs, "--describe")
 
 
+@pytest.mark.everyday
 def test_console_lines_offsets_and_trim(
     java_tool: JavaTool, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
         return values
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_deliveries_name_what_is_read_back(bootstrap: str, topic: str, codec: str) -> None:
     with semel.Admin(bootstrap) as admin:
@@ -42,6 +43,7 @@ def test_deliveries_name_what_is_read_back(bootstrap: str, topic: str, codec: st
     assert read(bootstrap, topic, ROWS) == values
 
 
+@pytest.mark.everyday
 def test_rows_to_topics_that_were_made_just_now_are_all_stored(bootstrap: str, topic: str) -> None:
     """A new topic's leaders refuse for a moment, and not all at once.
 

@@ -48,7 +48,7 @@ def test_the_page_has_the_words_of_the_command() -> None:
     assert [text for text in PROSE if text not in page] == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", [LIBRDKAFKA, AIOKAFKA, KAFKA_PYTHON], ids=lambda client: client.name)
 def test_the_page_says_what_the_client_does(client: StockClient, on: Stages) -> None:
     check(client, on)

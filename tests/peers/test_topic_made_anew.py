@@ -47,6 +47,7 @@ def cluster(bootstrap: str, topic: str):  # type: ignore[no-untyped-def]
         yield cluster
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize("length", [30, 10, 3, 0])
 def test_a_position_of_the_older_topic_reads_no_row_of_the_new_one(
     bootstrap: str, cluster: Cluster, topic: str, length: int

@@ -129,6 +129,7 @@ def difference(found: Rows, wanted: Mapping[int, Sequence[str]]) -> str:
     return "; ".join(told)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", CLIENTS)
 def test_copies_of_a_topic_are_exact(server: Server, client: str) -> None:
     copied_exactly_once(
@@ -136,10 +137,12 @@ def test_copies_of_a_topic_are_exact(server: Server, client: str) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_copies_of_kafkajs_are_exact(server: Server, kafkajs: Path) -> None:
     copied_exactly_once(server, "kafkajs", kafkajs_copier(kafkajs))
 
 
+@pytest.mark.thorough
 def test_copies_of_franz_go_are_exact(server: Server, franz_go: Path) -> None:
     copied_exactly_once(server, "franz-go", franz_go_copier(franz_go))
 

@@ -98,6 +98,7 @@ def test_snappy_is_not_believed_about_its_size() -> None:
         decompress(claims, Compression.SNAPPY)
 
 
+@pytest.mark.slow
 def test_resident_memory_stays_within_the_bound_for_zstd() -> None:
     """zstd's own tables are in no allocator that Python sees, so a process of its own is weighed."""
     script = (

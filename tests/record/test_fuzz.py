@@ -7,16 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.thinning import every
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "target",
-    [
-        *("batches", "records", "compression", "control"),
-        *(pytest.param(target, marks=pytest.mark.slow) for target in ("columns", "requests")),
-    ],
+    "target", every(6, ["batches", "records", "compression", "control", "columns", "requests"])
 )
 def test_damage_never_escapes_as_another_exception(target: str) -> None:
     done = subprocess.run(

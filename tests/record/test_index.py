@@ -69,7 +69,7 @@ LONG_VALUES = st.lists(
 
 
 @given(st.lists(st.tuples(LONG_VALUES, st.integers(1, 400)), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_long_batches_are_cut_where_a_record_begins_or_not_at_all(drawn):
     batches = [(values * repeats)[:500] for values, repeats in drawn]
     payloads, counts = payloads_of(batches), [len(values) for values in batches]
@@ -78,7 +78,7 @@ def test_long_batches_are_cut_where_a_record_begins_or_not_at_all(drawn):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_a_long_batch_that_is_broken_is_never_taken_for_whole(data):
     payload = bytearray(payloads_of([[b'{"user":"u%d"}' % number for number in range(700)]])[0])
     assert together([bytes(payload)], [700]).tolist() == one_by_one([bytes(payload)], [700])

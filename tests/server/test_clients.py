@@ -56,6 +56,7 @@ def consume(bootstrap: str, topic: str, count: int = COUNT, offset: int = 0) -> 
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acks", ["all", "1"])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_librdkafka_writes_and_reads(lasting_server: Any, codec: str, acks: str) -> None:
@@ -84,6 +85,7 @@ def test_what_was_acknowledged_survives_kill_and_restart(start_server: Any) -> N
     assert produce(server.bootstrap, "t", 3) == [COUNT, COUNT + 1, COUNT + 2]
 
 
+@pytest.mark.thorough
 def test_page_cache_mode_serves_the_same(start_server: Any) -> None:
     server = start_server("--durability=page-cache")
     produce(server.bootstrap, "t")
@@ -108,6 +110,7 @@ def test_committed_offsets_of_an_assigning_consumer(start_server: Any) -> None:
     consumer.close()
 
 
+@pytest.mark.thorough
 def test_admin_creates_grows_describes_alters_trims_and_deletes(server: Any) -> None:
     produce(server.bootstrap, "trimmed", 10)
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
@@ -137,6 +140,7 @@ def test_admin_creates_grows_describes_alters_trims_and_deletes(server: Any) -> 
     assert "u" not in admin.list_topics(timeout=10).topics
 
 
+@pytest.mark.thorough
 def test_topics_are_not_created_unasked_when_switched_off(start_server: Any) -> None:
     server = start_server("-X", "auto.create.topics.enable=false")
     producer = Producer({"bootstrap.servers": server.bootstrap, "message.timeout.ms": 3000})
@@ -180,6 +184,7 @@ def test_aiokafka_writes_and_reads(server: Any) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_aiokafka_finds_the_end_behind_what_was_acknowledged(server: Any) -> None:
     """It sends with acks=1 unless told otherwise."""
 
@@ -199,6 +204,7 @@ def test_aiokafka_finds_the_end_behind_what_was_acknowledged(server: Any) -> Non
     assert asyncio.run(scenario()) == list(range(1, 51))
 
 
+@pytest.mark.thorough
 def test_a_waiting_consumer_hears_of_a_record_at_once(server: Any) -> None:
     produce(server.bootstrap, "t", 1)
 

@@ -98,6 +98,7 @@ def test_of_a_log_that_is_only_compacted_nothing_is_deleted(
     assert answer["topics"][0]["partitions"][0]["error_code"] == code
 
 
+@pytest.mark.thorough
 def test_the_metrics_and_the_log_tell_of_it(
     start_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:

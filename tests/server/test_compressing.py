@@ -375,6 +375,7 @@ class Talk:
         ]
 
 
+@pytest.mark.thorough
 def test_a_pipeline_of_all_kinds_is_stored_and_answered_in_order(
     lasting_server: ServerProcess, frame_reader: FrameReader
 ) -> None:
@@ -394,6 +395,7 @@ def test_a_pipeline_of_all_kinds_is_stored_and_answered_in_order(
         assert talk.read_log("piped") == [(GZIP, value) for value in [*values, b"last"]]
 
 
+@pytest.mark.slow
 def test_one_who_leaves_takes_nothing_of_the_others_along(
     lasting_server: ServerProcess, frame_reader: FrameReader
 ) -> None:
@@ -412,6 +414,7 @@ def test_one_who_leaves_takes_nothing_of_the_others_along(
     assert "Traceback" not in lasting_server.log
 
 
+@pytest.mark.thorough
 def test_large_requests_wait_for_room_instead_of_being_refused(
     start_server: Callable[..., ServerProcess], frame_reader: FrameReader
 ) -> None:
@@ -430,6 +433,7 @@ def test_large_requests_wait_for_room_instead_of_being_refused(
             sender.join()
 
 
+@pytest.mark.thorough
 def test_an_unanswered_batch_that_is_refused_closes_the_connection(
     lasting_server: ServerProcess, frame_reader: FrameReader
 ) -> None:
@@ -441,6 +445,7 @@ def test_an_unanswered_batch_that_is_refused_closes_the_connection(
         assert frame_reader(connection) == b""
 
 
+@pytest.mark.thorough
 def test_who_stops_the_server_finds_what_was_answered(
     start_server: Callable[..., ServerProcess], frame_reader: FrameReader
 ) -> None:

@@ -34,6 +34,7 @@ def ask_versions(connection: socket.socket, read: FrameReader, correlation_id: i
     return api_versions.decode_response(3, frame[4:]).ranges
 
 
+@pytest.mark.slow
 def test_what_is_advertised_is_what_is_served(lasting_server: Any, frame_reader: FrameReader) -> None:
     with lasting_server.connect() as connection:
         ranges = ask_versions(connection, frame_reader)
@@ -42,6 +43,7 @@ def test_what_is_advertised_is_what_is_served(lasting_server: Any, frame_reader:
     assert ranges[ApiKey.FETCH] == (4, 18)
 
 
+@pytest.mark.slow
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
     lasting_server: Any, frame_reader: FrameReader
 ) -> None:

@@ -56,6 +56,7 @@ def values_of(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
         return values
 
 
+@pytest.mark.thorough
 def test_until_it_is_full_and_on_when_there_is_room(start_server: Any) -> None:
     metrics = free_address()
     server = start_server(f"--metrics={metrics}")
@@ -101,6 +102,7 @@ def test_until_it_is_full_and_on_when_there_is_room(start_server: Any) -> None:
     assert "Traceback" not in server.log
 
 
+@pytest.mark.thorough
 def test_a_topic_that_finds_no_room_is_told_too(start_server: Any) -> None:
     server = start_server()
     with semel.Admin(server.bootstrap) as admin:
@@ -115,6 +117,7 @@ def test_a_topic_that_finds_no_room_is_told_too(start_server: Any) -> None:
             producer.send("after", "row").result(30)
 
 
+@pytest.mark.thorough
 def test_a_warning_comes_before(start_server: Any) -> None:
     server = start_server("-X", f"data.dir.free.bytes.low={10**18}")
     wait_for(lambda: bool(lines(server, "WARNING", "MiB left", "data.dir.free.bytes.low")), server.log)

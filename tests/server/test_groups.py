@@ -398,6 +398,7 @@ def _until_called(connection: Connection) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.thorough
 def test_a_join_that_waits_holds_up_nobody_and_leaves_nothing_behind(
     start_server: Callable[..., Any], connect: Callable[[Any], Connection]
 ) -> None:

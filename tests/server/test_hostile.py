@@ -20,7 +20,7 @@ from semel.wire import api_versions, fetch, messages, produce
 from semel.wire.api import ApiKey
 from semel.wire.frames import encode_request_header
 
-pytestmark = [pytest.mark.alone, pytest.mark.slow]
+pytestmark = pytest.mark.thorough  # some fill the machine
 
 FrameReader = Callable[[socket.socket], bytes]
 LARGE_BYTES = 700_000  # more than one read: needs room in the server's budget

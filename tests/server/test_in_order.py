@@ -45,6 +45,7 @@ def together(wire: Wire, *requests: Request) -> list[Any]:
     return [wire.receive() for _ in requests]
 
 
+@pytest.mark.slow
 def test_a_topic_is_known_behind_its_making_and_unknown_behind_its_end(wire: Wire) -> None:
     for _ in range(TIMES):
         topic = wire.name()
@@ -59,6 +60,7 @@ def test_a_topic_is_known_behind_its_making_and_unknown_behind_its_end(wire: Wir
         assert gone.topics[0].error_code.name == "unknown_topic_or_partition"
 
 
+@pytest.mark.slow
 def test_rows_go_into_a_topic_that_is_made_in_front_of_them(wire: Wire) -> None:
     for size in (10, 900_000):  # the larger one arrives in a buffer of its own, and waits there
         topic = wire.name()

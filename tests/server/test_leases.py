@@ -124,6 +124,7 @@ def test_stock_clients_see_nothing_of_it(fleeting: Cluster) -> None:
     assert send(fleeting, grant, 1).base_offset == 1
 
 
+@pytest.mark.thorough
 def test_another_length_is_refused_while_leases_live(
     start_server: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -145,6 +146,7 @@ def test_another_length_is_refused_while_leases_live(
     assert "start with producer.lease.ms=3600000 until they are over" in other.stderr
 
 
+@pytest.mark.thorough
 def test_at_the_bound_a_new_lease_is_told_to_come_again(start_server: Callable[..., Any]) -> None:
     server = start_server("-X", "max.producers=3")
     with Cluster(server.bootstrap, request_timeout_ms=3_000) as cluster:
@@ -157,6 +159,7 @@ def test_at_the_bound_a_new_lease_is_told_to_come_again(start_server: Callable[.
         assert send(cluster, lease.grant, 0, OTHER).base_offset == 0
 
 
+@pytest.mark.thorough
 def test_brokers_that_know_no_leases_give_an_id_without_an_end(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

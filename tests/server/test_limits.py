@@ -36,6 +36,7 @@ def test_a_default_that_does_not_fit_is_no_news_at_every_start(caplog: pytest.Lo
     assert [record.levelname for record in caplog.records] == ["DEBUG"]
 
 
+@pytest.mark.slow
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     program = (

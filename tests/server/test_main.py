@@ -45,6 +45,7 @@ def test_a_second_server_on_the_folder_is_refused(start_server: Any, tmp_path: P
     assert f"in use by another process, {first.process.pid}\n" in second.stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_setting_names_the_nearest(tmp_path: Path) -> None:
     done = run_server(f"--data-dir={tmp_path / 'data'}", "-X", "log.segment.byte=4096")
     assert done.returncode == 2
@@ -52,6 +53,7 @@ def test_an_unknown_setting_names_the_nearest(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.thorough
 def test_an_address_in_use_is_one_line(start_server: Any, tmp_path: Path) -> None:
     server = start_server()
     done = run_server(f"--listen={server.bootstrap}", f"--data-dir={tmp_path / 'other'}")
@@ -60,6 +62,7 @@ def test_an_address_in_use_is_one_line(start_server: Any, tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_an_address_for_metrics_that_is_in_use_is_told_as_that(start_server: Any, tmp_path: Path) -> None:
     server = start_server()
     done = run_server(

@@ -78,6 +78,7 @@ def test_producers_that_are_known_are_those_that_are_remembered(metered: Metered
     assert metered.rooms() == (0, 0, PRODUCERS_MAX)
 
 
+@pytest.mark.thorough
 def test_leases_that_are_over_are_soon_not_remembered(metered: Metered) -> None:
     lease = metered.cluster.lease_producer_id(TPS)
     assert isinstance(lease, Lease)
@@ -137,6 +138,7 @@ def asked(address: str, path: str, method: str = "GET") -> tuple[int, str]:
     return found
 
 
+@pytest.mark.thorough
 def test_health_is_that_every_partition_is_served(start_server: Callable[..., Any], tmp_path: Path) -> None:
     address = free_address()
     server = start_server(f"--metrics={address}")

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from semel.record.batch import Record, encode_batch
 from semel.server.offenders import DELAY_S_MAX, FREE_OFFENCES, delay_s
 from semel.wire import api_versions, produce
@@ -54,6 +56,7 @@ def test_a_client_that_retries_an_unserved_version_is_slowed_and_told_of_once(
     assert "FETCH" in left_out
 
 
+@pytest.mark.thorough
 def test_honest_clients_at_the_same_address_wait_for_nothing(
     start_server: Any, frame_reader: FrameReader
 ) -> None:
@@ -88,6 +91,7 @@ def test_honest_clients_at_the_same_address_wait_for_nothing(
     assert server.stop() == 0
 
 
+@pytest.mark.thorough
 def test_who_is_held_holds_nothing_and_is_let_go(server: Any, frame_reader: FrameReader) -> None:
     before = len(os.listdir(f"/proc/{server.process.pid}/fd"))
     leaving = [server.connect() for _ in range(400)]

@@ -11,6 +11,7 @@ def values(frame):
     return sorted(bytes(row.value) for row in frame.select("value").collect())
 
 
+@pytest.mark.everyday
 def test_rows_have_the_connectors_columns(log, source):
     topic = log.topic("t", partitions=2)
     log.write(topic, [b"a", b"b"], keys=[b"k", None], timestamp_ms=1_700_000_000_123)
@@ -68,6 +69,7 @@ def test_lost_offsets_are_named(log, source):
     assert values(source(topic, startingOffsets=start, failOnDataLoss="false")) == [b"1"]
 
 
+@pytest.mark.everyday
 def test_a_wrong_option_is_an_error_that_names_it(source):
     with pytest.raises(Exception, match="minOffsetsPerTrigger is for streaming queries"):
         source("t", minOffsetsPerTrigger="3").collect()

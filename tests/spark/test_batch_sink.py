@@ -38,6 +38,7 @@ def as_bytes(count):
     return sorted(b"%d" % number for number in range(count))
 
 
+@pytest.mark.everyday
 def test_rows_of_a_plan_with_a_shuffle(log, spark, write):
     topic = log.topic("out", 3)
     write(numbers(spark, 200).repartition(4), topic)
@@ -57,6 +58,7 @@ def test_a_task_that_fails_half_way_is_tried_again(log, spark, write, tmp_path, 
     assert log.values(topic) == as_bytes(100)
 
 
+@pytest.mark.everyday
 def test_a_decided_version_is_skipped(log, spark, write):
     topic = log.topic("out")
     for _ in range(2):
@@ -71,6 +73,7 @@ def test_a_frame_that_is_no_log_is_refused(log, spark, write):
         write(spark.range(1).withColumnRenamed("id", "key"), log.topic("out"))
 
 
+@pytest.mark.everyday
 def test_a_running_aggregate_through_foreach_batch(log, stream, write, tmp_path):
     """Any plan, and each micro-batch once: the version is the batch id. Replayed after a lost commit entry."""
     source, topic = log.topic("in", 2), log.topic("out")

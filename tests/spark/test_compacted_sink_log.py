@@ -83,7 +83,7 @@ def until_left(log, sink_id: str, records_max: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_stays_small_however_many_micro_batches_are_decided(log, driver):
     topic = log.topic("out", 2)
     one = driver(topic)
@@ -96,7 +96,7 @@ def test_it_stays_small_however_many_micro_batches_are_decided(log, driver):
     assert log.values(topic) == numbers(0, 4 * SWEPT_AT + 5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_stays_small_however_many_drivers_there_were(log, driver):
     """Each leaves FENCE, BEGIN and DECISION; half of them are killed amid their rows, and leave that, too."""
     topic = log.topic("out", 2)
@@ -111,7 +111,7 @@ def test_it_stays_small_however_many_drivers_there_were(log, driver):
     assert decided_ends(driver(topic).options.connection, topic)[0] == {SOURCE: 200}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_who_has_read_it_before_reads_on_behind_what_is_gone(log, driver):
     """A driver that was overtaken is told so, and one that takes over again goes on from the newest decision."""
     topic = log.topic("out")
@@ -181,6 +181,7 @@ def test_what_lies_in_front_of_the_newest_begin_may_be_trimmed(log, driver, deci
     assert log.values(topic) == numbers(0, 14)
 
 
+@pytest.mark.thorough
 def test_an_older_one_is_kept_whole_as_it_was(log, driver, decision_log):
     """Nobody switches it in silence, and nobody puts tombstones there that would take nothing."""
     decision_log(**{"cleanup.policy": "delete"})

@@ -53,6 +53,7 @@ def wait_for_rows(log, topic: str, count: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.everyday
 def test_every_row_once_after_kill_9_amid_a_micro_batch(log, start_driver):
     source, sink = log.topic("in"), log.topic("out")
     for start in range(0, len(ROWS), 100):

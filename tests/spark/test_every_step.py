@@ -137,7 +137,7 @@ def test_the_decision_log_is_kept_for_ever_and_takes_large_decisions(log, topics
 
 
 @pytest.mark.parametrize("answered", [False, True])
-@pytest.mark.parametrize("step", every(2, range(REQUESTS)))
+@pytest.mark.parametrize("step", every(7, range(REQUESTS)))
 def test_killed_at_any_request(log, topics, work, step, answered):
     """Spark replays the micro-batch that it has no commit entry of, whether it was decided or not."""
     hooks = (nothing, die) if answered else (die, nothing)
@@ -156,7 +156,7 @@ def test_there_is_no_further_request(log, topics, work):
     assert cluster.left == 0
 
 
-@pytest.mark.parametrize("step", every(2, range(1, REQUESTS, 2)))
+@pytest.mark.parametrize("step", every(5, range(1, REQUESTS, 2)))
 def test_killed_and_its_successor_killed(log, topics, work, step):
     done = 0
     for at in (step, step * 7 % REQUESTS, step * 5 % REQUESTS):
@@ -172,7 +172,7 @@ def test_killed_and_its_successor_killed(log, topics, work, step):
     assert stored(log, topics) == expected(work)
 
 
-@pytest.mark.parametrize("step", every(2, range(REQUESTS), first=1))
+@pytest.mark.parametrize("step", every(7, range(REQUESTS), first=1))
 def test_paused_at_any_request_while_another_driver_takes_over(log, topics, work, step):
     """The one that was paused stops by itself, or finds all of its work done; it changes nothing."""
     sink_id = f"paused-{topics[0]}"

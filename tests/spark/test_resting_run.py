@@ -56,6 +56,7 @@ def rest(log, topic: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_an_old_run_is_not_gone_on_with(log, driver, monkeypatch):
     monkeypatch.setattr(run, "RUN_MS_MAX", EXPIRATION_MS // 2)
     topic = log.topic("out")

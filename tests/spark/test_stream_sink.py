@@ -20,6 +20,7 @@ def numbers(first: int, end: int) -> list[bytes]:
     return [b"%04d" % number for number in range(first, end)]
 
 
+@pytest.mark.everyday
 def test_two_source_partitions_to_three_in_several_micro_batches_and_again(log, stream, run_to_end, tmp_path):
     source, sink = log.topic("in", 2), log.topic("out", 3)
     log.write(source, numbers(0, 30), keys=numbers(0, 30))
@@ -83,6 +84,7 @@ def test_a_restored_checkpoint_with_other_ranges_differs(log, stream, run_to_end
     assert log.values(sink) == numbers(0, 8)
 
 
+@pytest.mark.everyday
 def test_a_lost_checkpoint_goes_on_at_the_decided_ends(log, stream, run_to_end, tmp_path):
     source, sink = log.topic("in", 2), log.topic("out")
     log.write(source, numbers(0, 6))
@@ -94,6 +96,7 @@ def test_a_lost_checkpoint_goes_on_at_the_decided_ends(log, stream, run_to_end, 
     assert log.values(sink) == numbers(0, 12)
 
 
+@pytest.mark.everyday
 def test_a_failed_task_is_tried_again(log, spark, stream, run_to_end, tmp_path, failing_once):
     source, sink = log.topic("in"), log.topic("out", 2)
     log.write(source, numbers(0, 500))
@@ -112,6 +115,7 @@ def test_a_failed_task_is_tried_again(log, spark, stream, run_to_end, tmp_path, 
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
+@pytest.mark.everyday
 @pytest.mark.parametrize(
     "shuffle, says",
     [
@@ -177,6 +181,7 @@ def test_progress_reports_the_lag(log, stream, run_to_end, tmp_path):
     assert Path(tmp_path / "ck" / "offsets").exists()
 
 
+@pytest.mark.everyday
 def test_rows_go_to_the_topics_that_they_name(log, stream, run_to_end, tmp_path):
     """A topic that comes up in a later micro-batch, and a driver killed before Spark's commit entry."""
     source, a, b = log.topic("in", 2), log.topic("a", 2), log.topic("b")

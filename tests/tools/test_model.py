@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.thinning import every
 from tools.model import flows, invariants, run
 from tools.model.config import RULES, Config
 from tools.model.explore import Step, explore
@@ -14,7 +13,7 @@ from tools.model.merge_log import Entry, Head, broken_order, read
 
 SOON = {"merge log"}
 LEFT_OUT = [
-    pytest.param(line, id=line.name, marks=() if table in SOON else pytest.mark.slow)
+    pytest.param(line, id=line.name, marks=() if table in SOON else pytest.mark.thorough)
     for table, lines in run.TABLES.items()
     for line in lines
     if line.wanted
@@ -31,8 +30,8 @@ def test_a_rule_left_out_is_missed(line: run.Search) -> None:
     assert is_right, seen
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("line", every(4, run.WHOLE), ids=lambda line: line.name)
+@pytest.mark.thorough
+@pytest.mark.parametrize("line", run.WHOLE, ids=lambda line: line.name)
 def test_the_whole_protocol_has_no_counter_example(line: run.Search) -> None:
     seen, is_right = run.search(line, seconds_max=100)
     assert is_right, seen

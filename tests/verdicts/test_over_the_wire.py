@@ -118,6 +118,7 @@ def series_of(row: Row) -> str:
     return f'semel_verdicts_total{{error="{error}",of="{of}",verdict="{name}"}}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.scenario)
 def test_semel_answers_and_counts(
     row: Row, semel_log: LocalLog, semel_cluster: Cluster, metrics_address: str
@@ -147,6 +148,7 @@ def test_the_coordinator_refuses_before_the_log_judges(
     assert stage.moved == {}
 
 
+@pytest.mark.slow
 def test_the_metrics_have_every_verdict_from_the_start() -> None:
     address = free_address()
     with LocalLog(metrics=address):

@@ -40,6 +40,7 @@ print(failed)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay_s", ["0", "0.015", "0.07"])
 def test_two_threads_may_want_their_first_messages_at_once(delay_s: str) -> None:
     done = subprocess.run([sys.executable, "-c", TWO_THREADS, delay_s], capture_output=True, text=True)

@@ -57,7 +57,8 @@ def sim(
         typer.Option(
             dir_okay=False,
             metavar="FILE",
-            help="Write the counts, or what --prove finds, as the page of the documentation.",
+            help="Write the counts, or what --prove finds, as the page of the documentation. "
+            "The seeds that --prove found there last are tried first.",
         ),
     ] = None,
     scenarios: Annotated[
@@ -178,8 +179,12 @@ def _tell_again(path: Path) -> bool:
 def _prove(seeds: int | None, workers: int, page: Path | None) -> bool:
     from semel.sim.campaign import proof
 
+    likely_seeds = proof.seeds_of(page.read_text()) if page is not None and page.exists() else {}
     findings = proof.prove(
-        workers, seeds_max=seeds or proof.SEEDS_MAX, on_finding=lambda finding: _say(str(finding))
+        workers,
+        seeds_max=seeds or proof.SEEDS_MAX,
+        likely_seeds=likely_seeds,
+        on_finding=lambda finding: _say(str(finding)),
     )
     if page is not None:
         page.write_text(proof.page(findings))

@@ -813,7 +813,7 @@ def void(*_: object) -> None:
 
 
 @pytest.mark.parametrize("copies", [False, True], ids=["", "copied"])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=settings().max_examples * 4)
 @given(choices=st.lists(st.tuples(st.integers(0, 15), st.integers(0, 9)), min_size=10, max_size=120))
 def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int, int]], copies: bool) -> None:
     """Copied: requests come twice, and are refused for now: the second may be stored though the first is not."""
@@ -830,7 +830,7 @@ def test_any_interleaving_stores_each_row_once_in_order(choices: list[tuple[int,
     world.assert_all_stored_once_in_order()
 
 
-@settings(max_examples=settings().max_examples * 3, deadline=None)
+@settings(max_examples=settings().max_examples * 3)
 @given(st.lists(st.tuples(st.integers(0, 13), st.integers(0, 9)), min_size=10, max_size=120))
 def test_in_doubt_only_in_silence_and_every_other_word_is_true(choices: list[tuple[int, int]]) -> None:
     """With refusals for good, trimmed logs, and times that are over.

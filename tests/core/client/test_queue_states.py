@@ -126,6 +126,7 @@ def end_a_lease_that_is_shut_out() -> None:
     world.refuse(ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
+@pytest.mark.thorough
 def test_every_row_is_reached(reached: set[Row]) -> None:
     """By walks of the properties' kind, and by an example where chance seldom comes."""
     stop_while_the_log_is_asked()

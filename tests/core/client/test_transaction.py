@@ -681,6 +681,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[Row]]:
     yield rows
 
 
+@pytest.mark.thorough
 def test_every_row_is_reached(reached: set[Row]) -> None:
     for seed in range(WALKS_MAX):
         if reached == ROWS:

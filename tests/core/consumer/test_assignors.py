@@ -118,7 +118,7 @@ def test_held_back(counts: dict[str, int], members: list[Subscription]) -> None:
 
 
 @given(counts=COUNTS, members=groups(), came=groups())
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 def test_in_two_steps_everything_is_where_one_step_would_have_put_it(
     counts: dict[str, int], members: list[Subscription], came: list[Subscription]
 ) -> None:
@@ -136,7 +136,7 @@ def test_in_two_steps_everything_is_where_one_step_would_have_put_it(
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(counts=COUNTS, members=groups())
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples * 3 // 10)
 def test_the_order_in_which_members_come_makes_no_difference(
     name: str, counts: dict[str, int], members: list[Subscription]
 ) -> None:

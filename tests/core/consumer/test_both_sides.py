@@ -240,7 +240,7 @@ class World:
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_no_two_members_read_one_partition_and_all_are_read_in_the_end(
     strategy: str, data: st.DataObject
 ) -> None:

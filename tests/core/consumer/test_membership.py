@@ -395,7 +395,7 @@ class Walk:
 
 @pytest.mark.parametrize("is_cooperative", [True, False])
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=settings().max_examples * 3 // 2)
 def test_the_invariants_hold_in_any_order(is_cooperative: bool, data: st.DataObject) -> None:
     walk = Walk(is_cooperative)
     walk.tell(Subscribed(frozenset({"a"})))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_what_is_left_of_a_chunk_comes_without_being_judged_again():
     assert Cleaner(left).behind(15).rest == ((15, 16),) and Cleaner(left).behind(15).judged_to == 20
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_every_row_comes_once_whatever_is_killed(data):
     """A writer goes back again and again; fetches are cut anyhow, and of what was planned any prefix is stored."""

@@ -101,6 +101,7 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples * 2)
 @given(
     lives=st.lists(LIFE, max_size=6),

@@ -384,7 +384,7 @@ class Copy:
     grant: ProducerGrant | None = None
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3)
 @given(
     st.sampled_from([0, 2]),
     st.lists(

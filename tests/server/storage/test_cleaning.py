@@ -264,6 +264,7 @@ def test_whatever_comes_between_two_parts(kept: Kept, what: str, part: int, monk
     assert newest(kept.records()) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("end", [Killed, PowerCut])
 def test_a_crash_at_any_file_operation(end) -> None:
     """The values, the offsets and the producers are there; and what was begun is done by the next pass."""

@@ -39,6 +39,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_what_was_said_to_be_stored_is_stored(rounds: int, tmp_path: Path, make_batch) -> None:
     folder = tmp_path / "data"

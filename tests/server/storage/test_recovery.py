@@ -69,7 +69,7 @@ def test_after_a_clean_stop_nothing_is_scanned(fill, open_storage) -> None:
     assert partition.producers() == before
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped"])
 def test_a_tail_damaged_at_any_byte_is_cut_at_the_last_whole_batch(
     damage: str, fill, open_storage, crashed, make_batch, tmp_path: Path

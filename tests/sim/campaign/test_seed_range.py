@@ -18,6 +18,7 @@ from semel.sim.campaign.swarm import ONLY, run_seeds
 from semel.sim.world.faults import Fault
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
     progress = tmp_path / "progress.json"
     seeds = []
@@ -29,6 +30,7 @@ def test_a_run_goes_on_from_its_progress(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [progress.name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("only", ONLY)
 def test_a_run_of_some_goes_on_with_the_next_seed_that_has_such(only: str, tmp_path: Path) -> None:
     progress = tmp_path / "progress.json"
@@ -61,6 +63,7 @@ def test_a_file_of_other_seeds_is_refused(tmp_path: Path) -> None:
         begin(0, tmp_path / "progress.json")
 
 
+@pytest.mark.thorough
 def test_a_file_of_other_code_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "progress.json"
     write_progress(begin(7), path)

@@ -22,7 +22,7 @@ def first_failure() -> SeedResult:
     return next(result for result in map(run_watched, range(50)) if result.violation is not None)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(400)  # some thirty whole seeds
 def test_a_shrunk_failure_has_fewer_faults_and_the_same_end(tmp_path: Path) -> None:
     with PLANT.planted():
@@ -56,6 +56,7 @@ def test_what_failed_once_holds_now() -> None:
     assert [path.name for path in SCENARIOS if semel(["sim", "--scenario", str(path)])] == []
 
 
+@pytest.mark.thorough
 def test_no_time_is_spent_on_shrinking_where_none_is_given(capsys: pytest.CaptureFixture[str]) -> None:
     with PLANT.planted():
         failure = first_failure()

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from semel.sim.campaign.invariants import all_checkers
-from semel.sim.campaign.proof import SEEDS_MAX, Finding, find, prove, row_without_finding
+from semel.sim.campaign.proof import SEEDS_MAX, find, row_without_finding, seeds_of
 from semel.sim.campaign.swarm import run_watched
 from semel.sim.copies.drawing import seed_has_copies
 from semel.sim.flows.drawing import seed_has_flows
 from semel.sim.groups.drawing import seed_has_groups
 from semel.sim.plants.catalogue import PLANTS
-from semel.sim.plants.planting import Patches, Plant
+from semel.sim.plants.planting import Patches
 from semel.sim.server.compaction import seed_is_compacted
 from semel.sim.transactions.drawing import seed_has_transactions
 
@@ -30,36 +30,61 @@ GROUP_PLANTS_MIN = 12
 TRANSACTION_PLANTS_MIN = 20
 
 
-@pytest.fixture(scope="module")
-def findings() -> dict[str, Finding]:
-    likely_seeds = {row[1].strip(" `"): int(row[3].split(":")[0].removeprefix(" seed ")) for row in rows()}
-    return {finding.plant: finding for finding in prove(workers=2, likely_seeds=likely_seeds)}
+LIKELY_SEEDS = seeds_of(PAGE.read_text())
+
+# A few of each room, that are found soon.
+FEW = (
+    "ack_before_sync",
+    "append_on_gap",
+    "compaction_forgets_windows",
+    "copy_rows_before_next",
+    "flow_runs_behind_any_fence",
+    "group_commit_before_sync",
+    "lease_epoch_not_raised",
+    "readers_see_what_is_not_synced",
+    "sink_last_writer_wins",
+    "sink_restarts_share_an_epoch",
+    "transaction_end_before_sync",
+    "wrap_by_magnitude",
+)
+MISSED_MAX = 3  # a change of the sources moves seeds: `make mutants` finds new ones
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("mutants")
+def test_most_of_a_few_are_found_where_they_were() -> None:
+    findings = [find(name, LIKELY_SEEDS[name], seeds_max=0) for name in FEW]
+    missed = [str(finding) for finding in findings if not finding.is_as_expected]
+    assert len(missed) <= MISSED_MAX, missed
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("name", PLANTS)
+def test_planted_bug_is_found(name: str) -> None:
+    finding = find(name, LIKELY_SEEDS[name])
+    assert finding.seed is not None, f"{name} was not found in {SEEDS_MAX} seeds"
+    assert finding.is_as_expected, finding
 
 
 def rows() -> list[list[str]]:
     return [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
 
 
-@pytest.mark.idle
-@pytest.mark.slow
-@pytest.mark.timeout(4_800)  # the first of them waits for all, and others come first
-@pytest.mark.parametrize("name", PLANTS)
-def test_planted_bug_is_found(name: str, findings: dict[str, Finding]) -> None:
-    finding = findings[name]
-    assert finding.seed is not None, f"{name} was not found in {SEEDS_MAX} seeds"
-    assert finding.is_as_expected, finding
+def test_the_page_has_a_seed_of_each() -> None:
+    assert LIKELY_SEEDS.keys() == PLANTS.keys()
 
 
-@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
-def test_a_plant_is_to_be_found_by_checkers(plant: Plant) -> None:
-    assert plant.found_by
-    assert set(plant.found_by) <= {checker.name for checker in all_checkers()}
+def test_a_plant_is_to_be_found_by_checkers() -> None:
+    checkers = {checker.name for checker in all_checkers()}
+    for name, plant in PLANTS.items():
+        assert plant.found_by and set(plant.found_by) <= checkers, name
 
 
-@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
-def test_a_plant_breaks_what_is_there(plant: Plant) -> None:
-    with plant.planted():
-        pass
+def test_a_plant_breaks_what_is_there() -> None:
+    for plant in PLANTS.values():
+        with plant.planted():
+            pass
 
 
 class _Taking(Patches):
@@ -75,13 +100,13 @@ class _Taking(Patches):
         return before
 
 
-@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
-def test_a_plant_takes_what_is_asked(plant: Plant) -> None:
-    patches = _Taking()
-    try:
-        plant.switch_on(patches)
-    finally:
-        patches.undo()
+def test_a_plant_takes_what_is_asked() -> None:
+    for plant in PLANTS.values():
+        patches = _Taking()
+        try:
+            plant.switch_on(patches)
+        finally:
+            patches.undo()
 
 
 def test_there_are_enough_of_them() -> None:
@@ -137,7 +162,7 @@ def test_a_bug_is_looked_for_until_a_checker_finds_it_that_should(
     assert (finding.seed, finding.invariant) == found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_plant_is_taken_out_again() -> None:
     before = run_watched(5).trace_sha256
     assert find("ack_before_sync").seed is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from semel.sim.plants.catalogue import PLANTS
 from semel.sim.plants.planting import Plant
 
 SEEDS_MAX: Final = 1_000
+_FOUND_AT: Final = re.compile(r"^\| `(\w+)` \| .* \| seed (\d+): `[^|]*` \| [^|]* \|$", re.MULTILINE)
 _NO_SEEDS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -76,6 +78,11 @@ def prove(
             findings.append(finding)
             on_finding(finding)
     return findings
+
+
+def seeds_of(page: str) -> dict[str, int]:
+    """At which seed each bug was found that the page has."""
+    return {name: int(seed) for name, seed in _FOUND_AT.findall(page)}
 
 
 def page(findings: Iterable[Finding]) -> str:

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Install what the tests with real peers need: kcat, a Java runtime, Maven, through Maven the jars of Apache
-# Kafka, of Kafka Streams and of Spark's Kafka connector, the older PySpark that semel runs on, kafkajs, and a program
-# over franz-go; and what Spark starts faster with.
+# Install the real parts that tests want: `tools/install_parts.sh` those of `make test`, a Java runtime and Maven, through
+# which `make setup` gets Apache Kafka; `tools/install_parts.sh thorough` also kcat, Kafka Streams, Spark's Kafka
+# connector, the oldest PySpark that semel runs on, kafkajs, and a program over franz-go.
 # Idempotent; a machine that has a part is left as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+level=${1:-test}
 
 missing=()
-command -v kcat >/dev/null || missing+=(kcat)
 command -v java >/dev/null || missing+=(default-jre-headless)
 command -v mvn >/dev/null || missing+=(maven)
-command -v npm >/dev/null || missing+=(nodejs npm)
+if [[ $level == thorough ]]; then
+  command -v kcat >/dev/null || missing+=(kcat)
+  command -v npm >/dev/null || missing+=(nodejs npm)
+fi
 if ((${#missing[@]})); then
   as_root=()
   ((EUID == 0)) || as_root=(sudo)
@@ -18,10 +21,10 @@ if ((${#missing[@]})); then
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}"
 fi
 
-"${PYTHON:-python3}" tools/fetch_java.py
+make --no-print-directory setup
+[[ $level == thorough ]] || exit 0
 
-make --no-print-directory setup # whose Python has what the rest needs: the machine's may come without
-.venv/bin/python tools/quick_spark.py || echo "Spark starts as slowly as ever: what it starts faster with was not made"
+.venv/bin/python tools/fetch_java.py
 
 members=tests/peers/group_members
 kafkajs=.cache/kafkajs
