@@ -65,7 +65,7 @@ _TESTS: Final = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
         room = item.path.relative_to(_TESTS).parts[0]
-        if room not in _PURE or not _SERVERS.isdisjoint(item.fixturenames):
+        if not (room in _PURE or room.endswith(".py")) or not _SERVERS.isdisjoint(item.fixturenames):
             item.add_marker("slow")
         if not _SELDOM_INSTALLED.isdisjoint(item.fixturenames):
             item.add_marker("thorough")

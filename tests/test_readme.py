@@ -20,6 +20,8 @@ from deltalake import DeltaTable
 import semel
 from semel.demo.verdicts import free_address
 
+pytestmark = pytest.mark.slow
+
 README = Path(__file__).parents[1] / "README.md"
 SCRIPTS = Path(sys.executable).parent
 

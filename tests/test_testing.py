@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_project.py").write_text(tests)
