@@ -87,17 +87,18 @@ def _begins_late(item: pytest.Item) -> int:
 class _AtOnce:
     """Prints a failure when it happens; pytest waits for the end."""
 
-    def __init__(self, terminal: Any) -> None:
-        self._terminal = terminal
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}")
+        terminal = self._config.pluginmanager.getplugin("terminalreporter")
+        if report.failed and terminal:
+            terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if terminal := config.pluginmanager.getplugin("terminalreporter"):
-        config.pluginmanager.register(_AtOnce(terminal))
+    if not hasattr(config, "workerinput"):  # xdist's processes report to the one that started them
+        config.pluginmanager.register(_AtOnce(config))
 
 
 class _PartMissing(pytest.skip.Exception):

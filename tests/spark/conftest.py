@@ -96,6 +96,17 @@ def log(tmp_path_factory):
         with contextlib.closing(Cluster(bootstrap)) as cluster:
             yield Log(bootstrap, cluster)
         server.terminate()
+    forget_clusters()  # another server may come to have its port
+
+
+def forget_clusters():
+    """Drop what this process knows of servers, and its connections to them."""
+    from semel.spark import process
+
+    for one in process._OF_THIS_PROCESS.values():
+        for cluster in one.clusters.values():
+            cluster.close()
+    process._OF_THIS_PROCESS.clear()
 
 
 @pytest.fixture(scope="session")
@@ -171,6 +182,4 @@ def own_caches(monkeypatch):
 
     monkeypatch.setattr(process, "_OF_THIS_PROCESS", {})
     yield
-    for one in process._OF_THIS_PROCESS.values():
-        for cluster in one.clusters.values():
-            cluster.close()
+    forget_clusters()
