@@ -38,16 +38,16 @@ def test_every_test_is_of_a_part(with_jvm: bool) -> None:
 def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A repository with one part; ``change(text)`` commits another state of its source."""
     monkeypatch.setattr(thorough, "ROOT", tmp_path)
-    monkeypatch.setattr(thorough, "REPORT", tmp_path / "report.json")
-    monkeypatch.setattr(thorough, "PARTS", {"one": Part(("tests",), sources=("src",), workers=1)})
-    (tmp_path / "tests").mkdir()
+    monkeypatch.setattr(thorough, "REPORT", tmp_path / "tests" / "thorough.json")
+    monkeypatch.setattr(thorough, "PARTS", {"one": Part(("tests/mine",), workers=1)})
+    (tmp_path / "tests" / "mine").mkdir(parents=True)
     (tmp_path / "src").mkdir()
     (tmp_path / ".gitignore").write_text("__pycache__\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    jvm\n    thorough\n")
     (tmp_path / "tests" / "conftest.py").write_text(
         "import hypothesis\nhypothesis.settings.register_profile('thorough')\n"
     )
-    (tmp_path / "tests" / "test_source.py").write_text(
+    (tmp_path / "tests" / "mine" / "test_source.py").write_text(
         "import pathlib\ndef test_it(): assert pathlib.Path('src/it').read_text() != 'broken'\n"
     )
 
@@ -57,7 +57,7 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
 
     def change(text: str) -> None:
         (tmp_path / "src" / "it").write_text(text)
-        git("add", "src", "tests", "pytest.ini")
+        git("add", "src", "tests", "pytest.ini", ".gitignore")
         git("commit", "-m", text)
 
     git("init")
@@ -77,6 +77,19 @@ def test_a_part_is_green_until_its_sources_change(change: Callable[[str], None])
     (line,) = table()
     assert line.endswith("(its sources have changed since)")
     assert thorough.main(["report"]) == 1
+
+
+def test_a_part_depends_on_all_but_test_files_of_others_and_prose() -> None:
+    part = Part(("tests/sim",))
+    its = (
+        "src/semel/sequence.py",
+        "tests/sim/test_x.py",
+        "tests/thinning.py",
+        "tests/spark/mortal.py",
+        "README.md",
+    )
+    others = ("tests/spark/test_x.py", "tests/test_x.py", "CHANGELOG.md", "tests/thorough.json")
+    assert [path for path in (*its, *others) if part.depends_on(path)] == list(its)
 
 
 @pytest.mark.slow
