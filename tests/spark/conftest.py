@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import subprocess
-import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ import pytest
 from semel.client.blocking import Cluster
 from semel.core.sink.journal import SINKS_TOPIC, Fence, decode
 from semel.errors import ErrorCode
+from semel.local import LocalLog
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -85,17 +83,17 @@ class Log:
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     """A server on a free port."""
-    data = tmp_path_factory.mktemp("log")
-    command = [sys.executable, "-m", "semel.server", "--listen", "127.0.0.1:0", "--data-dir", str(data)]
     # Tests of retention and compaction do not wait for them, and others write rows of long ago.
-    command += ["-X", "log.retention.check.interval.ms=100", "-X", "log.cleaner.backoff.ms=100"]
-    command += ["-X", "log.retention.ms=-1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        line = server.stdout.readline()
-        bootstrap = re.search(r"ready on (\S+),", line).group(1)
-        with contextlib.closing(Cluster(bootstrap)) as cluster:
-            yield Log(bootstrap, cluster)
-        server.terminate()
+    settings = {
+        "log_retention_check_interval_ms": 100,
+        "log_cleaner_backoff_ms": 100,
+        "log_retention_ms": -1,
+    }
+    with (
+        LocalLog(tmp_path_factory.mktemp("log"), **settings) as server,
+        contextlib.closing(Cluster(server.bootstrap)) as cluster,
+    ):
+        yield Log(server.bootstrap, cluster)
     forget_clusters()  # another server may come to have its port
 
 
