@@ -21,8 +21,7 @@ $(STAMP): locks/dev.txt pyproject.toml
 	@touch $@
 
 $(KAFKA): tools/java/kafka/pom.xml
-	@$(PYTHON) tools/fetch_java.py kafka
-	@touch $@
+	@$(PYTHON) tools/fetch_java.py kafka && touch $@ || echo "Tests with Apache Kafka are left out: its jars were not fetched"
 
 check: setup ## the loop: lint, format, types, contracts, and the tests that start nothing
 	@$(BIN)/python tools/run_tests.py check

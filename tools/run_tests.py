@@ -47,8 +47,8 @@ def main() -> int:
         return 2
     began_s = time.monotonic()
     adopt_orphans()
-    with ThreadPoolExecutor(1) as beside:
-        checked = beside.submit(_check)
+    with ThreadPoolExecutor(1) as background:
+        checked = background.submit(_check)
         tested = subprocess.run(pytest_command(level.marks, *sys.argv[2:]), check=False).returncode
         is_sound = checked.result()
     reap()
