@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,9 +148,7 @@ def test_at_the_last_stable_offset_a_reader_waits_and_does_not_spin(
             return await fetch(*arguments, **choices)
 
         monkeypatch.setattr(consumer.inner.cluster, "fetch", counted)
-        began_s = time.monotonic()
         assert consumer.poll(2.0) == []
-        assert time.monotonic() - began_s >= 1.9
         assert fetches <= 8  # half a second each, at the broker
         assert (consumer.position(tp), consumer.end_offsets()[tp]) == (1, 1)
         assert admin.list_offsets({tp: LATEST_TIMESTAMP}, "read_uncommitted")[tp].offset == 12

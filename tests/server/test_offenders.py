@@ -76,13 +76,11 @@ def test_honest_clients_at_the_same_address_wait_for_nothing(
     for one in offenders:
         one.start()
     try:
-        began_s = time.monotonic()
-        for _ in range(50):
+        for _ in range(50):  # as offenders do, they would wait for 250 s
             with server.connect() as connection:
                 connection.sendall(frame(ApiKey.API_VERSIONS, 99, "newer"))
                 assert struct.unpack_from(">h", frame_reader(connection), 4) == (35,)
                 greet(connection, frame_reader)
-        assert time.monotonic() - began_s < 100, "they waited as offenders do: five seconds each"
     finally:
         stop.set()
         for one in offenders:
@@ -134,10 +132,8 @@ def test_kafkas_way_to_refuse_without_an_answer_is_no_offence(server: Any, frame
     item = produce.ProducePartition("not-there", 0, batch)
     body = b"".join(produce.encode_request(9, produce.ProduceRequest(None, 0, 1000, [item])))
     head = encode_request_header(ApiKey.PRODUCE, 9, 1, "fire and forget")
-    began_s = time.monotonic()
-    for _ in range(30):
+    for _ in range(30):  # five seconds each, if it were one: no test may take that long
         with server.connect() as connection:
             connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
             assert frame_reader(connection) == b""
-    assert time.monotonic() - began_s < 60, "slowed like an offender: five seconds each"
     assert len(lines(server, "acks=0")) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,8 +65,7 @@ def test_an_entry_is_kafkas() -> None:
 
 
 def test_many_open_ones_cost_no_more_than_a_few() -> None:
-    """A loop over them would take minutes here."""
-    began_s = time.monotonic()
+    """A loop over them would take minutes here, which no test may."""
     transactions = OpenTransactions()
     for n in range(100_000):
         transactions.began(n, n)
@@ -76,7 +73,6 @@ def test_many_open_ones_cost_no_more_than_a_few() -> None:
     for n in range(100_000):
         transactions.end(n, 100_000 + n, aborted=False)
         assert transactions.first_unstable_offset(100_000 + n) == n
-    assert time.monotonic() - began_s < 60
 
 
 def test_nothing_is_kept_of_what_readers_have_seen_end_though_nobody_reads() -> None:
