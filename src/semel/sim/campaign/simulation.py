@@ -283,7 +283,7 @@ class Simulation:
         except Exception as error:
             violation = f"raised {type(error).__name__}: {error}\n{traceback.format_exc()}"
         finally:
-            self.workload.end_sinks()
+            self.workload.release()
         if violation is not None:
             self.trace.note("checker", violation)
         return SeedResult(

@@ -172,7 +172,7 @@ class SimulatedResumer:
             return
         self.process.alive = False
         self._session.die()
-        closed(self._stored.values())
+        self.release()
         if self._may_promise:
             for records in self._shell.open.values():
                 for record in records:
@@ -180,6 +180,10 @@ class SimulatedResumer:
                         record.promise = Promise.UNKNOWN
         self._around.trace.note(self.name, f"ends: {why}")
         self._on_end(self)
+
+    def release(self) -> None:
+        """Close what the rows to compare are kept in."""
+        closed(self._stored.values())
 
     # -- resuming ---------------------------------------------------------------------------------------
 

@@ -225,11 +225,13 @@ class Workload:
             consumer.die()
         for producer in self.producers:
             producer.die()
-        self.end_sinks()
+        self.release()
         self.consumers.clear()
 
-    def end_sinks(self) -> None:
-        """Their fibers must not outlive the history."""
+    def release(self) -> None:
+        """No fiber and no file may outlive the history."""
+        for resumer in self.resumers:
+            resumer.release()
         for sink in self.sinks:
             sink.end()
         for flow in self.flows:
