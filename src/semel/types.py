@@ -27,7 +27,8 @@ EARLIEST_LOCAL_TIMESTAMP: Final = (
 )  # ListOffsets 8: the first record that is not only in remote storage (KIP-405)
 LATEST_TIERED_TIMESTAMP: Final = -5  # ListOffsets 9: the last record in remote storage (KIP-1005)
 
-SINKS_TOPIC: Final = "__semel_sinks"  # the decision log of the exactly-once sinks
+OWN_TOPICS: Final = "__semel_"  # what they begin with: for semel, and for those who name one exactly
+SINKS_TOPIC: Final = f"{OWN_TOPICS}sinks"  # the decision log of the exactly-once sinks
 
 
 class TopicPartition(NamedTuple):

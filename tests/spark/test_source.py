@@ -9,11 +9,12 @@ import time
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from semel.copy.plan import JOURNAL_PREFIX
 from semel.core.sink.journal import SINKS_TOPIC
 from semel.errors import ConfigError, ConnectionLost, DataLoss
 from semel.spark import source_offsets
 from semel.spark.options import Connection, source_options
-from semel.spark.sink_log import SinkLog
+from semel.spark.sink_log import SinkLog, create_topic
 from semel.spark.source import COLUMNS, SemelStreamReader
 from semel.types import EARLIEST_TIMESTAMP, TopicPartition
 
@@ -141,12 +142,14 @@ def test_a_new_topic_of_the_pattern_is_read_from_its_beginning(log, query):
 def test_no_pattern_catches_an_internal_topic_but_its_name_does(log, query):
     topic = log.topic("p")
     SinkLog(Connection(log.bootstrap), f"sink-of-{topic}").take_over()
-    assert SINKS_TOPIC not in query(subscribePattern=".*").offset
+    journal = f"{JOURNAL_PREFIX}{topic}"
+    create_topic(log.cluster, journal, 1)
+    assert not {SINKS_TOPIC, journal} & query(subscribePattern=".*").offset.keys()
     assert topic in query(subscribePattern=".*").offset
     assert list(query(subscribePattern=SINKS_TOPIC).offset) == [SINKS_TOPIC]
     assert list(query(subscribe=SINKS_TOPIC).offset) == [SINKS_TOPIC]
     metadata = log.cluster.metadata().topics
-    assert {name for name, found in metadata.items() if found.is_internal} >= {SINKS_TOPIC}
+    assert {name for name, found in metadata.items() if found.is_internal} >= {SINKS_TOPIC, journal}
     assert not metadata[topic].is_internal
 
 

@@ -15,7 +15,7 @@ from semel.client.model import (
 from semel.client.runtime import ASYNCIO, Runtime
 from semel.core.log.names import topic_name_error
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
-from semel.types import SINKS_TOPIC, TopicPartition
+from semel.types import OWN_TOPICS, TopicPartition
 from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wording import counted
@@ -312,5 +312,5 @@ def topic_metadata(item: Any) -> TopicMetadata:
         },
         ErrorCode.of(int(item.error_code)),
         item.is_internal
-        or item.name == SINKS_TOPIC,  # no server says so: kafka-python could not write to it then
+        or item.name.startswith(OWN_TOPICS),  # no server says so: kafka-python could not write to them then
     )

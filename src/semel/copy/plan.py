@@ -9,8 +9,9 @@ from typing import Final
 from semel.errors import ConfigError
 from semel.record.where import compile_where
 from semel.spark.options import Connection
+from semel.types import OWN_TOPICS
 
-JOURNAL_PREFIX: Final = "__semel_copy."
+JOURNAL_PREFIX: Final = f"{OWN_TOPICS}copy."
 LINGER_MS_DEFAULT: Final = 100
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
