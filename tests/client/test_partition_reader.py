@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.lost_end import lose_end, older_copy
 
 import semel
+from semel.client.blocking import Cluster
 from semel.client.groups import Offset
 from semel.errors import DataLoss
-from semel.types import TopicPartition
+from semel.types import LATEST_TIMESTAMP, TopicPartition
 
 TP = TopicPartition("t", 0)
 TIMEOUT_S = 20
@@ -101,15 +104,62 @@ def test_so_is_a_group_that_comes_again(log: semel.LocalLog) -> None:
         assert read(consumer, 2) == [b"x", b"y"]
 
 
+@pytest.mark.parametrize("lost", ["at a batch's end", "put back"])
+def test_also_where_nothing_in_the_files_says_that_there_was_more(
+    lost: str, log: semel.LocalLog, tmp_path: Path
+) -> None:
+    write(log, "a", "b")
+    put_back = older_copy(log, tmp_path / "copy") if lost == "put back" else partial(lose_end, log, "t", 2)
+    told = "all offsets from 2 on"
+    if lost == "put back":  # within one second, perhaps
+        told += "|all offsets from 4 on .* nothing of leader epoch"
+    write(log, "c", "d")
+    with (
+        semel.Consumer(log.bootstrap) as assigned,
+        semel.Consumer(log.bootstrap, group_id="g", auto_offset_reset="earliest") as member,
+    ):
+        assigned.assign({TP: "earliest"})
+        member.subscribe(["t"])
+        for consumer in (assigned, member):
+            read(consumer, 4)
+        member.commit()
+        member_epoch = member.committed([TP])[TP]
+        put_back()
+        write(log, "u", "v", "w", "x", "y", "z")
+        with pytest.raises(DataLoss, match=told):
+            assigned.poll(TIMEOUT_S)
+    with semel.Consumer(log.bootstrap, group_id="g") as member:
+        if lost == "put back":  # and so is what was committed; somebody has it from elsewhere
+            member.commit({TP: member_epoch})
+        member.subscribe(["t"])
+        with pytest.raises(DataLoss, match=told):
+            member.poll(TIMEOUT_S)
+        member.seek(TP, 2)
+        assert read(member, 6) == [b"u", b"v", b"w", b"x", b"y", b"z"]
+
+
+def test_a_restart_that_lost_nothing_stops_nobody(log: semel.LocalLog) -> None:
+    write(log, "a")
+    with semel.Consumer(log.bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t"])
+        assert read(consumer, 1) == [b"a"]
+        for value in ("b", "c"):
+            log.restart()
+            log.crash()
+            log.restart()  # nothing is written under the epochs in between
+            write(log, value)
+            assert read(consumer, 1) == [value.encode()]
+
+
 def test_an_epoch_that_the_log_knows_nothing_of_is_told_once_no_leader_can_be_late(
     log: semel.LocalLog,
 ) -> None:
     """As of a log that was put back from an older copy: where the two part nobody knows."""
     write(log, "a", "b", "c")
     with semel.Consumer(log.bootstrap, group_id="g", request_timeout_ms=500) as consumer:
-        consumer.commit({TP: Offset(2, leader_epoch=7)})
+        consumer.commit({TP: Offset(2, leader_epoch=2_000_000)})
         consumer.subscribe(["t"])
-        with pytest.raises(DataLoss, match=r"all offsets from 2 on .* nothing of leader epoch 7"):
+        with pytest.raises(DataLoss, match=r"all offsets from 2 on .* nothing of leader epoch 2000000"):
             consumer.poll(TIMEOUT_S)
         consumer.seek(TP, 2)
         assert read(consumer, 1) == [b"c"]
@@ -119,8 +169,11 @@ def test_an_epoch_that_is_gone_with_what_came_behind_the_position_is_no_loss(log
     """Some clients commit the leader's epoch, of which no row may have come."""
     write(log, "a", "b", "c")
     cut_last_row(log)
+    with Cluster(log.bootstrap) as cluster:
+        leader_epoch = cluster.list_offsets({TP: LATEST_TIMESTAMP})[TP].leader_epoch
+    assert leader_epoch > 0
     with semel.Consumer(log.bootstrap, group_id="g") as consumer:
-        consumer.commit({TP: Offset(2, leader_epoch=1)})
+        consumer.commit({TP: Offset(2, leader_epoch=leader_epoch)})
     write(log, "x")
     cut_last_row(log)
     write(log, "y")

@@ -88,11 +88,11 @@ def world() -> Iterator[World]:
 def test_requests_of_several_connections_are_one_write_of_a_partition(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writes: list[int] = []
+    writes: list[tuple[int, int]] = []
     pwritev = OsFile.pwritev
 
     def counted(self: OsFile, parts: Any, position: int) -> int:
-        writes.append(position)
+        writes.append((position, len(parts)))
         return pwritev(self, parts, position)
 
     monkeypatch.setattr(OsFile, "pwritev", counted)
@@ -101,7 +101,7 @@ def test_requests_of_several_connections_are_one_write_of_a_partition(
         world.turn.join(client, world.plain("t", 0, number))
     assert not writes and not any(client.told for client in clients)
     world.loop.run()
-    assert writes == [0]
+    assert writes == [(0, 1), (0, 3)], "the checkpoint of its epoch comes with a partition's first batch"
     assert [world.results(client.told[0]) for client in clients] == [[(0, 0)], [(0, 1)], [(0, 2)]]
 
 

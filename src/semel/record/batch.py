@@ -241,6 +241,12 @@ def _is_cut_off(window: memoryview, position: int) -> bool:
     return bool(LOG_OVERHEAD_BYTES + batch_length > available)
 
 
+def leader_epoch_in(head: bytes) -> int:
+    """The partition leader epoch of a batch, of which the first :data:`HEADER_BYTES` are here. No CRC covers it."""
+    (leader_epoch,) = _INT32.unpack_from(head, _LEADER_EPOCH_AT)
+    return int(leader_epoch)
+
+
 def assign_offsets(
     batch: memoryview | bytearray,
     base_offset: int,

@@ -1,4 +1,5 @@
 from semel.core.log.leader_epochs import (
+    LEADER_EPOCH_MAX,
     LeaderEpoch,
     assign,
     cut_end,
@@ -6,7 +7,9 @@ from semel.core.log.leader_epochs import (
     decode_checkpoint,
     encode_checkpoint,
     end_offset_of,
+    next_leader_epoch,
     parted,
+    unsaved_leader_epoch,
 )
 
 EPOCHS = (LeaderEpoch(0, 0), LeaderEpoch(2, 10), LeaderEpoch(5, 20))
@@ -49,8 +52,29 @@ def test_a_log_that_is_cut_forgets_the_epochs_beyond() -> None:
     assert cut_start(EPOCHS, 0) == EPOCHS
 
 
+def test_the_epoch_of_a_start_follows_the_clock_and_never_goes_back() -> None:
+    year_2026_ms = 1_767_225_600_000
+    first = next_leader_epoch(0, year_2026_ms, random=7)
+    put_back = next_leader_epoch(0, year_2026_ms + 3_600_000, random=0)
+    assert put_back > first > 0
+    set_back = {next_leader_epoch(first, 0, random) - first for random in range(5000)}
+    assert min(set_back) == 2 and 1000 < len(set_back) <= 1024
+    assert unsaved_leader_epoch(first) == first + 1
+    for last in (next_leader_epoch(LEADER_EPOCH_MAX, 0, 7), next_leader_epoch(0, 2**62, 7)):
+        assert last == unsaved_leader_epoch(LEADER_EPOCH_MAX) == LEADER_EPOCH_MAX
+
+
 def test_the_checkpoint_is_kafkas() -> None:
     assert encode_checkpoint(EPOCHS) == b"0\n3\n0 0\n2 10\n5 20\n"
     assert decode_checkpoint(b"0\n3\n0 0\n2 10\n5 20\n") == EPOCHS
-    for bad in [b"", b"1\n0\n", b"0\n2\n0 0\n", b"0\n1\n0\n", b"0\n1\n0 x\n", b"\xff", b"0\n2\n2 0\n1 5\n"]:
+    for bad in [
+        b"",
+        b"1\n0\n",
+        b"0\n2\n0 0\n",
+        b"0\n1\n0\n",
+        b"0\n1\n0 x\n",
+        b"\xff",
+        b"0\n2\n2 0\n1 5\n",
+        b"0\n1\n0 2",
+    ]:
         assert decode_checkpoint(bad) is None

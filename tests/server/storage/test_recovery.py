@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytest
 from semel.core.log.recovery import Cut, Damaged, Sound
 from semel.errors import ErrorCode
 from semel.record.batch import decode_records, scan_batches
+from semel.server.storage import leader_epoch
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 
 NOW_MS = 1_000_000
 LOG = "00000000000000000000.log"
+EPOCHS = "leader-epoch-checkpoint"
 
 
 def values(partition: Partition) -> list[int]:
@@ -182,8 +185,122 @@ def test_whoever_read_what_was_cut_can_see_it(fill, open_storage, crashed) -> No
     log = folder / "t-0" / LOG
     log.write_bytes(log.read_bytes()[:-1])
     partition = open_storage(folder).partition("t", 0)
-    assert partition.leader_epoch == 1
+    assert partition.leader_epoch > 0
     assert partition.end_offset_for_leader_epoch(0) == (0, 3)
+    assert partition.parts_from(0, 4) == (0, 3)
+
+
+def cut_at_a_batch(folder: Path, offset: int) -> None:
+    """As a power cut may leave a log that was not synced: it ends where a batch ends."""
+    log = folder / "t-0" / LOG
+    position = sum(h.size_bytes for _, h in scan_batches(log.read_bytes()) if h.base_offset < offset)
+    with log.open("r+b") as file:
+        file.truncate(position)
+
+
+def write(storage, make_batch, *sequences: int) -> Partition:
+    partition = storage.partition("t", 0)
+    for sequence in sequences:
+        assert partition.append(*make_batch(sequence), NOW_MS).error_code is ErrorCode.NONE
+    partition.sync()
+    return partition
+
+
+def test_a_log_that_lost_its_end_at_the_end_of_a_batch_and_grew_says_so(
+    fill, open_storage, crashed, make_batch
+) -> None:
+    folder = crashed(fill(2, 4), "crashed")
+    cut_at_a_batch(folder, 3)
+    after = open_storage(folder)
+    partition = after.partition("t", 0)
+    assert (partition.recovery.verdict, partition.log_end_offset) == (Sound(), 3)
+    for grown in (range(3, 9), ()):  # before others stand there, and then
+        assert partition.parts_from(0, 6) == partition.parts_from(0, 4) == (0, 3)
+        assert partition.parts_from(0, 3) is None
+        write(after, make_batch, *grown)
+    assert partition.leader_epoch_at(2) == 0
+    assert partition.leader_epoch_at(3) == partition.leader_epoch
+
+
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+def test_a_folder_that_was_put_back_from_an_older_copy_begins_another_epoch(
+    stop: str, fill, open_storage, crashed, make_batch
+) -> None:
+    first = fill(3, 0)
+    if stop == "clean":
+        first.close(now_ms=NOW_MS)
+    older = crashed(first, "older")
+    first = open_storage(crashed(first, "newer"))
+    lost = write(first, make_batch, 3, 4, 5)
+    put_back = write(open_storage(older), make_batch, 3, 4, 5, 6, 7)
+    assert lost.leader_epoch != put_back.leader_epoch, "but for once in a thousand times"
+    parted = put_back.parts_from(lost.leader_epoch_at(5), 6)
+    assert parted in ((0, 3), (-1, -1))
+
+
+def test_an_epoch_without_rows_costs_no_file_and_does_not_come_again(
+    fill, open_storage, crashed, make_batch
+) -> None:
+    folder = crashed(fill(2, 0), "crashed")
+    content = (folder / "t-0" / EPOCHS).read_bytes()
+    seen = [0]
+    for n in range(3):
+        storage = open_storage(folder)
+        partition = storage.partition("t", 0)
+        assert partition.leader_epoch > seen[-1]
+        assert partition.end_offset_for_leader_epoch(partition.leader_epoch) == (partition.leader_epoch, 2)
+        assert partition.parts_from(0, 2) is None
+        if seen[1:]:  # who committed the leader's epoch, of which no row came, has lost nothing
+            parted = partition.parts_from(seen[-1], 2)
+            assert parted is not None and parted.start_offset == 2
+        seen.append(partition.leader_epoch)
+        assert (folder / "t-0" / EPOCHS).read_bytes() == content
+        folder = crashed(storage, f"crashed-{n}")
+    write(open_storage(folder), make_batch, 2)
+    assert (folder / "t-0" / EPOCHS).read_bytes() != content
+
+
+@pytest.mark.parametrize("segment_bytes", [200, 1 << 30])
+@pytest.mark.parametrize("damage", ["older", "gone", "zeroed", "torn"])
+def test_a_checkpoint_of_epochs_that_is_damaged_is_read_from_the_log(
+    damage: str, segment_bytes: int, fill, open_storage, crashed, make_batch
+) -> None:
+    storage = open_storage(
+        crashed(fill(2, 0, segment_bytes=segment_bytes), "one"), segment_bytes=segment_bytes
+    )
+    write(storage, make_batch, 2, 3)
+    folder = crashed(storage, "two")
+    older = (folder / "t-0" / EPOCHS).read_bytes()
+    storage = open_storage(folder, segment_bytes=segment_bytes)
+    was = write(storage, make_batch, 4, 5).epochs
+    storage.close(now_ms=NOW_MS)
+    checkpoint = storage.data_dir / "t-0" / EPOCHS
+    whole = checkpoint.read_bytes()
+    if damage == "gone":
+        checkpoint.unlink()
+    else:
+        damaged = {"older": older, "zeroed": bytes(len(whole)), "torn": whole[:-2]}
+        checkpoint.write_bytes(damaged[damage])
+    (storage.data_dir / "leader-epoch").write_bytes(b"")  # nor does the folder know
+    partition = open_storage(storage.data_dir, segment_bytes=segment_bytes).partition("t", 0)
+    assert partition.epochs[:-1] == was
+    assert partition.epochs[-1].start_offset == 6
+    assert partition.leader_epoch == partition.epochs[-1].leader_epoch > was[-1].leader_epoch
+
+
+def test_a_full_disk_at_the_start_leaves_room_for_the_next_epoch(
+    fill, open_storage, crashed, make_batch, monkeypatch
+) -> None:
+    folder = crashed(fill(2, 0), "crashed")
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leader_epoch, "replace_file", no_room)
+        storage = open_storage(folder)
+    once = storage.partition("t", 0).leader_epoch
+    assert 0 < once < open_storage(crashed(storage, "again")).partition("t", 0).leader_epoch
 
 
 def test_a_second_crash_during_recovery_changes_nothing(fill, open_storage, crashed) -> None:
@@ -223,7 +340,7 @@ def test_who_wrote_what_was_trimmed_is_still_known(
     assert after.log_end_offset == 3
 
 
-@pytest.mark.parametrize("loss", ["folder", "unreadable", "unwritable"])
+@pytest.mark.parametrize("loss", ["folder", "unreadable", "epochs"])
 def test_a_partition_that_cannot_be_opened_leaves_the_others_alone(
     loss: str, open_storage, crashed, make_batch
 ) -> None:
@@ -235,9 +352,8 @@ def test_a_partition_that_cannot_be_opened_leaves_the_others_alone(
     log = folder / "t-0" / f"{0:020d}.log"
     if loss == "folder":
         shutil.rmtree(folder / "t-0")
-    elif loss == "unwritable":  # after a cut a new leader epoch is begun, and cannot be kept
-        log.write_bytes(b"torn")
-        (folder / "t-0" / "leader-epoch-checkpoint.tmp").mkdir()
+    elif loss == "epochs":
+        (folder / "t-0" / EPOCHS).mkdir()
     else:  # reading a folder as a file fails as a bad disk does, and also for whoever may read everything
         log.unlink()
         log.mkdir()

@@ -12,6 +12,9 @@ from typing import Final, NamedTuple, TypeAlias
 from semel.types import NO_LEADER_EPOCH
 
 UNDEFINED_OFFSET: Final = -1
+LEADER_EPOCH_MAX: Final = 2**31 - 1
+_STEP_MAX: Final = 1024
+_CLOCK_FROM_MS: Final = 1_735_689_600_000  # 2025-01-01 UTC: in seconds the clock fits until 2093
 
 
 class LeaderEpoch(NamedTuple):
@@ -20,6 +23,23 @@ class LeaderEpoch(NamedTuple):
 
 
 LeaderEpochs: TypeAlias = tuple[LeaderEpoch, ...]
+
+
+def next_leader_epoch(before: int, now_ms: int, random: int) -> int:
+    """The leader epoch of a server that starts, above ``before``, which its data folder had last.
+
+    A folder that is put back from an older copy has an older number. With a step of one, other rows at the same offsets
+    would come under the same epoch. So epochs follow the clock: what starts later has a higher one, and a reader of
+    what is lost is told where the two logs part. The step is drawn for what starts within one second, or with a clock
+    that was set back.
+    """
+    clock_s = max(0, now_ms - _CLOCK_FROM_MS) // 1000
+    return min(max(before, clock_s) + 2 + random % (_STEP_MAX - 1), LEADER_EPOCH_MAX)
+
+
+def unsaved_leader_epoch(before: int) -> int:
+    """The same where it cannot be saved: the next start's is above it all the same."""
+    return min(before + 1, LEADER_EPOCH_MAX)
 
 
 def assign(epochs: LeaderEpochs, leader_epoch: int, start_offset: int) -> LeaderEpochs:
@@ -74,9 +94,9 @@ def encode_checkpoint(epochs: LeaderEpochs) -> bytes:
 def decode_checkpoint(content: bytes) -> LeaderEpochs | None:
     """The epochs in a checkpoint; ``None`` when it is not one."""
     try:
-        version, count, *lines = content.decode("ascii").split("\n")
-        epochs = tuple(LeaderEpoch(*map(int, line.split(" "))) for line in lines if line)
-        if int(version) != 0 or int(count) != len(epochs):
+        version, count, *lines, behind = content.decode("ascii").split("\n")
+        epochs = tuple(LeaderEpoch(*map(int, line.split(" "))) for line in lines)
+        if int(version) != 0 or int(count) != len(epochs) or behind:
             return None
     except (ValueError, TypeError):
         return None

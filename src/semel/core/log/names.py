@@ -36,6 +36,7 @@ LOCK: Final = ".lock"
 FOLDER_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = "clean-shutdown"
 LAST_BOOT: Final = "last-boot"
+LEADER_EPOCH: Final = "leader-epoch"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 

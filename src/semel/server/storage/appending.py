@@ -200,6 +200,7 @@ class Appending:
         if log.offline_reason is not None:  # since the group was begun
             raise OSError(log.offline_reason)
         try:
+            log.epochs.save()
             log.segments.all[-1].write(buffers)
         except TornWrite as error:
             log.go_offline(f"a torn write could not be taken back: {error}")

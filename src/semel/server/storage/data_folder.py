@@ -44,6 +44,7 @@ class DataFolder:
         self._new_uuid = new_uuid
         self._make()
         self._lock: object | None = file_system.lock(path / LOCK)
+        self.is_new: Final = not file_system.exists(path / FOLDER_PROPERTIES)
         self.cluster_id, self.version = self._read_properties()
         self.was_clean: Final = self._take_clean_marker()
 

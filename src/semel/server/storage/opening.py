@@ -45,6 +45,7 @@ from semel.server.storage.segment import DamagedLog, Segment, damage_at, remove_
 from semel.server.storage.snapshots import SnapshotFiles
 from semel.server.storage.txn_index import TxnIndex
 from semel.server.storage.txn_rebuild import rebuild_aborted
+from semel.types import NO_LEADER_EPOCH
 
 _SCAN_CHUNK_BYTES: Final = 1 << 20
 
@@ -59,6 +60,7 @@ class OpenedLog:
     cut_bytes: int  # taken off the end
     scanned_bytes: int
     snapshot_offset: int = 0  # up to here the snapshot speaks that was read
+    leader_epoch: int = NO_LEADER_EPOCH  # the newest of the batches that were read, the last one among them
 
     @classmethod
     def unopened(cls, log_start_offset: int, error: OSError) -> OpenedLog:
@@ -119,7 +121,15 @@ def open_log(
         except DamagedLog as damage:
             verdict = Damaged(damage.offset, str(damage))
         else:
-            return OpenedLog(segments, producers, verdict, cut_bytes, scanned_bytes, snapshot_offset)
+            return OpenedLog(
+                segments,
+                producers,
+                verdict,
+                cut_bytes,
+                scanned_bytes,
+                snapshot_offset,
+                opening.leader_epoch,
+            )
     empty = ProducerState(end_offset=log_start_offset)
     return OpenedLog(segments, empty, verdict, cut_bytes, scanned_bytes)
 
@@ -139,6 +149,7 @@ class _Opening:
         self.cut_bytes = 0
         self.scanned_bytes = 0
         self.has_markers = False  # what was read has: perhaps of aborted transactions
+        self.leader_epoch = NO_LEADER_EPOCH  # the newest of what was read
 
     def begin(self, log_start_offset: int, recovery_point: int) -> Sound | Cut | Damaged:
         """There is no segment: make the first one, unless there must have been some."""
@@ -249,6 +260,7 @@ class _Opening:
                 return found
             header = found.header
             self.has_markers |= header.is_control
+            self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
             segment.note(
                 header.size_bytes,
                 header.last_offset,

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from semel.core.lease import LiveLeases
 from semel.core.log.config import LogConfig
-from semel.core.log.leader_epochs import LeaderEpochs
+from semel.core.log.leader_epochs import LEADER_EPOCH_MAX, LeaderEpochs
 from semel.core.log.names import folder_of
-from semel.core.log.recovery import Cut, Damaged
+from semel.core.log.recovery import Damaged
 from semel.core.log.transactions import OpenTransactions
 from semel.core.log.watermarks import Synced, Watermarks
 from semel.core.producer_state.entry import ProducerEntry
@@ -33,6 +33,7 @@ from semel.server.storage.appending import Appending
 from semel.server.storage.checkpoints import LogStarts
 from semel.server.storage.cleaning import Cleaner, Cleaning
 from semel.server.storage.epoch_file import EpochFile
+from semel.server.storage.epoch_rebuild import epochs_in_log
 from semel.server.storage.known_producers import KnownProducers
 from semel.server.storage.log_segments import LogSegments
 from semel.server.storage.log_state import LogState
@@ -66,6 +67,7 @@ class Partition:
         *,
         durable: bool,
         clean: bool,
+        leader_epoch: int,
         log_starts: LogStarts,
         producer_bound: ProducerBound,
         leases: LiveLeases,
@@ -76,6 +78,7 @@ class Partition:
     ) -> None:
         """Open the partition's folder, recover what is in it, and be ready.
 
+        ``leader_epoch`` is the server's (:mod:`semel.server.storage.leader_epoch`).
         ``sync_failed`` hears of that, in any thread: what was written since the last one may be gone.
         """
         self.name = name
@@ -96,7 +99,7 @@ class Partition:
                 clean=clean,
                 now_ms=now_ms,
             )
-            epochs.load()
+            epochs.load(opened.leader_epoch, partial(epochs_in_log, opened.segments, opened.leader_epoch))
         except OSError as error:
             if error.errno in _NOT_ITS_FAULT:
                 raise
@@ -104,7 +107,11 @@ class Partition:
         first, last = (opened.segments[0], opened.segments[-1]) if opened.segments else (None, None)
         start_offset = log_start_offset if first is None else max(log_start_offset, first.base_offset)
         end = Synced(log_start_offset, 0) if last is None else Synced(last.end_offset, last.size_bytes)
+        # Also of a folder that has come here from another server.
+        leader_epoch = min(max(leader_epoch, epochs.latest + 1), LEADER_EPOCH_MAX)
         epochs.cut_start(start_offset)
+        epochs.cut_end(end.offset)
+        epochs.begin(leader_epoch, end.offset)
         transactions = OpenTransactions(
             (one.producer_id, one.first_offset) for one in opened.producers.open_transactions()
         )
@@ -117,7 +124,7 @@ class Partition:
             LogSegments(opened.segments),
             Watermarks(end, durable=durable, transactions=transactions),
             epochs,
-            epochs.latest,
+            leader_epoch,
             producers,
             start_offset,
         )
@@ -153,19 +160,8 @@ class Partition:
             opened.scanned_bytes,
         )
         if not isinstance(verdict, Damaged | Unopened):
-            if isinstance(verdict, Cut):
-                # Whoever read what was cut must be able to see that these offsets are written anew (KIP-320).
-                log.epochs.cut_end(log.marks.log_end_offset)
-                log.leader_epoch += 1
-            try:
-                log.epochs.begin(log.leader_epoch, log.marks.log_end_offset)
-            except OSError as error:
-                if error.errno in _NOT_ITS_FAULT:
-                    raise
-                report = replace(report, verdict=Unopened(str(error)))
-            else:
-                self._syncing.save_recovery_point()
-                return report
+            self._syncing.save_recovery_point()
+            return report
         log.go_offline(str(report))
         return report
 

@@ -25,7 +25,7 @@ from semel.core.log.index import (
 )
 from semel.core.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from semel.core.log.policy import SegmentFacts
-from semel.record.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
+from semel.record.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, leader_epoch_in
 from semel.server.storage.filesystem import File, FileSystem
 from semel.server.storage.index_file import OFFSETS, TIMES, IndexFile
 from semel.server.storage.open_files import HeldFile, OpenFiles
@@ -288,6 +288,13 @@ class Segment:
             return self.end_offset
         (base_offset,) = _OFFSET.unpack(self.file.pread(_OFFSET.size, position))
         return int(base_offset)
+
+    def leader_epoch_at(self, position: int) -> int:
+        """The leader epoch of the batch that begins there."""
+        head = self.file.pread(HEADER_BYTES, position)
+        if len(head) < HEADER_BYTES:
+            raise self._damaged(position, self.base_offset, "the file ends")
+        return leader_epoch_in(head)
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds ``offset`` starts; the end of the file for the end offset."""

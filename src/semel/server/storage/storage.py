@@ -38,6 +38,7 @@ from semel.server.storage.expired_leases import ExpiredLeases
 from semel.server.storage.filesystem import FileSystem, OsFileSystem
 from semel.server.storage.id_blocks import FolderIdBlocks, IdBlocks
 from semel.server.storage.last_boot import LastBoot
+from semel.server.storage.leader_epoch import begin_leader_epoch
 from semel.server.storage.observer import NOBODY, StorageObserver
 from semel.server.storage.open_files import OpenFiles
 from semel.server.storage.outcome import RecoveryReport
@@ -93,6 +94,9 @@ class Storage:
         self.recovery: list[RecoveryReport] = []
         self._folder = DataFolder(file_system, data_dir, new_uuid)
         self._last_boot = LastBoot(file_system, data_dir)
+        self._leader_epoch = (
+            0 if self._folder.is_new else begin_leader_epoch(file_system, data_dir, now_ms, new_uuid().int)
+        )
         self._log_starts = LogStarts(file_system, data_dir)
         self.cleaner = Cleaner(
             file_system, data_dir, settings.cleaner_map_bytes, lambda: new_uuid().bytes + new_uuid().bytes
@@ -416,6 +420,7 @@ class Storage:
             # Who may write is decided once, also where the page cache is trusted with what is written.
             durable=self.settings.durable or name.topic in _DURABLE_TOPICS,
             clean=self.was_clean,
+            leader_epoch=self._leader_epoch,
             now_ms=now_ms,
             log_starts=self._log_starts,
             producer_bound=self._producer_bound,
