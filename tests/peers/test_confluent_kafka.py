@@ -30,6 +30,9 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from tests.lost_end import lose_end
+
+import semel
 
 TIMEOUT_S = 30.0
 
@@ -236,3 +239,32 @@ def test_offsets_are_committed_without_joining_a_group(
 def test_a_topic_is_made_by_the_first_record(bootstrap: str, consumer: Consumer, topic: str) -> None:
     produce(bootstrap, topic, [b"first"])
     assert [m.value() for m in read_to_end(consumer, TopicPartition(topic, 0, 0))] == [b"first"]
+
+
+def test_a_reader_goes_back_to_where_a_log_lost_its_end(
+    semel_server_factory: Callable[..., semel.LocalLog],
+) -> None:
+    """librdkafka asks where the epoch of what it read has ended, once it sees that the leader's has risen."""
+    log = semel_server_factory(durability="page-cache")
+    for value in (b"a", b"b", b"c", b"d"):
+        produce(log.bootstrap, "t", [value])
+    reader = Consumer({"bootstrap.servers": log.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    try:
+        reader.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
+        assert values_of(reader, 4) == [b"a", b"b", b"c", b"d"]
+        lose_end(log, "t", 2)
+        for value in (b"u", b"v", b"w"):
+            produce(log.bootstrap, "t", [value])
+        assert values_of(reader, 3) == [b"u", b"v", b"w"]
+    finally:
+        reader.close()
+
+
+def values_of(reader: Consumer, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while len(found) < count and time.monotonic() < give_up_s:
+        message = reader.poll(1)
+        if message is not None and message.error() is None:
+            found.append(message.value())
+    return found
