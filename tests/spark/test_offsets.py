@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.errors import ConfigError
-from semel.spark.offsets import from_json, ids_from_json, parse_assignment, parse_offsets, to_json
+from semel.spark.offsets import (
+    epochs_from_json,
+    from_json,
+    ids_from_json,
+    parse_assignment,
+    parse_offsets,
+    to_json,
+)
 from semel.types import TopicPartition
 
 TP = TopicPartition
@@ -54,3 +61,12 @@ def test_a_stream_offset_knows_its_topics_by_id():
     assert written == {"a": {"0": 3, "1": 0, "topic_id": "id-of-a"}, "b": {"0": 7}}
     assert (from_json(written), ids_from_json(written)) == (offsets, {"a": "id-of-a"})
     assert ids_from_json(to_json(offsets)) == {}
+
+
+def test_a_stream_offset_knows_the_leader_epochs_of_its_partitions():
+    offsets = {TP("a", 0): 3, TP("a", 1): 0, TP("b", 0): 7}
+    written = to_json(offsets, {"a": "id-of-a"}, {TP("a", 1): 5, TP("b", 0): -1, TP("c", 0): 4})
+    assert written["a"] == {"0": 3, "1": 0, "topic_id": "id-of-a", "leader_epochs": {"1": 5}}
+    assert (from_json(written), ids_from_json(written)) == (offsets, {"a": "id-of-a"})
+    assert epochs_from_json(written) == {TP("a", 1): 5}
+    assert epochs_from_json(to_json(offsets)) == {}

@@ -99,3 +99,19 @@ def test_the_first_range_tells_the_ids_of_those_without_rows():
         (("other", "its"),),
     )
     assert second.source_range.idle_topic_ids == ()
+
+
+def test_the_first_piece_of_a_range_that_goes_on_is_held_against_the_epoch_of_its_start():
+    start, end = {A: 3, B: 4, C: 7}, {A: 9, B: 8, C: 7}
+    then, now = {A: 5, B: 6, C: 7}, {A: 15, B: 16, C: 17}
+    pieces = split(start, end, 4, start_epochs=then, end_epochs=now)
+    assert [(p.source_range.source, p.read_from, p.last_leader_epoch) for p in pieces] == [
+        (A, 3, 5),
+        (A, 6, -1),
+        (B, 4, 6),
+        (B, 6, -1),
+    ]
+    assert {p.source_range.end_leader_epoch for p in pieces} == {15, 16}
+    assert pieces[0].source_range.idle_leader_epochs == ((C, 17),)
+    (left,) = split({A: 3}, {A: 9}, left_from={A: 7}, start_epochs=then, end_epochs=now)
+    assert left.last_leader_epoch == -1, "it begins elsewhere"

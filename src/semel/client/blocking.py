@@ -153,6 +153,7 @@ class Cluster:
         partition_max_bytes: int = 1024 * 1024,
         isolation: aio.Isolation = "read_committed",
         topic_ids: Mapping[str, UUID] | None = None,
+        last_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> Future[dict[TopicPartition, Fetched]]:
         """The same without waiting: the caller works on one answer while the next is on its way."""
         return self._background.submit(
@@ -164,6 +165,7 @@ class Cluster:
                 partition_max_bytes=partition_max_bytes,
                 isolation=isolation,
                 topic_ids=topic_ids,
+                last_epochs=last_epochs,
             )
         )
 

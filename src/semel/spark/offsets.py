@@ -2,7 +2,8 @@
 
 ``{"flights": {"0": 23, "1": -2}}``, where -2 is the earliest and -1 the latest offset; a topic may also carry
 ``"earliest"`` or ``"latest"`` for all of its partitions. The same JSON is the stream's offset in Spark's
-checkpoint, as the connector's is; there each topic has its id beside its partitions, under ``topic_id``.
+checkpoint, as the connector's is; there each topic has its id next to its partitions, under ``topic_id``, and the
+leader epochs of its partitions, under ``leader_epochs``: those under which the log had all rows up to the offsets.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from semel.errors import ConfigError
-from semel.types import TopicPartition
+from semel.types import NO_LEADER_EPOCH, TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -20,7 +21,10 @@ _NAMES: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 Offsets = dict[TopicPartition, int]
 TopicIds = dict[str, str]  # by topic: the UUID that Kafka gave it
+LeaderEpochs = dict[TopicPartition, int]
+Json = dict[str, Any]  # a stream offset
 _TOPIC_ID: Final = "topic_id"
+_LEADER_EPOCHS: Final = "leader_epochs"
 
 
 def parse_offsets(text: str, option: str, *, sentinels: tuple[int, ...] = (EARLIEST, LATEST)) -> Offsets:
@@ -57,31 +61,49 @@ def parse_assignment(text: str) -> list[TopicPartition]:
 
 
 def to_json(
-    offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None
-) -> dict[str, dict[str, int | str]]:
-    """A stream offset, as Spark keeps it in the checkpoint; with the ids of its topics, where they are known."""
-    nested: dict[str, dict[str, int | str]] = {}
+    offsets: Mapping[TopicPartition, int],
+    topic_ids: Mapping[str, str] | None = None,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
+) -> Json:
+    """A stream offset, as Spark keeps it in the checkpoint; with the ids of its topics and the leader epochs of its
+    partitions, where they are known.
+    """
+    nested: Json = {}
     for tp, offset in sorted(offsets.items()):
         nested.setdefault(tp.topic, {})[str(tp.partition)] = offset
     for topic in nested.keys() & (topic_ids or {}).keys():
         nested[topic][_TOPIC_ID] = (topic_ids or {})[topic]
+    for tp, leader_epoch in sorted((leader_epochs or {}).items()):
+        if tp in offsets and leader_epoch != NO_LEADER_EPOCH:
+            nested[tp.topic].setdefault(_LEADER_EPOCHS, {})[str(tp.partition)] = leader_epoch
     return nested
 
 
-def from_json(nested: Mapping[str, Mapping[str, int | str]]) -> Offsets:
-    """The inverse of :func:`to_json`, without the topics' ids."""
+def from_json(nested: Json) -> Offsets:
+    """The inverse of :func:`to_json`, without ids and leader epochs."""
     return {
         TopicPartition(topic, int(number)): int(offset)
         for topic, partitions in nested.items()
         for number, offset in partitions.items()
-        if number != _TOPIC_ID
+        if number not in (_TOPIC_ID, _LEADER_EPOCHS)
     }
 
 
-def ids_from_json(nested: Mapping[str, Mapping[str, int | str]]) -> TopicIds:
+def ids_from_json(nested: Json) -> TopicIds:
     """The ids of a stream offset's topics; a checkpoint of an older semel has none."""
     return {
         topic: str(partitions[_TOPIC_ID]) for topic, partitions in nested.items() if _TOPIC_ID in partitions
+    }
+
+
+def epochs_from_json(nested: Json) -> LeaderEpochs:
+    """The leader epochs of a stream offset's partitions; a checkpoint of an older semel, or of Spark's connector, has
+    none.
+    """
+    return {
+        TopicPartition(topic, int(number)): int(leader_epoch)
+        for topic, partitions in nested.items()
+        for number, leader_epoch in partitions.get(_LEADER_EPOCHS, {}).items()
     }
 
 

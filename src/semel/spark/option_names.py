@@ -80,8 +80,9 @@ OPTIONS: Final = (
         "failOnDataLoss",
         Side.SOURCE,
         "true",
-        "stop when offsets are gone before they were read, naming them, or a topic was made anew; false: go on "
-        "with what is left, or with the new topic from its beginning",
+        "stop when offsets are gone before they were read, naming them, or a topic was made anew, or a log lost its "
+        "end with rows that were read; false: go on with what is left, or with the new topic from its beginning, or "
+        "behind what was read",
     ),
     Option(
         "kafka.isolation.level", Side.SOURCE, "read_committed", "or `read_uncommitted`: aborted rows as well"

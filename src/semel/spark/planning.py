@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from semel.core.sink.ranges import SourceRange, ids_agree
-from semel.types import TopicPartition
+from semel.types import NO_LEADER_EPOCH, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,9 @@ class ReadRange:
     source_range: SourceRange
     read_from: int
     read_end: int
+    last_leader_epoch: int = (
+        NO_LEADER_EPOCH  # of the row in front, or later; see ``SourceRange.end_leader_epoch``
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ def split(
     records_max: int | None = None,
     left_from: Mapping[TopicPartition, int] | None = None,
     topics: Mapping[str, RangeTopic] | None = None,
+    start_epochs: Mapping[TopicPartition, int] | None = None,
+    end_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> list[ReadRange]:
     """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size, or
     when one would have more than ``records_max`` offsets.
@@ -126,6 +131,8 @@ def split(
     idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in firsts)
     idle_ids = {tp.topic: of[tp.topic].topic_id for tp, _ in idle if tp.topic in of}
     idle_topic_ids = tuple((topic, known) for topic, known in idle_ids.items() if known is not None)
+    epochs_then, epochs_now = start_epochs or {}, end_epochs or {}
+    idle_epochs = tuple((tp, epochs_now[tp]) for tp, _ in idle if tp in epochs_now)
     total = max(1, sum(sizes.values()))
     ranges: list[ReadRange] = []
     for tp, size in sizes.items():
@@ -136,6 +143,8 @@ def split(
             pieces = max(pieces, -(-size // records_max))
         first = min(firsts[tp], end[tp])
         topic = of.get(tp.topic, RangeTopic())
+        goes_on = firsts[tp] == start.get(tp, 0) and not topic.is_another
+        last_epoch = epochs_then.get(tp, NO_LEADER_EPOCH) if goes_on else NO_LEADER_EPOCH
         for index in range(pieces):
             source_range = SourceRange(
                 tp,
@@ -148,9 +157,13 @@ def split(
                 topic.from_topic_id,
                 topic.is_gone,
                 idle_topic_ids if not ranges else (),
+                epochs_now.get(tp, NO_LEADER_EPOCH),
+                idle_epochs if not ranges else (),
             )
+            read_from, read_end = first + size * index // pieces, first + size * (index + 1) // pieces
+            # Of the row in front of a later piece only its own reader will know.
             ranges.append(
-                ReadRange(source_range, first + size * index // pieces, first + size * (index + 1) // pieces)
+                ReadRange(source_range, read_from, read_end, NO_LEADER_EPOCH if index else last_epoch)
             )
     return ranges
 

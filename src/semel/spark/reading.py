@@ -15,11 +15,13 @@ from semel.errors import BrokerError, ConnectionLost, CorruptRecordBatch, DataLo
 from semel.record.batch import BatchHeader, scan_batches
 from semel.spark.options import POLL_TIMEOUT_MS, Isolation
 from semel.spark.process import this_process
-from semel.types import TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH, TopicPartition
 
 _WAIT_MS: Final = 500
 _RETRY_PAUSE_MS: Final = 50
+_EPOCH_PATIENCE_MS: Final = 10_000
 _FETCH_BYTES_MAX: Final = 32 * 2**20
+_ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
 _OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
 _LOG: Final = logging.getLogger("semel.spark")
 
@@ -37,12 +39,15 @@ def read_range(
     fail_on_data_loss: bool = True,
     poll_timeout_ms: int = POLL_TIMEOUT_MS,
     topic_id: str | None = None,
+    last_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> Iterator[list[Batch]]:
     """The batches that hold offsets ``from_offset`` to ``end_offset`` (exclusive), fetch by fetch.
 
     The next fetch is under way while the caller works on an answer: two answers are held at most. The first
     and the last batch may hold offsets outside of the range. Raises :class:`DataLoss` when the range's
-    beginning has gone meanwhile, or its topic: with ``topic_id``, rows of another topic of that name never come.
+    beginning has gone meanwhile, or its topic: with ``topic_id``, rows of another topic of that name never come. With
+    ``last_leader_epoch``, under which the log had all that is in front of the range, so it is where the log has lost
+    its end since, and grew.
     """
     topic_ids = None if topic_id is None else {source.topic: UUID(topic_id)}
 
@@ -55,11 +60,13 @@ def read_range(
             partition_max_bytes=partition_bytes_max,
             isolation=isolation,
             topic_ids=topic_ids,
+            last_epochs={source: last_leader_epoch},
         )
 
     clock = this_process().clock
     position = from_offset
     deadline_ms = clock.elapsed_ms() + poll_timeout_ms
+    epoch_deadline_ms = clock.elapsed_ms() + min(_EPOCH_PATIENCE_MS, poll_timeout_ms)
     ahead: Future[dict[TopicPartition, Fetched]] | None = None
     try:
         while position < end_offset:
@@ -71,6 +78,27 @@ def read_range(
                     raise
                 continue
             code = fetched.error_code
+            common_end = fetched.common_end
+            if common_end is not None:
+                last_leader_epoch = NO_LEADER_EPOCH
+                if common_end < position:
+                    if fail_on_data_loss:
+                        raise lost_end(source, common_end, position)
+                    warn_lost_end(source, common_end, position)
+                continue
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE and last_leader_epoch != NO_LEADER_EPOCH:
+                # A leader that does not know the epoch; one of before may be late to hear of its end.
+                if clock.elapsed_ms() > epoch_deadline_ms and _holds(cluster, source, position):
+                    if fail_on_data_loss:
+                        raise unknown_epoch(source, position, last_leader_epoch)
+                    warn_lost_end(source, position, position)
+                    last_leader_epoch = NO_LEADER_EPOCH
+                elif _holds(cluster, source, position):
+                    clock.pause(_RETRY_PAUSE_MS)
+                    cluster.metadata([source.topic])
+                else:
+                    last_leader_epoch = NO_LEADER_EPOCH  # it is the offset that is not there
+                continue
             if code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 position = _after_loss(cluster, source, position, end_offset, fail_on_data_loss)
                 continue
@@ -83,6 +111,8 @@ def read_range(
                 batches = whole_batches(source, fetched, position)
                 if batches:
                     position = offset_behind(source, batches, position)
+                    if last_leader_epoch != NO_LEADER_EPOCH:
+                        last_leader_epoch = batches[-1][1].partition_leader_epoch
                     if position < end_offset:
                         ahead = ask()
                     yield (
@@ -157,6 +187,42 @@ def behind_the_end(source: TopicPartition, log_end: int, asked: int) -> DataLoss
     )
 
 
+def lost_end(source: TopicPartition, common_end: int, position: int) -> DataLoss:
+    """The error where the log lost its end, and others may stand there by now."""
+    return DataLoss(
+        source,
+        common_end,
+        common_end,
+        f"the log has lost its end since it was read up to offset {position - 1}, in a power cut, or to a leader that "
+        "did not have all of it, or was put back from an older copy. What stands there now are other rows, of which "
+        "none was read",
+        f"failOnDataLoss=false goes on at offset {position}, and leaves out what stands in front of it now; a new "
+        f"query that starts at {common_end} reads it",
+    )
+
+
+def unknown_epoch(source: TopicPartition, position: int, leader_epoch: int) -> DataLoss:
+    """The error where nobody knows up to where the log is as it was."""
+    return DataLoss(
+        source,
+        position,
+        position,
+        f"the log knows nothing of leader epoch {leader_epoch}, under which it was read up to there: it has lost its "
+        "end, or was put back from an older copy, and may hold other rows by now, also in front of that",
+        f"failOnDataLoss=false goes on at offset {position}",
+    )
+
+
+def warn_lost_end(source: TopicPartition, common_end: int, position: int) -> None:
+    """``failOnDataLoss=false``: as Spark's connector goes on, which cannot tell."""
+    _LOG.warning(
+        "the log of %s has lost its end, from offset %d on, and was read up to %d: what stands there now is left out",
+        source,
+        common_end,
+        position,
+    )
+
+
 def another_topic(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
     """The error where the name is that of another topic by now."""
     return DataLoss(
@@ -184,6 +250,12 @@ def _is_there(cluster: Cluster, source: TopicPartition, topic_id: str | None) ->
         return str(cluster.topic(source.topic).topic_id) == topic_id
     except UnknownTopic:
         return False
+
+
+def _holds(cluster: Cluster, source: TopicPartition, offset: int) -> bool:
+    """Whether the log has, or would get next, that offset."""
+    listed = [cluster.list_offsets({source: which})[source].offset for which in _ENDS]
+    return listed[0] <= offset <= listed[1]
 
 
 def log_start_offset(cluster: Cluster, source: TopicPartition) -> int:

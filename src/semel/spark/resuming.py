@@ -8,7 +8,7 @@ run of who writes is told of that FENCE (``SinkOptions.resumed_epoch``) and stop
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from semel.core.sink import run
 from semel.core.sink.committed_state import other_plan
@@ -29,6 +29,7 @@ class Resumption:
     ends: dict[TopicPartition, int]
     topic_ids: dict[str, str]
     sink_epoch: int  # SinkOptions.resumed_epoch, for who writes
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)  # of ``ends``, where known
 
 
 def check_before_fencing(options: SinkOptions) -> None:
@@ -63,7 +64,7 @@ def resume(connection: Connection, sink_id: str) -> Resumption:
         undecided = _undecided(log, history)
         unbound = {tp for tp in gone if not any(writer.startswith(writers_of(tp)) for writer, _ in undecided)}
         ends = {tp: end for tp, end in ends.items() if tp not in unbound}
-    return Resumption(ends, topic_ids, sink_epoch)
+    return Resumption(ends, topic_ids, sink_epoch, history.resume_epochs())
 
 
 def resume_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:

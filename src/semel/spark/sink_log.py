@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from semel.client.blocking import Cluster
 from semel.client.model import ConfigEntry, Produced
@@ -351,18 +351,28 @@ def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
     return history
 
 
-def decided_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
-    """Where ``startingOffsets=sink:<id>`` starts, and the ids of the topics that these are offsets of.
+class DecidedEnds(NamedTuple):
+    """Where a sink has decided to, of which topics, and under which leaders they had all of it."""
+
+    offsets: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
+    leader_epochs: dict[TopicPartition, int]
+
+
+def decided_ends(connection: Connection, sink_id: str) -> DecidedEnds:
+    """Where ``startingOffsets=sink:<id>`` starts.
 
     Fences the sink first: an old driver could still decide.
     """
     log = SinkLog(connection, sink_id)
     log.take_over()
     decided = log.history().decision
-    return ({}, {}) if decided is None else (dict(decided.source_ends), dict(decided.source_ids))
+    if decided is None:
+        return DecidedEnds({}, {}, {})
+    return DecidedEnds(dict(decided.source_ends), dict(decided.source_ids), dict(decided.source_epochs))
 
 
-def starting_ends(connection: Connection, sink_id: str) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+def starting_ends(connection: Connection, sink_id: str) -> DecidedEnds:
     """The same, or a ``ConfigError`` for a sink that has none: to begin at the earliest offsets then would double all
     that stands in the output under the name that was meant."""
     before = SinkLog(connection, sink_id).history()

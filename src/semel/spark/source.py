@@ -96,9 +96,10 @@ class SemelReader(RangeReading, DataSourceReader):
         offsets = SourceOffsets(self.options)
         partitions = offsets.partitions()
         end_ids = offsets.topic_ids
-        start, start_ids = offsets.start(partitions)
+        start, start_ids, start_epochs = offsets.start(partitions)
         end = offsets.resolve(self.options.end, partitions, is_start=False)
-        return [RangePartition(piece) for piece in planned_ranges(offsets, start, end, start_ids, end_ids)]
+        planned = planned_ranges(offsets, start, end, start_ids, end_ids, start_epochs, offsets.leader_epochs)
+        return [RangePartition(piece) for piece in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task."""

@@ -11,13 +11,13 @@ from typing import Final, TypeVar
 from semel.client.blocking import Cluster
 from semel.client.model import ClusterMetadata
 from semel.errors import BrokerError, ConfigError, ConnectionLost
-from semel.spark.offsets import EARLIEST, LATEST, Offsets, TopicIds
+from semel.spark.offsets import EARLIEST, LATEST, LeaderEpochs, Offsets, TopicIds
 from semel.spark.options import Position, SourceOptions
 from semel.spark.planning import ReadRange, left_of_topics, losses, range_topics, split
 from semel.spark.process import connect, this_process
 from semel.spark.reading import another_topic, behind_the_end, data_loss, warn_made_anew
 from semel.spark.sink_log import starting_ends
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH, TopicPartition
 
 Answer = TypeVar("Answer")
 _LOG: Final = logging.getLogger("semel.spark")
@@ -34,6 +34,7 @@ class SourceOffsets:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.topic_ids: TopicIds = {}
+        self.leader_epochs: LeaderEpochs = {}  # of the ends that were asked for
 
     def partitions(self, *, not_gone: bool = True) -> list[TopicPartition]:
         """The partitions that the query reads, as of now; ``not_gone``: every topic has to be there."""
@@ -79,17 +80,18 @@ class SourceOffsets:
         """Where a reader of this isolation level stops: the high watermark or the last stable offset."""
         return self._listed(dict.fromkeys(partitions, LATEST_TIMESTAMP))
 
-    def start(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, TopicIds]:
-        """The starting position, and the ids of the topics that it is of: a sink may have decided in others."""
+    def start(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, TopicIds, LeaderEpochs]:
+        """The starting position, and of which topics and leaders it is: a sink may have decided in others."""
         sink_id = self.options.start.sink_id
         if sink_id is None:
-            return self.resolve(self.options.start, partitions, is_start=True), dict(self.topic_ids)
-        ends, ids = starting_ends(self.options.connection, sink_id)
+            resolved = self.resolve(self.options.start, partitions, is_start=True)
+            return resolved, dict(self.topic_ids), dict(self.leader_epochs)
+        ends, ids, epochs = starting_ends(self.options.connection, sink_id)
         known = {tp: ends[tp] for tp in partitions if tp in ends}
         decided = {tp.topic for tp in known}
         held = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic not in decided}
         held |= {topic: ids[topic] for topic in decided & ids.keys()}
-        return self.earliest([tp for tp in partitions if tp not in ends]) | known, held
+        return self.earliest([tp for tp in partitions if tp not in ends]) | known, held, epochs
 
     def accept_another(self, first: TopicPartition, lost_from: int, lost_end: int) -> None:
         """The name is that of another topic by now: stop, or say so."""
@@ -128,6 +130,11 @@ class SourceOffsets:
         answer = self._asked(
             lambda cluster: cluster.list_offsets(dict(timestamps_ms), isolation=self.options.isolation)
         )
+        self.leader_epochs |= {
+            tp: listed.leader_epoch
+            for tp, listed in answer.items()
+            if timestamps_ms[tp] == LATEST_TIMESTAMP and listed.leader_epoch != NO_LEADER_EPOCH
+        }
         return {tp: listed.offset for tp, listed in answer.items()}
 
     def _metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
@@ -181,7 +188,13 @@ def _is_there(metadata: ClusterMetadata, topic: str) -> bool:
 
 
 def planned_ranges(
-    offsets: SourceOffsets, start: Offsets, end: Offsets, start_ids: TopicIds, end_ids: TopicIds
+    offsets: SourceOffsets,
+    start: Offsets,
+    end: Offsets,
+    start_ids: TopicIds,
+    end_ids: TopicIds,
+    start_epochs: LeaderEpochs,
+    end_epochs: LeaderEpochs,
 ) -> list[ReadRange]:
     """What the tasks read, once it is known what is left of it."""
     options = offsets.options
@@ -201,7 +214,16 @@ def planned_ranges(
         raise error(first_lost.source, first_lost.lost_from, first_lost.lost_end)
     left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
     left_from |= left_of_topics(end, topics, log_start)
-    return split(start, end, options.partitions_min, options.records_per_partition_max, left_from, topics)
+    return split(
+        start,
+        end,
+        options.partitions_min,
+        options.records_per_partition_max,
+        left_from,
+        topics,
+        start_epochs,
+        end_epochs,
+    )
 
 
 def _for_each(named: Offsets, partitions: Sequence[TopicPartition], what: str) -> Offsets:

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
 from semel.record.columnar import decode_table
-from semel.spark.offsets import Offsets, TopicIds, from_json, ids_from_json, to_json
+from semel.spark.offsets import (
+    Json,
+    LeaderEpochs,
+    Offsets,
+    TopicIds,
+    epochs_from_json,
+    from_json,
+    ids_from_json,
+    to_json,
+)
 from semel.spark.options import SourceOptions
 from semel.spark.planning import ReadRange, limit, made_anew
 from semel.spark.process import connect
 from semel.spark.reading import behind_the_end, read_range
 from semel.spark.source_offsets import SourceOffsets, planned_ranges
-
-Json = dict[str, Any]
 
 
 class StreamRanges:
@@ -28,7 +34,7 @@ class StreamRanges:
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self._available_now: tuple[Offsets, TopicIds] | None = None
+        self._available_now: tuple[Offsets, TopicIds, LeaderEpochs] | None = None
         self._latest: Offsets = {}
         self._triggered_ms: int | None = None
 
@@ -41,7 +47,7 @@ class StreamRanges:
         """From now on the stream ends at what is there now."""
         offsets = SourceOffsets(self.options)
         partitions = offsets.partitions()
-        self._available_now = offsets.latest(partitions), offsets.topic_ids
+        self._available_now = offsets.latest(partitions), offsets.topic_ids, offsets.leader_epochs
 
     def next_end(self, start: Json, rows_max: int | None = None, rows_min: int | None = None) -> Json:
         """The end of the next micro-batch; partitions that came since start at their earliest offset.
@@ -51,10 +57,10 @@ class StreamRanges:
         offsets = SourceOffsets(self.options)
         begun, begun_ids = from_json(start), ids_from_json(start)
         if self._available_now is not None:
-            latest, ids = self._available_now
+            latest, ids, epochs = self._available_now
         else:
             partitions = offsets.partitions(not_gone=False)
-            latest, ids = offsets.latest(partitions), offsets.topic_ids
+            latest, ids, epochs = offsets.latest(partitions), offsets.topic_ids, offsets.leader_epochs
         self._latest = begun | latest
         others = made_anew(begun_ids, {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids})
         for topic in sorted(others):
@@ -73,7 +79,13 @@ class StreamRanges:
         ends = limit(begun, target, rows_max)
         if not others and ends == from_json(start):
             return start  # also where it has no ids yet: they alone are no reason for a micro-batch
-        return to_json(ends, begun_ids | {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids})
+        # A partition that stands still was not read since: the epoch that its offset is of stays.
+        stands = {
+            tp for tp, end in from_json(start).items() if ends.get(tp) == end and tp.topic not in others
+        }
+        held = {tp: epoch for tp, epoch in epochs_from_json(start).items() if tp in stands}
+        ids_now = {tp.topic: ids[tp.topic] for tp in latest if tp.topic in ids}
+        return to_json(ends, begun_ids | ids_now, epochs | held)
 
     def _waits(self, begun: Offsets, target: Offsets, rows_min: int) -> bool:
         """``minOffsetsPerTrigger``: not enough rows yet, and not ``maxTriggerDelay`` since the last time."""
@@ -101,7 +113,9 @@ class StreamRanges:
         came = [tp for tp in ends if tp not in begun]
         # Of one that is gone again all is lost, wherever it began.
         begun |= dict.fromkeys(came, 0) | offsets.earliest(offsets.existing(came))
-        return planned_ranges(offsets, begun, ends, begun_ids, ids)
+        return planned_ranges(
+            offsets, begun, ends, begun_ids, ids, epochs_from_json(start), epochs_from_json(end)
+        )
 
 
 def tables(options: SourceOptions, planned: ReadRange) -> Iterator[pa.Table]:
@@ -117,6 +131,7 @@ def tables(options: SourceOptions, planned: ReadRange) -> Iterator[pa.Table]:
         fail_on_data_loss=options.fail_on_data_loss,
         poll_timeout_ms=options.poll_timeout_ms,
         topic_id=planned.source_range.topic_id,
+        last_leader_epoch=planned.last_leader_epoch,
     )
     for batches in fetches:
         yield decode_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -192,6 +193,15 @@ def test_what_an_earlier_version_wrote_is_read():
     read = decode(json.dumps(decided).encode())
     assert read.versions == (NamedWrite(3, None, None, 5, -1),)
     assert read.source_ids == {}
+
+
+def test_the_leader_epochs_of_the_decided_ends_are_kept_where_they_are_known():
+    ends = {TopicPartition("in", 0): 4, TopicPartition("in", 1): 7}
+    decided = Decision("s", 1, "q", 0, ends, 5, 7, {}, {}, source_epochs={TopicPartition("in", 1): 3})
+    assert decode(encode(decided)[1]) == decided
+    before = replace(decided, source_epochs={})
+    assert "source_epochs" not in json.loads(encode(before)[1])
+    assert decode(encode(before)[1]) == before
 
 
 def test_what_keeps_no_state_is_written_as_before_there_were_states():

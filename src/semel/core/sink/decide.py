@@ -14,7 +14,7 @@ from semel.core.sink.refusal import Reason, Refusal, from_the_decided_ends, repl
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, TaskReport, fewer_rows, other_rows
 from semel.core.sink.writes import KEPT_MAX
-from semel.types import TopicPartition
+from semel.types import NO_LEADER_EPOCH, TopicPartition
 
 
 def check_reports(ticket: Ticket, reports: Sequence[TaskReport]) -> Refusal | None:
@@ -127,6 +127,7 @@ def decide(
         for name, state in previous.items()
     }
     source_ends, source_ids = dict(ticket.source_ends), dict(ticket.source_ids)
+    source_epochs = {} if history.decision is None else dict(history.decision.source_epochs)
     told: dict[TopicPartition, int] = {}
     told_ids: dict[str, str] = {}
     # Topics that a task of this run was the first to write are in the history's starts only.
@@ -146,6 +147,8 @@ def decide(
         if report.source_range is not None:
             told[report.source_range.source] = report.source_range.batch_end
             told.update(report.source_range.idle_ends)
+            source_epochs.update(report.source_range.idle_leader_epochs)
+            source_epochs[report.source_range.source] = report.source_range.end_leader_epoch
             told_ids.update(report.source_range.idle_topic_ids)
             if report.source_range.topic_id is not None:
                 told_ids[report.source_range.source.topic] = report.source_range.topic_id
@@ -164,6 +167,7 @@ def decide(
         for tp, end in source_ends.items()
         if ids_agree(source_ids.get(tp.topic), told_ids.get(tp.topic))
     }
+    ends = source_ends | told
     versions: tuple[NamedWrite, ...] = ()
     if write is not None:
         row_hash = sum(report.row_hash for report in written) % 2**64
@@ -174,7 +178,7 @@ def decide(
         ticket.sink_epoch,
         query_id,
         batch_id,
-        source_ends | told,
+        ends,
         row_count,
         row_hash,
         writers,
@@ -186,6 +190,7 @@ def decide(
         states,
         ticket.state_plan,
         ticket.journal_sequence,
+        {tp: epoch for tp, epoch in source_epochs.items() if tp in ends and epoch != NO_LEADER_EPOCH},
     )
 
 

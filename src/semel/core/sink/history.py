@@ -221,6 +221,10 @@ class SinkHistory:
                 ids[cut.source.topic] = cut.topic_id
         return ends, ids
 
+    def resume_epochs(self) -> dict[TopicPartition, int]:
+        """The leader epochs that go with the decided ones of :meth:`resume_ends`, where they are known."""
+        return {} if self.decision is None else dict(self.decision.source_epochs)
+
     def of_writers(self, prefix: str) -> SinkHistory:
         """The same with only the writers whose name starts with ``prefix``: the others are done for good."""
         return SinkHistory(

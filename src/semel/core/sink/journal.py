@@ -180,6 +180,8 @@ class Decision:
     sequence: int = (
         -1
     )  # of the record, under the run's identity: later ones have higher ones. -1: of format 1
+    # Leader epochs under which the sources had all rows up to ``source_ends``; where known.
+    source_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def follows(self, before: Decision | None) -> bool:
         """Whether it counts behind ``before``: in a later run, or later in the same one."""
@@ -456,6 +458,8 @@ def _decision_body(record: Decision) -> dict[str, Any]:
         "versions": [astuple(write) for write in record.versions],
         "sequence": record.sequence,
     }
+    if record.source_epochs:
+        body["source_epochs"] = _offsets(record.source_epochs)
     if record.state_plan:
         body["state_plan"] = record.state_plan
     if record.states:
@@ -481,6 +485,7 @@ def _read_decision(sink_id: str, sink_epoch: int, body: Mapping[str, Any]) -> De
         read_states(body.get("states", {})),
         body.get("state_plan", ""),
         body.get("sequence", -1),
+        _read_offsets(body.get("source_epochs", [])),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from semel.core.sink.refusal import Refusal, replay_differs
-from semel.types import TopicPartition
+from semel.types import NO_LEADER_EPOCH, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ class SourceRange:
     from_topic_id: str | None = None
     is_gone: bool = False  # the topic that the range was planned in is not there any more: it has no rows
     idle_topic_ids: tuple[tuple[str, str], ...] = ()  # of ``idle_ends``
+    # Under these the log had all rows up to ``batch_end``, and up to ``idle_ends``: a log that was cut since says so.
+    end_leader_epoch: int = NO_LEADER_EPOCH
+    idle_leader_epochs: tuple[tuple[TopicPartition, int], ...] = ()
 
     @property
     def writer(self) -> str:

@@ -130,7 +130,7 @@ class SimulatedDriver(Life):
         sink_ids = self.story.sink_ids
         for sink_id in reversed(sink_ids[: sink_ids.index(self.checkpoint.sink_id) + 1]):
             ask = partial(sink_log.decided_ends, self.options.connection, sink_id)
-            decided, topic_ids = self._call(self._planner, ask)
+            decided, topic_ids, _ = self._call(self._planner, ask)
             if decided:
                 return decided, topic_ids
         return {}, {}
