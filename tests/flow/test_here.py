@@ -11,6 +11,7 @@ import textwrap
 
 import pytest
 from tests.flow.flowing import end_offsets, put, records, rows, run, wait_for_growth
+from tests.lost_end import lose_end
 
 import semel
 from semel.errors import ConfigError, DataLoss, SinkFenced, StepFailed
@@ -273,3 +274,39 @@ def test_rows_that_are_gone_stop_a_flow_with_what_its_user_can_do(semel_server, 
     with pytest.raises(DataLoss, match=r"another name, into new topics") as lost:
         run(flow, bootstrap, tmp_path)
     assert "failOnDataLoss" not in str(lost.value)
+
+
+@pytest.mark.parametrize("is_stateful", [False, True])
+def test_a_source_that_lost_its_end_and_grew_stops_a_flow(semel_server_factory, tmp_path, is_stateful):
+    """As many rows as were lost stand there by now, and more: other rows."""
+    server = semel_server_factory(durability="page-cache")
+
+    def flow_to(output):
+        given = source("lines", json="text string", key="text")
+        return (given.count() if is_stateful else given.filter(lambda row: True)).to(output)
+
+    flow = flow_to("out")
+    for text in "abcd":
+        put(server.bootstrap, "lines", {"text": text}, keys=[text.encode()])
+    run(flow, server.bootstrap, tmp_path)
+    lose_end(server, "lines", 2)
+    put(server.bootstrap, "lines", {"text": "u"}, {"text": "v"}, keys=[b"u", b"v"])
+    run(flow, server.bootstrap, tmp_path)  # it stands where it stood
+    put(server.bootstrap, "lines", {"text": "w"}, keys=[b"w"])
+    for _ in range(2):
+        with pytest.raises(
+            DataLoss, match=r"all offsets from 2 on of topic 'lines'.* lost its end.*another name"
+        ):
+            run(flow, server.bootstrap, tmp_path)
+    assert len(rows(server.bootstrap, "out")) == 4
+    run(flow_to("other"), server.bootstrap, tmp_path)
+    assert len(rows(server.bootstrap, "other")) == 5
+
+
+def test_a_flow_goes_on_where_a_restart_has_lost_nothing(semel_server, tmp_path):
+    for n in range(3):
+        put(semel_server.bootstrap, "lines", {"text": "a"})
+        run(word_count(), semel_server.bootstrap, tmp_path)
+        assert last_counts(semel_server.bootstrap) == {"a": n + 1}
+        for _ in range(2):
+            semel_server.restart()

@@ -273,7 +273,7 @@ class MergeLog:
             for number, part in self._partitions.items()
             if len(part.entries) < entries_max
         }
-        latest = self._listed(self._of_inputs(room, LATEST_TIMESTAMP))
+        latest, leader_epochs = self._listed_with_epochs(self._of_inputs(room, LATEST_TIMESTAMP))
         self._latest |= latest
         new: dict[int, list[Entry]] = {}
         rows_max = self._rows_max(epoch, room, latest, rows_max)
@@ -290,6 +290,7 @@ class MergeLog:
                 entries_max=entries_left,
                 tick_ms=tick_ms.get(number),
                 ahead=part.ahead,
+                leader_epochs=self._of_partition(number, leader_epochs),
             )
             if planned:
                 new[number] = planned
@@ -396,10 +397,19 @@ class MergeLog:
 
     def _listed(self, which: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Ends are those of read_committed."""
+        return self._listed_with_epochs(which)[0]
+
+    def _listed_with_epochs(
+        self, which: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """The offsets, and the leader epochs under which they were told."""
         if not which:
-            return {}
+            return {}, {}
         try:
-            return {tp: each.offset for tp, each in self.cluster.list_offsets(which).items()}
+            listed = self.cluster.list_offsets(which)
+            return {tp: each.offset for tp, each in listed.items()}, {
+                tp: each.leader_epoch for tp, each in listed.items()
+            }
         except UnknownTopic as missing:
             raise self._gone(missing) from missing
 

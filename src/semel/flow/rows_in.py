@@ -141,7 +141,14 @@ class _Cursor:
     ) -> None:
         first, last = ranges[0].from_offset, ranges[-1].end_offset
         self._source, self._first, self._last, self._has_headers = source, first, last, has_headers
-        fetches = read_range(connect(connection), source, first, last, topic_id=ranges[0].topic_id)
+        fetches = read_range(
+            connect(connection),
+            source,
+            first,
+            last,
+            topic_id=ranges[0].topic_id,
+            last_leader_epoch=ranges[0].last_leader_epoch,
+        )
         self._tables = (self._decoded(batch for batch, _ in batches) for batches in fetches)
         self._left = self._decoded(())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from semel.flow.losses import told_to_a_flow
 from semel.flow.merge_log import MergeLog
 from semel.flow.plan import Stage
 from semel.flow.resting import Ticks
-from semel.spark.offsets import EARLIEST, Offsets, TopicIds, from_json, to_json
+from semel.spark.offsets import EARLIEST, Json, Offsets, TopicIds, from_json, to_json
 from semel.spark.options import Connection, Position, SourceOptions
 from semel.spark.planning import RangeTopic, ReadRange, split
 from semel.spark.resuming import Resumption
@@ -28,7 +28,7 @@ from semel.spark.source_offsets import SourceOffsets
 from semel.spark.stream_ranges import StreamRanges, tables
 from semel.types import TopicPartition
 
-Json = dict[str, Any]
+__all__ = ["Json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ class PlainRanges:
         self._ended = offsets.latest(partitions)
         known = {tp: resumed.ends[tp] for tp in partitions if tp in resumed.ends}
         held: TopicIds = dict(offsets.topic_ids) | resumed.topic_ids
-        return to_json(offsets.earliest([tp for tp in partitions if tp not in known]) | known, held)
+        earliest = offsets.earliest([tp for tp in partitions if tp not in known])
+        return to_json(earliest | known, held, resumed.leader_epochs)
 
     def fix_target(self) -> None:
         self._stream.fix_target()

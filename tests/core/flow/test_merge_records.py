@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -31,9 +32,15 @@ entries = st.builds(
     st.none() | offsets,
     st.booleans(),
 )
+told = st.builds(  # also under which leaders
+    lambda entry, ranges, epochs: replace(entry, ranges=tuple(ranges), leader_epochs=epochs),
+    entries,
+    st.lists(st.builds(EntryRange, st.text(), st.text(), offsets, offsets, st.integers(-1, 9)), max_size=3),
+    st.dictionaries(keys, st.integers(0, 2**31 - 1), min_size=1, max_size=3),
+)
 
 
-@given(heads | entries)
+@given(heads | entries | told)
 def test_bytes_and_back(record):
     key, value = encode(record)
     assert read_record(value) == record

@@ -47,12 +47,21 @@ class MergeHistory:
     ends: dict[InputTopic, int] = field(default_factory=dict)
     planned_end: int = 0  # behind the last entry that counts
     is_ahead: bool = True  # no row was recorded but of tables that were read ahead
+    leader_epochs: dict[InputTopic, int] = field(default_factory=dict)  # that go with ``ends``, where known
 
     @classmethod
     def at(cls, placed: PlacedEntry) -> MergeHistory:
         """As it is behind an entry that counts, whatever stands before it."""
         entry = placed.entry
-        return cls(entry.epoch, "", entry.number + 1, dict(entry.ends), placed.offset + 1, entry.is_ahead)
+        return cls(
+            entry.epoch,
+            "",
+            entry.number + 1,
+            dict(entry.ends),
+            placed.offset + 1,
+            entry.is_ahead,
+            dict(entry.leader_epochs),
+        )
 
     def apply(self, offset: int, record: MergeRecord) -> bool:
         """Take the next record in; ``False`` for one that is void."""
@@ -71,6 +80,7 @@ class MergeHistory:
                 self.ends = dict(record.ends)
                 self.planned_end = offset + 1
                 self.is_ahead = record.is_ahead
+                self.leader_epochs = dict(record.leader_epochs)
         return True
 
     def _takes_over(self, head: Head) -> bool:

@@ -9,6 +9,7 @@ from semel.core.flow.merge import MergeHistory
 from semel.core.flow.merge_records import Entry, EntryRange, Head, InputTopic, MergeInput
 from semel.core.flow.merge_stops import InputLoss, made_anew, overtaken, too_many, trimmed
 from semel.core.sink.refusal import Reason, Refusal
+from semel.types import NO_LEADER_EPOCH
 from semel.wording import counted
 
 ENTRY_ROWS_MAX: Final = 65_536  # offsets of an entry, over all of its inputs
@@ -54,20 +55,22 @@ def plan_entries(
     entries_max: int = ENTRIES_MAX,
     tick_ms: int | None = None,
     ahead: Mapping[InputTopic, int] | None = None,
+    leader_epochs: Mapping[InputTopic, int] | None = None,
 ) -> list[Entry]:
     """What comes next: entries up to ``latest``, in proportion to what waits in each input.
 
     ``epoch`` is the planner's own. The ranges of an entry stand in the order of ``inputs``. A TICK comes only where
     nothing waits: it says that nothing came, and rows that wait would be late by it. ``ahead``: tables, which are read
     up to these ends before the first row of any other input; joined in proportion, old rows would meet an empty table.
+    ``leader_epochs``: under which the inputs had all rows up to ``latest``.
     """
-    ends = dict(history.ends)
+    ends, epochs = dict(history.ends), dict(history.leader_epochs)
     entries: list[Entry] = []
     is_ahead = history.is_ahead
 
     def add(ranges: tuple[EntryRange, ...], tick_ms: int | None = None) -> None:
         number = history.entry_count + len(entries)
-        entries.append(Entry(epoch, number, ranges, dict(ends), tick_ms, is_ahead))
+        entries.append(Entry(epoch, number, ranges, dict(ends), tick_ms, is_ahead, dict(epochs)))
 
     while len(entries) < entries_max:
         accumulator = {key: latest[key] - ends[key] for key in inputs if latest[key] > ends[key]}
@@ -80,8 +83,11 @@ def plan_entries(
         is_ahead = bool(first)
         ranges = []
         for key, share in shares(first or accumulator, rows_max).items():
-            ranges.append(EntryRange(*key, ends[key], ends[key] + share))
+            last = epochs.get(key, NO_LEADER_EPOCH)
+            ranges.append(EntryRange(*key, ends[key], ends[key] + share, last))
             ends[key] += share
+            if leader_epochs is not None and key in leader_epochs:
+                epochs[key] = leader_epochs[key]
         add(tuple(ranges))
     return entries
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from semel.types import NO_LEADER_EPOCH
 
 FORMAT_VERSION: Final = 1
 
@@ -49,6 +51,8 @@ class EntryRange:
     topic_id: str
     from_offset: int
     end_offset: int
+    # Under it the log had all rows up to ``from_offset``; a log that was cut since says so. Else not known.
+    last_leader_epoch: int = NO_LEADER_EPOCH
 
     @property
     def key(self) -> InputTopic:
@@ -66,6 +70,9 @@ class Entry:
     ends: Mapping[InputTopic, int]  # of every input ever seen, behind this entry
     tick_ms: int | None = None
     is_ahead: bool = False  # of tables only, and no row of another input was recorded before
+    leader_epochs: Mapping[InputTopic, int] = field(
+        default_factory=dict
+    )  # that go with ``ends``, where known
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,9 @@ def encode(record: MergeRecord) -> tuple[bytes, bytes]:
                 "tick_ms": record.tick_ms,
                 "ahead": record.is_ahead,
             }
+            if record.leader_epochs:
+                body["leader_epochs"] = _offsets(record.leader_epochs)
+                body["last_leader_epochs"] = [each.last_leader_epoch for each in record.ranges]
     return _json(key), _json({"v": FORMAT_VERSION, "kind": key[0], "epoch": record.epoch} | body)
 
 
@@ -132,13 +142,15 @@ def _read(body: dict[str, Any]) -> MergeRecord:
             MergeInput(topic, topic_id, _number(count)) for topic, topic_id, count in body["inputs"]
         )
         return Head(epoch, body["owner"], inputs, _read_offsets(body["starts"]))
+    lasts = body.get("last_leader_epochs", [NO_LEADER_EPOCH] * len(body["ranges"]))
     ranges = tuple(
-        EntryRange(topic, topic_id, _number(from_offset), _number(end_offset))
-        for topic, topic_id, from_offset, end_offset in body["ranges"]
+        EntryRange(topic, topic_id, _number(from_offset), _number(end_offset), _number(last))
+        for (topic, topic_id, from_offset, end_offset), last in zip(body["ranges"], lasts, strict=True)
     )
     tick_ms = body["tick_ms"] if body["tick_ms"] is None else _number(body["tick_ms"])
     ends = _read_offsets(body["ends"])
-    return Entry(epoch, _number(body["number"]), ranges, ends, tick_ms, bool(body["ahead"]))
+    leader_epochs = _read_offsets(body.get("leader_epochs", []))
+    return Entry(epoch, _number(body["number"]), ranges, ends, tick_ms, bool(body["ahead"]), leader_epochs)
 
 
 def _number(value: Any) -> int:
