@@ -3,7 +3,8 @@
 No client goes on behind it, so what may be lost is lost without consequence, and what must hold is easy to say.
 
 - **A power cut where the page cache was trusted.** Acknowledged records may be gone; what is left of every
-  partition is the beginning of what was there, and it opens again.
+  partition is the beginning of what was there, and it opens again. Who had read what is gone is told, also once
+  other rows stand there.
 - **Bit rot in what was synced.** No reader ever takes a record that differs from what was read before, and no
   start of the server makes a log shorter to get rid of the damage: it is served with the batch's own CRC, which
   every reader checks, or its partition is refused.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from semel.core.log.leader_epochs import parted
 from semel.core.log.names import LOG_SUFFIX, file_name, folder_of
 from semel.core.log.watermarks import FetchIsolation
 from semel.record.batch import HEADER_BYTES
@@ -48,6 +50,11 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
     storage = world.server.storage
     assert storage is not None
     before = world.witness.show_logs(storage)
+    read_to = {
+        partition.name: (partition.leader_epoch_at(partition.log_end_offset - 1), partition.log_end_offset)
+        for partition in storage
+        if partition.log_start_offset < partition.log_end_offset
+    }
     world.workload.end()
     world.history.promises_end = True
     world.server.power_cut()
@@ -60,6 +67,13 @@ def _cut_power_with_page_cache(world: Simulation) -> None:
         world.watchers.of(RecoveryWatcher).left_by_power_cut(tp, was, found)
         if len(found) < len(was):
             world.counts.verdict("page cache: records lost at a power cut")
+        if tp in read_to:
+            leader_epoch, end = read_to[tp]
+            grown = max(end, partition.log_end_offset) + 1
+            parts = parted(partition.epochs, leader_epoch, end, grown)
+            told = None if parts is None else max(0, end - parts.start_offset)
+            lost = max(0, end - max(partition.log_end_offset, partition.log_start_offset))
+            world.watchers.of(RecoveryWatcher).read_before_power_cut(tp, lost, told)
 
 
 def _rot(world: Simulation) -> None:

@@ -39,6 +39,7 @@ def all_checkers() -> list[Checker]:
         acknowledgements.CommittedOffsetHolds(),
         recovery.HealedWorldFinishes(),
         recovery.WhatIsLeftIsAPrefix(),
+        recovery.LostEndIsTold(),
         recovery.DamageIsNotCut(),
         recovery.RotBesideCostsNothing(),
         of_sinks.SinkLogSaysTheSame(),  # what is read amiss there goes wrong everywhere

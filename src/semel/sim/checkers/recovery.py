@@ -64,6 +64,19 @@ class WhatIsLeftIsAPrefix(Checker, RecoveryWatcher):
             raise self.violated(f"{tp}: {found[len(was)]} was never there")
 
 
+class LostEndIsTold(Checker, RecoveryWatcher):
+    """``lost_end_is_told``: who has read what a power cut took learns of it, though other rows stand there by now.
+
+    By the leader epoch of the last row that was read (KIP-320): exactly up to where the log is as it was, so that who
+    has lost nothing reads on. Judged by what the server says of a log that has grown beyond where it ended.
+    """
+
+    def read_before_power_cut(self, tp: TopicPartition, lost: int, told: int | None) -> None:
+        if (told or 0) != lost:
+            said = "nothing" if told is None else f"{told} offsets"
+            raise self.violated(f"{tp} lost {lost} offsets, and tells of {said}")
+
+
 class DamageIsNotCut(Checker, RecoveryWatcher):
     """``damage_is_not_cut``: no start makes a log shorter to get rid of damage in what was synced.
 

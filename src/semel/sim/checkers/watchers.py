@@ -137,6 +137,12 @@ class RecoveryWatcher:
     ) -> None:
         """Power was cut where the page cache was trusted: a whole log, before and after."""
 
+    def read_before_power_cut(self, tp: TopicPartition, lost: int, told: int | None) -> None:
+        """Somebody had read all of a log before that power cut, of which ``lost`` offsets are gone.
+
+        ``told``: of how many the server says so by its leader epochs, once the log has grown beyond; ``None``: of none.
+        """
+
     def opened_damaged(self, tp: TopicPartition, synced_to: int, log_end_offset: int | None) -> None:
         """A server came up with a partition of which synced bytes have changed; no end: it is refused."""
 

@@ -29,6 +29,7 @@ from semel.server.handlers import fetch, offsets, producers
 from semel.server.storage import checkpoints, opening, partition, snapshots
 from semel.server.storage.appending import Appending
 from semel.server.storage.checkpoints import OffsetCheckpoint
+from semel.server.storage.epoch_file import EpochFile
 from semel.server.storage.filesystem import write_file
 from semel.server.storage.log_state import LogState
 from semel.server.storage.opening import OpenedLog
@@ -62,6 +63,7 @@ from semel.sim.plants.planting import (
     RESUMED,
     STARTS,
     STORED,
+    TOLD,
     Patches,
     plant,
 )
@@ -373,6 +375,14 @@ def duplicate_offset_is_wrong(patch: Patches) -> None:
 
     original = patch.set(producer_state, "put_batch", shifted)
     patch.set(ProducerState, "append_next", lambda *_: None)
+
+
+@plant("the leader epoch stays where it was behind a loss", "KIP-320", TOLD)
+def epoch_stays_behind_a_loss(patch: Patches) -> None:
+    def stays(file: EpochFile, leader_epoch: int, start_offset: int) -> None:
+        original(file, file.latest if file.epochs else leader_epoch, start_offset)
+
+    original = patch.set(EpochFile, "begin", stays)
 
 
 @plant("the tail is not replayed into the producer state", "rp31483", REPLAYED)
