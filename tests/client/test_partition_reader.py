@@ -123,19 +123,51 @@ def test_also_where_nothing_in_the_files_says_that_there_was_more(
         for consumer in (assigned, member):
             read(consumer, 4)
         member.commit()
-        member_epoch = member.committed([TP])[TP]
+        with Cluster(log.bootstrap) as cluster:
+            committed = cluster.committed_offsets("g", [TP])[TP]
         put_back()
         write(log, "u", "v", "w", "x", "y", "z")
         with pytest.raises(DataLoss, match=told):
             assigned.poll(TIMEOUT_S)
     with semel.Consumer(log.bootstrap, group_id="g") as member:
-        if lost == "put back":  # and so is what was committed; somebody has it from elsewhere
-            member.commit({TP: member_epoch})
+        if lost == "put back":  # and so is what was committed, which somebody may have from elsewhere
+            member.commit({TP: Offset(committed.offset, leader_epoch=committed.leader_epoch)})
         member.subscribe(["t"])
         with pytest.raises(DataLoss, match=told):
             member.poll(TIMEOUT_S)
         member.seek(TP, 2)
         assert read(member, 6) == [b"u", b"v", b"w", b"x", b"y", b"z"]
+
+
+def test_what_is_committed_amid_a_fetch_is_held_against_the_log_too(log: semel.LocalLog) -> None:
+    """The rows of the newest poll are not done, and others wait: the newest that was fetched is none of those."""
+    write(log, "a", "b", "c", "d")
+    with pytest.raises(RuntimeError), semel.Consumer(log.bootstrap, group_id="g") as member:
+        member.subscribe(["t"])
+        for _ in range(3):
+            assert member.poll(TIMEOUT_S, max_records=1)
+        raise RuntimeError("in the midst of c")
+    lose_end(log, "t", 1)
+    write(log, "u", "v", "w")
+    with semel.Consumer(log.bootstrap, group_id="g") as member:
+        member.subscribe(["t"])
+        assert member.committed([TP]) == {TP: 2}
+        with pytest.raises(DataLoss, match="all offsets from 1 on"):
+            member.poll(TIMEOUT_S)
+
+
+def test_so_is_a_reader_who_began_at_the_end(log: semel.LocalLog) -> None:
+    write(log, "a", "b", "c", "d")
+    with semel.Consumer(log.bootstrap) as consumer:
+        consumer.assign({TP: "latest"})
+        assert consumer.position(TP) == 4
+        lose_end(log, "t", 2)
+        write(log, "u", "v", "w")
+        with pytest.raises(DataLoss, match="all offsets from 2 on"):
+            consumer.poll(TIMEOUT_S)
+        consumer.seek_to_end()
+        write(log, "x")
+        assert read(consumer, 1) == [b"x"]
 
 
 def test_a_restart_that_lost_nothing_stops_nobody(log: semel.LocalLog) -> None:

@@ -132,11 +132,12 @@ class AsyncConsumer(PartitionReader):
                     f"{start!r} is no place to start {tp} at: an offset, 'earliest' or 'latest'"
                 )
         self._topic_ids.clear()
-        positions = await self._places(wanted)
+        positions, leader_epochs = await self._places(wanted)
         self._forget(self.assignment())
         if self._offsets is not None:
             self._offsets.forget(wanted)
         self._positions, self._unplaced = positions, unplaced
+        self._leader_epochs |= leader_epochs
         self._settled_at = dict(positions)
         await self._place()
 
@@ -224,8 +225,10 @@ class AsyncConsumer(PartitionReader):
         for tp in wanted:
             if tp not in self._unplaced:
                 self.position(tp)
-        for tp, offset in (await self._places(dict.fromkeys(wanted, start))).items():
+        places, leader_epochs = await self._places(dict.fromkeys(wanted, start))
+        for tp, offset in places.items():
             self.seek(tp, offset)
+        self._leader_epochs |= leader_epochs
 
     async def end_offsets(self, tps: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Where the assigned partitions, or ``tps``, end now, for who reads at this consumer's isolation."""
@@ -389,20 +392,17 @@ class AsyncConsumer(PartitionReader):
                 self._last_taken[tp] = offset
 
     def _all_positions(self) -> dict[TopicPartition, Offset]:
-        """With the leader epoch of the row in front, where the newest row that was fetched is that one."""
-        return {
-            tp: Offset(
-                self.position(tp),
-                leader_epoch=NO_LEADER_EPOCH
-                if tp in self._buffered
-                else self._leader_epochs.get(tp, NO_LEADER_EPOCH),
-            )
-            for tp in self._positions
-        }
+        return {tp: self._in_epoch(tp, self.position(tp)) for tp in self._positions}
+
+    def _in_epoch(self, tp: TopicPartition, offset: int) -> Offset:
+        """With the leader epoch of the newest row that was fetched: then the log had all rows in front, too."""
+        return Offset(offset, leader_epoch=self._leader_epochs.get(tp, NO_LEADER_EPOCH))
 
     def _done_positions(self) -> dict[TopicPartition, Offset]:
         """Without what was handed out last: whoever got it may be in the midst of it."""
-        return self._all_positions() | {tp: Offset(offset) for tp, offset in self._last_taken.items()}
+        return self._all_positions() | {
+            tp: self._in_epoch(tp, offset) for tp, offset in self._last_taken.items()
+        }
 
     async def _commit_at_the_end(
         self, positions: Mapping[TopicPartition, Offset], timeout_s: float | None = None
@@ -510,12 +510,13 @@ class AsyncConsumer(PartitionReader):
         reset = self.settings.auto_offset_reset
         if reset == "earliest" or reset == "latest":
             places |= dict.fromkeys(missing, reset)
-        for tp, offset in (await self._places(places)).items():
+        positions, leader_epochs = await self._places(places)
+        for tp, offset in positions.items():
             self._unplaced.discard(tp)
             self._positions[tp] = offset
             self._settled_at[tp] = offset
         # A log that was cut behind what the group has read says so.
-        self._leader_epochs |= {tp: at.leader_epoch for tp, at in found.items()}
+        self._leader_epochs |= {tp: at.leader_epoch for tp, at in found.items()} | leader_epochs
         if self._unplaced:
             raise NoCommittedOffset(self._offsets.group, tuple(sorted(self._unplaced)))
 

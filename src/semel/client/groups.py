@@ -76,7 +76,8 @@ class Membership(NamedTuple):
 class Offset(NamedTuple):
     """What is committed of a partition: the next offset to be read, and what its committer wrote beside it.
 
-    ``leader_epoch`` is that of the row in front of it, -1 where it is not known (KIP-320).
+    ``leader_epoch`` is that of the row in front of it, or a later one, under which the log had that row too; -1 where
+    none is known (KIP-320).
     """
 
     offset: int

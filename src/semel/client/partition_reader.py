@@ -60,7 +60,8 @@ class PartitionReader:
         self._failing_since_s: dict[TopicPartition, float] = {}
         self._paused: set[TopicPartition] = set()
         self._buffered: dict[TopicPartition, BufferedRecords] = {}
-        self._leader_epochs: dict[TopicPartition, int] = {}  # of the newest batch that was fetched
+        # Under these the logs had all rows in front: of the newest batch that was fetched, or of a listed end.
+        self._leader_epochs: dict[TopicPartition, int] = {}
         self._last_taken: dict[TopicPartition, int] = {}  # where the newest rows that were taken begin
         self._unsettled: set[TopicPartition] = (
             set()
@@ -84,12 +85,17 @@ class PartitionReader:
         """How long one round of fetches may take."""
         return wait_s
 
-    async def _places(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
-        """Each start as an offset; the topics are those that there are now."""
+    async def _places(
+        self, starts: Mapping[TopicPartition, Start]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Each start as an offset; the topics are those that there are now. And the leader epochs of those at an end:
+        a log that is cut in front of one has lost rows that its reader was not to have.
+        """
         await self._learn_ids({tp.topic for tp in starts})  # first: later offsets may be of a later topic
         asked = {tp: _SENTINELS[start] for tp, start in starts.items() if isinstance(start, str)}
         listed = await self.cluster.list_offsets(asked, self._isolation) if asked else {}
-        return {tp: listed[tp].offset if isinstance(start, str) else start for tp, start in starts.items()}
+        places = {tp: listed[tp].offset if isinstance(start, str) else start for tp, start in starts.items()}
+        return places, {tp: listed[tp].leader_epoch for tp, start in starts.items() if start == "latest"}
 
     def _let_go(self, tps: Iterable[TopicPartition]) -> None:
         """Read these no more, and forget where."""
