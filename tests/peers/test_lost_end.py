@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from tests.peers.apache_kafka import ApacheKafka, JavaTool
 
 import semel
 from semel.errors import DataLoss
+from semel.spark.offsets import EARLIEST
+from semel.spark.options import Position, source_options
+from semel.spark.stream_ranges import StreamRanges, tables
 from semel.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -32,6 +36,9 @@ def test_rows_that_stand_where_others_were_read_are_not_taken_for_the_next(kafka
                 producer.send("t", value).result(TIMEOUT_S)
 
     write("a", "b", "c")
+    options = source_options({"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": "t"}, streaming=True)
+    stream = StreamRanges(replace(options, start=Position(default=EARLIEST)))
+    planned = stream.next_end(stream.initial())
     with (
         semel.Consumer(kafka.bootstrap) as assigned,
         semel.Consumer(kafka.bootstrap, group_id="g") as member,
@@ -52,6 +59,9 @@ def test_rows_that_stand_where_others_were_read_are_not_taken_for_the_next(kafka
         write("x", "y")
         with pytest.raises(DataLoss, match="all offsets from 2 on") as loss:
             assigned.poll(TIMEOUT_S)
+        (range_behind,) = stream.ranges(planned, stream.next_end(planned))
+        with pytest.raises(DataLoss, match="all offsets from 2 on"):
+            list(tables(options, range_behind))
         assigned.seek(tp, loss.value.lost_to_end)
         assert assigned.poll(TIMEOUT_S)[0].value == b"x"
     with semel.Consumer(kafka.bootstrap, group_id="g") as member:
