@@ -6,6 +6,7 @@ one "epoch offset" a line.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -68,9 +69,14 @@ def end_offset_of(epochs: LeaderEpochs, leader_epoch: int, log_end_offset: int) 
         return LeaderEpoch(NO_LEADER_EPOCH, UNDEFINED_OFFSET)
     if leader_epoch == epochs[-1].leader_epoch:
         return LeaderEpoch(leader_epoch, log_end_offset)
-    floor = [one for one in epochs if one.leader_epoch <= leader_epoch]
-    higher = epochs[len(floor)]
-    return LeaderEpoch(floor[-1].leader_epoch if floor else leader_epoch, higher.start_offset)
+    known = bisect_right(epochs, leader_epoch, key=lambda one: one.leader_epoch)
+    return LeaderEpoch(epochs[known - 1].leader_epoch if known else leader_epoch, epochs[known].start_offset)
+
+
+def epoch_at(epochs: LeaderEpochs, offset: int) -> int | None:
+    """Which epoch wrote ``offset``; ``None``: one that the log has forgotten."""
+    begun = bisect_right(epochs, offset, key=lambda one: one.start_offset)
+    return epochs[begun - 1].leader_epoch if begun else None
 
 
 def parted(

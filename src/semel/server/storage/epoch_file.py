@@ -36,8 +36,7 @@ class EpochFile:
 
     def at(self, offset: int) -> int | None:
         """Which epoch wrote ``offset``."""
-        found = [one.leader_epoch for one in self.epochs if one.start_offset <= offset]
-        return found[-1] if found else None
+        return epochs_of.epoch_at(self.epochs, offset)
 
     def load(self, newest_in_log: int, read_log: Callable[[], LeaderEpochs]) -> None:
         """Take what the file says; where the log has a newer epoch than that, what its batches say."""
