@@ -15,7 +15,9 @@ from tests.spark.test_topic_made_anew import Query, numbers
 
 from semel.client.blocking import Cluster
 from semel.errors import DataLoss
+from semel.spark import reading
 from semel.spark.offsets import epochs_from_json
+from semel.spark.reading import read_range
 from semel.types import TopicPartition
 
 pytestmark = pytest.mark.usefixtures("own_caches")
@@ -140,3 +142,26 @@ def test_a_start_at_the_end_is_held_against_it_too(server, own):
     write(own, 100, 112)
     with pytest.raises(DataLoss, match=LOST):
         query.micro_batch()
+
+
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_an_epoch_that_the_log_knows_nothing_of_is_waited_for_and_then_told(
+    own, monkeypatch, fail_on_data_loss
+):
+    """As of a log that was put back by somebody whose clock is wrong."""
+    monkeypatch.setattr(reading, "_EPOCH_PATIENCE_MS", 0)
+    write(own, 0, 10)
+
+    def read(first: int) -> list:
+        fetches = read_range(
+            own.cluster, TP, first, 10, last_leader_epoch=2**31 - 1, fail_on_data_loss=fail_on_data_loss
+        )
+        return [header.base_offset for batches in fetches for _, header in batches]
+
+    if fail_on_data_loss:
+        with pytest.raises(DataLoss, match=UNKNOWN):
+            read(4)
+    else:
+        assert read(4) == [4, 6, 8]
+        own.cluster.delete_records({TP: 6})
+        assert read(4) == [6, 8], "it is the offset that is not there"

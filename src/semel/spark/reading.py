@@ -20,6 +20,7 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH, T
 _WAIT_MS: Final = 500
 _RETRY_PAUSE_MS: Final = 50
 _EPOCH_PATIENCE_MS: Final = 10_000
+_EPOCH_PAUSE_MS: Final = 500
 _FETCH_BYTES_MAX: Final = 32 * 2**20
 _ENDS: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
 _OTHER_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
@@ -87,17 +88,16 @@ def read_range(
                     warn_lost_end(source, common_end, position)
                 continue
             if code is ErrorCode.OFFSET_OUT_OF_RANGE and last_leader_epoch != NO_LEADER_EPOCH:
-                # A leader that does not know the epoch; one of before may be late to hear of its end.
-                if clock.elapsed_ms() > epoch_deadline_ms and _holds(cluster, source, position):
-                    if fail_on_data_loss:
-                        raise unknown_epoch(source, position, last_leader_epoch)
+                if not _holds(cluster, source, position):
+                    last_leader_epoch = NO_LEADER_EPOCH  # it is the offset that is not there
+                elif clock.elapsed_ms() <= epoch_deadline_ms:
+                    clock.pause(_EPOCH_PAUSE_MS)  # a leader of before may be late to hear of its end
+                    cluster.metadata([source.topic])
+                elif fail_on_data_loss:
+                    raise unknown_epoch(source, position, last_leader_epoch)
+                else:
                     warn_lost_end(source, position, position)
                     last_leader_epoch = NO_LEADER_EPOCH
-                elif _holds(cluster, source, position):
-                    clock.pause(_RETRY_PAUSE_MS)
-                    cluster.metadata([source.topic])
-                else:
-                    last_leader_epoch = NO_LEADER_EPOCH  # it is the offset that is not there
                 continue
             if code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 position = _after_loss(cluster, source, position, end_offset, fail_on_data_loss)
@@ -254,8 +254,10 @@ def _is_there(cluster: Cluster, source: TopicPartition, topic_id: str | None) ->
 
 def _holds(cluster: Cluster, source: TopicPartition, offset: int) -> bool:
     """Whether the log has, or would get next, that offset."""
-    listed = [cluster.list_offsets({source: which})[source].offset for which in _ENDS]
-    return listed[0] <= offset <= listed[1]
+    begins, end = (
+        cluster.list_offsets({source: which}, isolation="read_uncommitted")[source].offset for which in _ENDS
+    )
+    return begins <= offset <= end
 
 
 def log_start_offset(cluster: Cluster, source: TopicPartition) -> int:
