@@ -169,30 +169,22 @@ def test_damage_is_refused_alike(record_lists: Strategy) -> None:
             return
         if all(abs(record.timestamp_ms) <= (2**63 - 1) // 1000 for record in expected):
             assert rows_of(table_of(batch)) == expected
+        assert with_ms(batch)["timestamp_ms"].to_pylist() == [record.timestamp_ms for record in expected]
 
     check()
 
 
-def test_a_timestamp_beyond_microseconds_is_refused() -> None:
-    batch = encode_batch([Record(0, 1, None, b""), Record(0, 2**62, None, b"")], base_offset=6)
-    with pytest.raises(CorruptRecordBatch, match=r"t-3, offset 7: .* microseconds"):
-        table_of(batch)
-    assert table_of(batch, end_offset=7)["offset"].to_pylist() == [6]
-
-
-def test_a_timestamp_beyond_microseconds_is_null_for_who_has_to_go_on() -> None:
+def test_a_timestamp_beyond_microseconds_is_null() -> None:
     times = [1, 2**62, -(2**62), 2]
     batch = encode_batch([Record(0, time, None, b"v") for time in times])
-    table = decode_table([batch], topic="t", partition=3, null_timestamps=True)
+    table = decode_table([batch], topic="t", partition=3)
     assert table["timestamp"].cast(pa.int64()).to_pylist() == [1_000, None, None, 2_000]
-    kept = decode_table([batch], topic="t", partition=3, from_offset=2, null_timestamps=True)
+    kept = decode_table([batch], topic="t", partition=3, from_offset=2)
     assert kept["timestamp"].cast(pa.int64()).to_pylist() == [None, 2_000]
 
 
 def with_ms(*batches: bytes | bytearray, **choices: Any) -> pa.Table:
-    return decode_table(
-        batches, topic="t", partition=3, null_timestamps=True, include_timestamp_ms=True, **choices
-    )
+    return decode_table(batches, topic="t", partition=3, include_timestamp_ms=True, **choices)
 
 
 def test_milliseconds_are_as_they_were_sent() -> None:
@@ -206,10 +198,28 @@ def test_milliseconds_are_as_they_were_sent() -> None:
     assert with_ms(batch, include_headers=True).schema.names[-2:] == ["headers", "timestamp_ms"]
 
 
-def test_a_time_that_64_bits_cannot_hold_is_none() -> None:
+def test_a_time_that_64_bits_cannot_hold_wraps_as_in_java() -> None:
     payload = encode_payload([Record(0, 1, None, b"a"), Record(0, 2, None, b"b")], 0)
     batch = assemble_batch(payload, record_count=2, last_offset_delta=1, base_timestamp=2**63 - 2)
-    assert with_ms(batch)["timestamp_ms"].to_pylist() == [2**63 - 1, None]
+    assert with_ms(batch)["timestamp_ms"].to_pylist() == [2**63 - 1, -(2**63)]
+    assert [record.timestamp_ms for record in decode_records(batch)] == [2**63 - 1, -(2**63)]
+    again = encode_batch(decode_records(batch))
+    assert decode_records(again) == decode_records(batch)
+
+
+def test_a_header_key_that_is_no_utf8_is_read_as_java_reads_it() -> None:
+    """``new String(bytes, UTF_8)``: one U+FFFD for each part of a character that is none."""
+    payload = encode_payload([Record(0, 1, b"k", b"a", (("a??b", b"1"), ("c", None)))], 0)
+    payload = payload.replace(b"a??b", b"a\xff\xc3b")
+    batch = assemble_batch(payload, record_count=1, last_offset_delta=0)
+    (record,) = decode_records(batch)
+    assert record.headers == (("a\ufffd\ufffdb", b"1"), ("c", None))
+    assert rows_of(table_of(batch)) == [record]
+    assert decode_table([batch], topic="t", partition=3)["key"].to_pylist() == [b"k"]
+    raw = decode_table([batch], topic="t", partition=3, include_headers=True, raw_header_keys=True)
+    columns = [raw.column(name).combine_chunks() for name in ("key", "value")]
+    (copied,) = encode_columns(*columns, 1, raw.column("headers").combine_chunks())
+    assert b"a\xff\xc3b" in copied
 
 
 @given(

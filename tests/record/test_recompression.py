@@ -99,9 +99,23 @@ ROTTEN = {
     "bytes behind": (payload_with(0, 1) + b"x", 2),
     "rubbish": (b"\x77" * 40, 2),
     "zeros": (bytes(40), 2),
-    "a header key that is not UTF-8": (b"\x12\0\0\0\x01\x01\x02\x02\xff\x01", 1),
-    "a time beyond 64 bits": (b"\x1e\0" + b"\xfe" + b"\xff" * 8 + b"\x01" + b"\0\x01\x01\0", 1),
 }
+
+
+READ_BY_JAVA = {
+    "a header key that is not UTF-8": b"\x12\0\0\0\x01\x01\x02\x02\xff\x01",
+    "a time beyond 64 bits": b"\x1e\0" + b"\xfe" + b"\xff" * 8 + b"\x01" + b"\0\x01\x01\0",
+}
+
+
+@pytest.mark.parametrize("what", READ_BY_JAVA)
+def test_what_kafkas_clients_read_is_taken_as_it_is(what: str) -> None:
+    payload = READ_BY_JAVA[what]
+    batch = assemble_batch(payload, record_count=1, last_offset_delta=0, base_timestamp=1000)
+    (record,) = decode_records(batch)
+    again = recompress(batch, validate_batch(batch), Compression.ZSTD)
+    assert decode_records(again) == [record]
+    assert decode_header(again).max_timestamp == record.timestamp_ms
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY, Compression.ZSTD])

@@ -79,10 +79,15 @@ def test_a_straight_copy_keeps_key_value_headers_partition_and_time() -> None:
     assert topic == "in"
 
 
-def test_a_row_without_a_time_is_an_error_that_names_the_column() -> None:
-    times = pa.array([0, None], pa.timestamp("us", "UTC"))
-    with pytest.raises(ConfigError, match="column timestamp is null in a row"):
-        rows_of(pa.record_batch({"value": [b"a", b"b"], "timestamp": times}), 0)
+def test_a_row_without_a_time_has_the_time_of_writing() -> None:
+    """As a source gives one whose time no calendar holds: it must not stop a straight copy."""
+    table = decode_table(
+        [encode_batch([Record(0, 5, None, b"a"), Record(0, 2**62, None, b"b")])], topic="t", partition=0
+    )
+    (batch,) = table.combine_chunks().to_batches()
+    rows = rows_of(batch, 0).rows
+    (encoded,) = encode_columns(None, rows.values, rows.times(7))
+    assert [record.timestamp_ms for record in decode_records(encoded)] == [5, 7]
 
 
 def test_a_partition_that_the_output_lacks_is_an_error() -> None:

@@ -189,7 +189,6 @@ class Piece:
                     from_offset=self.from_offset,
                     end_offset=self.end_offset,
                     include_headers=include_headers,
-                    null_timestamps=True,
                     include_timestamp_ms=include_timestamp_ms,
                 )
             yield sequenced, table

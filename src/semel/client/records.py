@@ -42,7 +42,12 @@ class BufferedRecords:
 
         self._tp = tp
         table = decode_table(
-            batches, topic=tp.topic, partition=tp.partition, from_offset=from_offset, include_headers=True
+            batches,
+            topic=tp.topic,
+            partition=tp.partition,
+            from_offset=from_offset,
+            include_headers=True,
+            include_timestamp_ms=True,
         )
         self._blocks: list[pa.RecordBatch] = [block for block in table.to_batches() if block.num_rows]
         self._first = 0  # row of the first block that comes next
@@ -84,7 +89,7 @@ def _records_of(tp: TopicPartition, block: pa.RecordBatch) -> Iterable[ConsumerR
         repeat(tp.topic, block.num_rows),
         repeat(tp.partition),
         block["offset"].to_numpy().tolist(),
-        (block["timestamp"].view("int64").to_numpy() // 1_000).tolist(),
+        block["timestamp_ms"].to_numpy().tolist(),
         block["timestampType"].to_numpy().tolist(),
         _bytes_of(block["key"]),
         _bytes_of(block["value"]),

@@ -62,7 +62,7 @@ def ready_batches(
     )
     if as_it_is:
         return [Ready(batch, ((header.base_offset, header.last_offset + 1),), header.max_timestamp)]
-    table = _rows_of(source, batch, from_offset)
+    table = _rows_of(source, batch, from_offset, raw_header_keys=True)
     if chosen is not None:
         table = table.filter(pc.is_in(table.column("offset"), pa.array(chosen, pa.int64())))
     if not table.num_rows:
@@ -88,22 +88,19 @@ def ready_batches(
     return ready
 
 
-def _rows_of(source: TopicPartition, batch: memoryview, from_offset: int) -> pa.Table:
+def _rows_of(
+    source: TopicPartition, batch: memoryview, from_offset: int, *, raw_header_keys: bool = False
+) -> pa.Table:
     """With the times as they are: there are some that a column of microseconds cannot hold."""
-    table = decode_table(
+    return decode_table(
         [batch],
         topic=source.topic,
         partition=source.partition,
         from_offset=from_offset,
         include_headers=True,
         include_timestamp_ms=True,
-        null_timestamps=True,
+        raw_header_keys=raw_header_keys,
     ).combine_chunks()
-    timestamps = table.column("timestamp_ms")
-    if timestamps.null_count:
-        offset = table.column("offset").filter(timestamps.is_null())[0]
-        raise CorruptRecordBatch(f"{source} offset {offset}: the record has a timestamp outside of 64 bits")
-    return table
 
 
 def choose_where(select: Select, source: TopicPartition, batch: memoryview, from_offset: int) -> list[int]:

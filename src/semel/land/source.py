@@ -81,7 +81,6 @@ class Source:
                     from_offset=position,
                     end_offset=end_offset,
                     include_headers=self._with_headers,
-                    null_timestamps=True,
                 )
                 if batches:
                     position = max(position, min(end_offset, batches[-1][1].last_offset + 1))

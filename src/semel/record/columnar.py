@@ -50,6 +50,9 @@ BATCH_BYTES_MAX: Final = 1_000_000  # below Kafka's max.message.bytes
 HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
+_RAW_HEADERS_TYPE: Final = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
+)
 _SCHEMA: Final = pa.schema(
     [
         pa.field("key", pa.binary()),
@@ -63,9 +66,12 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def table_schema(*, include_headers: bool = False, include_timestamp_ms: bool = False) -> pa.Schema:
+def table_schema(
+    *, include_headers: bool = False, include_timestamp_ms: bool = False, raw_header_keys: bool = False
+) -> pa.Schema:
     """The schema of :func:`decode_table`."""
-    schema = _SCHEMA.append(pa.field("headers", HEADERS_TYPE)) if include_headers else _SCHEMA
+    headers = pa.field("headers", _RAW_HEADERS_TYPE if raw_header_keys else HEADERS_TYPE)
+    schema = _SCHEMA.append(headers) if include_headers else _SCHEMA
     return schema.append(pa.field("timestamp_ms", pa.int64())) if include_timestamp_ms else schema
 
 
@@ -81,25 +87,27 @@ def decode_table(
     end_offset: int | None = None,
     include_headers: bool = False,
     allow_partial_tail: bool = False,
-    null_timestamps: bool = False,
     include_timestamp_ms: bool = False,
+    raw_header_keys: bool = False,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> pa.Table:
     """The records at ``from_offset`` … ``end_offset`` - 1 of these batches, fully validated.
 
     Each buffer holds one batch or a run of them. Control batches are left out. ``headers`` is null where a
-    record has none, as in Spark's source. A time that a column of microseconds cannot hold is an error, or a null
-    with ``null_timestamps``: of a reader that has to go on behind the record. ``timestamp_ms`` has it as it is; null
-    there is what 64 bits cannot hold.
+    record has none, as in Spark's source. ``timestamp`` is null where a column of microseconds cannot hold the time, so
+    that no record is in its readers' way; ``timestamp_ms`` has it as it is. A header key that is no UTF-8 is read as
+    Java's clients read it (U+FFFD); with ``raw_header_keys`` the column has bytes.
     """
     end_offset = 2**63 - 1 if end_offset is None else end_offset
-    schema = table_schema(include_headers=include_headers, include_timestamp_ms=include_timestamp_ms)
+    schema = table_schema(
+        include_headers=include_headers,
+        include_timestamp_ms=include_timestamp_ms,
+        raw_header_keys=raw_header_keys,
+    )
     blocks = [
         block
         for arena in _arenas(batches, from_offset, end_offset, allow_partial_tail, decompressed_bytes_max)
-        for block in _decode_arena(
-            arena, (topic, partition), (from_offset, end_offset), schema, null_timestamps
-        )
+        for block in _decode_arena(arena, (topic, partition), (from_offset, end_offset), schema)
     ]
     return pa.Table.from_batches(blocks, schema)
 
@@ -136,7 +144,6 @@ def _decode_arena(
     source: tuple[str, int],
     offsets: tuple[int, int],
     schema: pa.Schema,
-    null_timestamps: bool,
 ) -> Iterator[pa.RecordBatch]:
     payload = b"".join(payload for _, payload in arena)
     headers = [header for header, _ in arena]
@@ -159,7 +166,6 @@ def _decode_arena(
             source,
             offsets,
             schema,
-            null_timestamps,
         )
         yield block
 
@@ -174,7 +180,6 @@ def _decode_block(
     source: tuple[str, int],
     offsets: tuple[int, int],
     schema: pa.Schema,
-    null_timestamps: bool,
 ) -> tuple[pa.RecordBatch, int]:
     fields = fields_of(np.frombuffer(payload, np.uint8), bounds[:-1], bounds[1:])
 
@@ -193,7 +198,7 @@ def _decode_block(
     offset = per_record([header.base_offset for header in headers]) + delta
     is_append_time = [header.timestamp_type is TimestampType.LOG_APPEND_TIME for header in headers]
     timestamp_type = per_record([int(is_append) for is_append in is_append_time])
-    timestamp_ms, beyond_ms, beyond_us = _times_ms(
+    timestamp_ms, beyond_us = _times_ms(
         per_record(
             [
                 header.max_timestamp if is_append else header.base_timestamp
@@ -212,11 +217,6 @@ def _decode_block(
     )
     topic, partition = source
     without_time = None if beyond_us is None else beyond_us[kept]
-    if without_time is not None and without_time.any() and not null_timestamps:
-        raise CorruptRecordBatch(
-            f"{topic}-{partition}, offset {offset[kept][without_time][0]}: the record has a timestamp beyond "
-            f"{_TIMESTAMP_MS_MAX} ms, which a column of microseconds cannot hold"
-        )
     columns = [
         _gather(payload, fields.key_start, fields.key_length, kept, pa.binary()),
         _gather(payload, fields.value_start, fields.value_length, kept, pa.binary()),
@@ -226,13 +226,13 @@ def _decode_block(
         pa.array(timestamp_ms[kept] * 1000, mask=without_time).view(pa.timestamp("us", "UTC")),
         pa.array(timestamp_type[kept].astype(np.int32)),
     ]
-    header_keys = _header_keys(payload, fields.headers)  # checked to be UTF-8 even if nobody asked for them
     if "headers" in schema.names:
+        list_type = schema.field("headers").type
         columns.append(
-            _header_lists(payload, fields.headers, header_keys, fields.header_count).take(pa.array(kept))
+            _header_lists(payload, fields.headers, fields.header_count, list_type).take(pa.array(kept))
         )
     if "timestamp_ms" in schema.names:
-        columns.append(pa.array(timestamp_ms[kept], mask=None if beyond_ms is None else beyond_ms[kept]))
+        columns.append(pa.array(timestamp_ms[kept]))
     block = pa.record_batch(columns, schema=schema)
     return block, int(delta[-1])
 
@@ -240,12 +240,11 @@ def _decode_block(
 _Mask = npt.NDArray[np.bool_]
 
 
-def _times_ms(base_ms: Int64s, delta_ms: Int64s) -> tuple[Int64s, _Mask | None, _Mask | None]:
-    """In milliseconds, and which of them do not fit into 64 bits, and which not as microseconds; ``None``: all do."""
-    total = base_ms + delta_ms  # wraps
-    beyond_ms = ((base_ms ^ total) & (delta_ms ^ total)) < 0
-    beyond_us = beyond_ms | (total > _TIMESTAMP_MS_MAX) | (total < -_TIMESTAMP_MS_MAX)
-    return total, beyond_ms if beyond_ms.any() else None, beyond_us if beyond_us.any() else None
+def _times_ms(base_ms: Int64s, delta_ms: Int64s) -> tuple[Int64s, _Mask | None]:
+    """In milliseconds, and which of them do not fit into 64 bits as microseconds; ``None``: all do."""
+    total = base_ms + delta_ms  # wraps, as in Java
+    beyond_us = (total > _TIMESTAMP_MS_MAX) | (total < -_TIMESTAMP_MS_MAX)
+    return total, beyond_us if beyond_us.any() else None
 
 
 def _gather(
@@ -274,21 +273,25 @@ def _gather(
     return taken if arrow_type == pa.binary() else taken.cast(arrow_type)
 
 
-def _header_keys(payload: bytes, headers: HeaderFields) -> pa.Array:
+def _header_keys(payload: bytes, headers: HeaderFields, key_type: pa.DataType) -> pa.Array:
+    keys = _gather(payload, headers.key_start, headers.key_length, None, pa.binary())
     try:
-        return _gather(payload, headers.key_start, headers.key_length, None, pa.string())
-    except pa.ArrowInvalid:
-        raise CorruptRecordBatch("header key is not UTF-8") from None
+        return keys.cast(key_type)
+    except pa.ArrowInvalid:  # some key is no UTF-8
+        return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], key_type)
 
 
-def _header_lists(payload: bytes, headers: HeaderFields, keys: pa.Array, header_count: Int64s) -> pa.Array:
+def _header_lists(
+    payload: bytes, headers: HeaderFields, header_count: Int64s, list_type: pa.DataType
+) -> pa.Array:
+    keys = _header_keys(payload, headers, list_type.value_type.field("key").type)
     values = _gather(payload, headers.value_start, headers.value_length, None, pa.binary())
     offsets = np.zeros(len(header_count) + 1, np.int32)
     np.cumsum(header_count, out=offsets[1:])
     return pa.ListArray.from_arrays(
         pa.array(offsets),
-        pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type)),
-        type=HEADERS_TYPE,
+        pa.StructArray.from_arrays([keys, values], fields=list(list_type.value_type)),
+        type=list_type,
         mask=pa.array(header_count == 0),
     )
 

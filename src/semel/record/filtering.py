@@ -13,6 +13,7 @@ import numpy.typing as npt
 from semel.record.batch import BatchHeader, TimestampType, assemble_batch
 from semel.record.compression import Compression
 from semel.record.index import Int64s
+from semel.record.records import wrapped_ms
 from semel.record.varint import append_varint, read_varint, read_varlong
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 
@@ -35,7 +36,9 @@ def filtered(
     is_create_time = header.timestamp_type is TimestampType.CREATE_TIME
     max_timestamp = header.max_timestamp
     if is_create_time and not keeps_max_timestamp:
-        max_timestamp = header.base_timestamp + int(timestamp_delta[stays].max())
+        max_timestamp = int(
+            (timestamp_delta[stays] + np.int64(header.base_timestamp)).max()
+        )  # wraps, as for a reader
     ahead_ms = (
         0 if delete_horizon_ms is None or not is_create_time else header.base_timestamp - delete_horizon_ms
     )
@@ -108,7 +111,7 @@ def _moved(
         _, rest = read_varlong(payload, at + 1, end)
         body.clear()
         body.append(payload[at])  # attributes
-        append_varint(body, delta + ahead_ms)
+        append_varint(body, wrapped_ms(delta + ahead_ms))
         body += payload[rest:end]
         append_varint(out, len(body))
         out += body

@@ -17,8 +17,7 @@ import numpy as np
 from semel.errors import CorruptRecordBatch
 from semel.record.batch import BatchHeader, assemble_batch, payload_of
 from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer, Compression
-from semel.record.index import BLOCK_RECORDS_MAX, Int64s, RecordFields, fields_of, walk
-from semel.record.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from semel.record.index import BLOCK_RECORDS_MAX, fields_of, walk
 
 HEADERS_MAX: Final = 1 << 20  # of a batch: in a few compressed bytes there may be 60 million of them
 
@@ -69,25 +68,10 @@ def _check(payload: bytes, header: BatchHeader) -> int:
         headers_left -= len(fields.headers.record)
         if not np.array_equal(fields.offset_delta, np.arange(first, first + len(block) - 1)):
             raise CorruptRecordBatch("the offsets of records do not count up by one")
-        _check_header_keys(payload, fields)
-        block_ms = _newest(header.base_timestamp, fields.timestamp_delta)
+        block_ms = int(
+            (fields.timestamp_delta + np.int64(header.base_timestamp)).max()
+        )  # wraps, as for a reader
         newest_ms = block_ms if newest_ms is None else max(newest_ms, block_ms)
     if newest_ms is None:
         raise CorruptRecordBatch("a batch without records")
     return newest_ms
-
-
-def _newest(base_ms: int, delta_ms: Int64s) -> int:
-    oldest, newest = base_ms + int(delta_ms.min()), base_ms + int(delta_ms.max())
-    if oldest < TIMESTAMP_MS_MIN or newest > TIMESTAMP_MS_MAX:
-        raise CorruptRecordBatch("record has a timestamp outside of 64 bits")
-    return newest
-
-
-def _check_header_keys(payload: bytes, fields: RecordFields) -> None:
-    starts, lengths = fields.headers.key_start.tolist(), fields.headers.key_length.tolist()
-    for start, length in zip(starts, lengths, strict=True):
-        try:
-            payload[start : start + length].decode()
-        except UnicodeDecodeError:
-            raise CorruptRecordBatch(f"header key at byte {start} is not UTF-8") from None

@@ -5,6 +5,9 @@ property test holds the two together. Invariants of :func:`decode_payload`: ever
 record and every record within the payload; each record is used up to its last byte and the payload up to its
 last record; ``record_count * RECORD_BYTES_MIN <= len(payload)``, which bounds the list before it is made;
 offset deltas rise strictly and stay within the header's ``last_offset_delta``.
+
+What Java's clients read is read here, as they do: a header key that is no UTF-8 has U+FFFD where its bytes are none
+(``RecordHeader.key``), and times wrap in 64 bits (``DefaultRecord.readFrom``).
 """
 
 from __future__ import annotations
@@ -20,8 +23,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 RECORD_BYTES_MIN: Final = 7  # length, attributes, two deltas, key length, value length, header count
 _HEADER_BYTES_MIN: Final = 2  # key length, value length
 
-TIMESTAMP_MS_MIN: Final = -(2**63)
-TIMESTAMP_MS_MAX: Final = 2**63 - 1
+_INT64_SPAN: Final = 2**64
 
 
 class Record(NamedTuple):
@@ -32,6 +34,11 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+def wrapped_ms(timestamp_ms: int) -> int:
+    """In 64 bits, as Java adds: a delta may carry a base timestamp past them, and Kafka's clients read on."""
+    return (timestamp_ms + _INT64_SPAN // 2) % _INT64_SPAN - _INT64_SPAN // 2
 
 
 class RecordLike(Protocol):
@@ -54,7 +61,7 @@ def encode_payload(records: Iterable[RecordLike], base_timestamp: int) -> bytear
     for offset_delta, record in enumerate(records):
         body.clear()
         body.append(0)  # record attributes: no bit has a meaning yet
-        append_varint(body, record.timestamp_ms - base_timestamp)
+        append_varint(body, wrapped_ms(record.timestamp_ms - base_timestamp))
         append_varint(body, offset_delta)
         _append_bytes(body, record.key)
         _append_bytes(body, record.value)
@@ -113,9 +120,9 @@ def decode_payload(
             headers, position = _read_headers(payload, position, end, header_count)
         if position != end:
             raise CorruptRecordBatch(f"record {len(records)} has {end - position} bytes after its last field")
-        timestamp_ms = base_timestamp + timestamp_delta if append_time_ms is None else append_time_ms
-        if not TIMESTAMP_MS_MIN <= timestamp_ms <= TIMESTAMP_MS_MAX:
-            raise CorruptRecordBatch(f"record {len(records)} has a timestamp outside of 64 bits")
+        timestamp_ms = (
+            wrapped_ms(base_timestamp + timestamp_delta) if append_time_ms is None else append_time_ms
+        )
         records.append(Record(base_offset + offset_delta, timestamp_ms, key, value, headers))
     if position != payload_end:
         raise CorruptRecordBatch(
@@ -156,8 +163,5 @@ def _read_headers(payload: bytes, position: int, end: int, header_count: int) ->
         if name is None:
             raise CorruptRecordBatch(f"header before byte {position} of the records has no key")
         value, position = _read_bytes(payload, position, end)
-        try:
-            headers.append((name.decode(), value))
-        except UnicodeDecodeError:
-            raise CorruptRecordBatch(f"header key before byte {position} is not UTF-8") from None
+        headers.append((name.decode(errors="replace"), value))
     return tuple(headers), position

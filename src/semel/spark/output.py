@@ -51,6 +51,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.values)
 
+    def times(self, now_ms: int) -> Any:
+        """What they are written with: their own, and ``now_ms`` where they have none."""
+        if self.timestamps is None or not self.timestamps.null_count:
+            return now_ms if self.timestamps is None else self.timestamps
+        now = pa.scalar(now_ms, pa.timestamp("ms")).cast(self.timestamps.type)
+        return self.timestamps.fill_null(now)
+
     def drop(self, count: int) -> Rows:
         """Without the first ``count``."""
         return Rows(*(None if column is None else column[count:] for column in self._columns()))
@@ -139,12 +146,12 @@ def has_numbers(batch: pa.RecordBatch) -> bool:
 def rows_of(batch: pa.RecordBatch, first_row: int) -> Incoming:
     """The rows of one of Spark's batches; ``first_row`` is the number of the first among the writer's."""
     columns = {name.lower(): batch.column(index) for index, name in enumerate(batch.schema.names)}
-    timestamps = columns.get("timestamp")
-    if timestamps is not None and timestamps.null_count:
-        raise ConfigError(
-            "column timestamp is null in a row; without that column rows have the time of writing"
-        )
-    rows = Rows(_binary(columns.get("key")), _binary(columns["value"]), columns.get("headers"), timestamps)
+    rows = Rows(
+        _binary(columns.get("key")),
+        _binary(columns["value"]),
+        columns.get("headers"),
+        columns.get("timestamp"),
+    )
     if has_numbers(batch):
         numbers = np.asarray(columns[ROW_NUMBER])
     else:

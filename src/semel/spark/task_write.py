@@ -278,7 +278,7 @@ class TaskWrite:
         batches = encode_columns(
             rows.keys,
             rows.values,
-            rows.timestamps if rows.timestamps is not None else this_process().clock.now_ms(),
+            rows.times(this_process().clock.now_ms()),
             headers=rows.headers,
             producer_id=self.producer_id,
             producer_epoch=writer_epoch(self.ticket.sink_epoch),
