@@ -62,22 +62,57 @@ class CorruptRecordBatch(SemelError):
 
 
 class UnreadableBatch(CorruptRecordBatch):
-    """A batch of a log is damaged: topic, partition, offset, and where to go on. What is in front of it was given."""
+    """A batch of a log cannot be read: topic, partition, offset, and where to go on. What is in front of it was given.
+
+    ``is_damaged``: its bytes are not those that were produced, and may be better when they are read again. Else its
+    producer wrote it so, under a right checksum, and it stays so. ``batch`` is what can be had of it.
+    """
 
     def __init__(
-        self, partition: TopicPartition, offset: int, next_offset: int | None, why: str, remedy: str = ""
+        self,
+        partition: TopicPartition,
+        offset: int,
+        next_offset: int | None,
+        why: str,
+        way_on: str = "",
+        is_damaged: bool = True,
+        batch: bytes = b"",
     ) -> None:
         self.partition, self.offset = partition, offset
         self.next_offset = (
             next_offset  # behind the batch, as its own header has it; None: that is damaged too
         )
+        self.why, self.way_on, self.is_damaged, self.batch = why, way_on, is_damaged, batch
         behind = "a later offset" if next_offset is None else str(next_offset)
         super().__init__(
             f"topic {partition.topic!r}, partition {partition.partition}: the batch at offset {offset} cannot be "
-            f"read ({why}); it was damaged on the server's disk, or on the way from it: "
-            + (remedy or f"read again; if it stays so, seek to {behind} to go on behind it")
+            f"read ({why}); "
+            + (
+                "it was damaged on the server's disk, or on the way from it: read again; if it stays so, "
+                if is_damaged
+                else "its producer wrote it so, and it stays so: "
+            )
+            + (way_on or f"seek to {behind} to go on behind it")
         )
-        self.why = why
+
+    def with_way_on(self, way_on: str) -> UnreadableBatch:
+        """The same, with the way on in the terms of whoever reads."""
+        return UnreadableBatch(
+            self.partition, self.offset, self.next_offset, self.why, way_on, self.is_damaged, self.batch
+        )
+
+    def __reduce__(
+        self,
+    ) -> tuple[type[UnreadableBatch], tuple[TopicPartition, int, int | None, str, str, bool, bytes]]:
+        return UnreadableBatch, (
+            self.partition,
+            self.offset,
+            self.next_offset,
+            self.why,
+            self.way_on,
+            self.is_damaged,
+            self.batch,
+        )
 
 
 class ConnectionLost(SemelError):

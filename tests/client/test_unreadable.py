@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
+from tests import poison
 
 from semel.client.unreadable import check_progress, sound_part
 from semel.errors import CorruptRecordBatch
-from semel.record.batch import Record, encode_batch
+from semel.record.batch import Record, crc32c, decode_header, encode_batch
 from semel.types import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -43,6 +46,51 @@ def test_the_damage_is_found_where_it_is(
     sound, error = sound_part(TP, damaged(batch, at_byte), 0, CorruptRecordBatch("found by column"))
     assert len(sound) == sum(SIZES[:sound_batches])
     assert (error.partition, error.offset, error.next_offset) == (TP, offset, next_offset)
+    assert error.is_damaged
+
+
+def placed(*batches: bytes) -> memoryview:
+    """As a log has them: at offsets that follow on each other."""
+    answer, offset = bytearray(), 0
+    for batch in batches:
+        answer += offset.to_bytes(8, "big") + batch[8:]
+        offset += decode_header(batch).last_offset_delta + 1
+    return memoryview(answer)
+
+
+@pytest.mark.parametrize(
+    "batch", [*poison.UNREADABLE.values(), poison.BOMB], ids=[*poison.UNREADABLE, "bomb"]
+)
+def test_what_was_produced_so_is_not_called_damage(batch: bytes) -> None:
+    before = poison.good(b"a", b"b", b"c")
+    answer = placed(before, batch, poison.good(b"d"))
+    sound, error = sound_part(TP, answer, 0, CorruptRecordBatch("found by column"))
+    assert bytes(sound) == before
+    assert (error.offset, error.next_offset, error.batch[8:]) == (3, 5, batch[8:])
+    assert not error.is_damaged
+    assert "its producer wrote it so, and it stays so: seek to 5 to go on behind it" in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.batch) == (str(error), error.batch)
+
+
+def test_a_count_that_lies_is_not_damage_either() -> None:
+    """A header's fields, under the checksum."""
+    batch = bytearray(placed(poison.good(b"z"), poison.good(b"a"))[len(poison.good(b"z")) :])
+    batch[57:61] = (2).to_bytes(4, "big")
+    batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
+    answer = memoryview(poison.good(b"a") + batch)
+    sound, error = sound_part(TP, answer, 0, CorruptRecordBatch("found"))
+    assert (len(sound) > 0, error.offset, error.is_damaged) == (True, 1, False)
+
+
+def test_what_an_aborted_transaction_wrote_is_in_nobodys_way() -> None:
+    hidden = bytearray(poison.UNREADABLE["rubbish"])
+    hidden[22] |= 16  # transactional
+    hidden[43:51] = (7).to_bytes(8, "big")  # of this producer
+    hidden[17:21] = crc32c(memoryview(hidden)[21:]).to_bytes(4, "big")
+    answer = placed(bytes(hidden), poison.good(b"a"), poison.UNREADABLE["no gzip"])
+    _, error = sound_part(TP, answer, 0, CorruptRecordBatch("found"), aborted=[(7, 0)])
+    assert error.offset == 3
 
 
 def test_an_answer_that_never_gets_whole_is_not_asked_for_again() -> None:

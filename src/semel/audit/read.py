@@ -25,7 +25,7 @@ from semel.client.blocking import Cluster
 from semel.client.cluster import Isolation
 from semel.client.model import Fetched
 from semel.client.unreadable import check_progress, sound_part
-from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError, UnreadableBatch
+from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
 from semel.record.columnar import decode_table
 from semel.record.control import MarkerType, decode_marker
@@ -171,6 +171,7 @@ class Piece:
     from_offset: int
     end_offset: int
     records: memoryview  # the answer that they stand in
+    aborted: tuple[tuple[int, int], ...] = ()  # of it
 
     def tables(
         self, *, include_headers: bool = False, include_timestamp_ms: bool = False
@@ -258,7 +259,7 @@ def read_batches(
 
 def _piece(partition: TopicPartition, fetched: Fetched, from_offset: int, end_offset: int) -> Piece:
     """The batches of an answer that hold offsets of the range, in one piece."""
-    piece = Piece(partition, [], from_offset, end_offset, fetched.records)
+    piece = Piece(partition, [], from_offset, end_offset, fetched.records, fetched.aborted)
     position = from_offset
     with _naming_damage(piece):
         check_progress(fetched.records)
@@ -292,14 +293,8 @@ def _naming_damage(piece: Piece) -> Iterator[None]:
     try:
         yield
     except CorruptRecordBatch as error:
-        damage = sound_part(piece.partition, piece.records, piece.from_offset, error)[1]
-        raise UnreadableBatch(
-            piece.partition,
-            damage.offset,
-            damage.next_offset,
-            damage.why,
-            f"nothing is proven of {piece.partition.topic}",
-        ) from None
+        damage = sound_part(piece.partition, piece.records, piece.from_offset, error, piece.aborted)[1]
+        raise damage.with_way_on(f"nothing is proven of {piece.partition.topic}") from None
 
 
 def _is_compacted(cluster: Cluster, topic: str) -> bool:

@@ -36,9 +36,7 @@ async def fetch_below_end(cluster: Cluster, tp: TopicPartition, offset: int) -> 
             raise Again(code, f"read {tp} from offset {offset} on")
         if code is ErrorCode.NONE and not _leads_on(fetched[tp].records, offset):
             why = "the answer holds no whole batch from there on"
-            raise UnreadableBatch(
-                tp, offset, None, why, "read again; without it nobody can tell what is stored"
-            )
+            raise UnreadableBatch(tp, offset, None, why, "nobody can tell what is stored")
         return fetched[tp]
 
     return await cluster.retried(read)

@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 class PartitionReader:
     """Reads the partitions that it is given, in order.
 
-    An offset that was deleted raises :class:`~semel.errors.DataLoss`, and a batch that is damaged
+    An offset that was deleted raises :class:`~semel.errors.DataLoss`, and a batch that cannot be read
     :class:`~semel.errors.UnreadableBatch`, once what is in front of it was given: nothing is skipped in silence.
     An offset of a topic that was deleted is lost, too, though another one has its name by now: a position is of the
     topic that was there when it was assigned.
@@ -397,7 +397,7 @@ class PartitionReader:
 def _readable(
     tp: TopicPartition, fetched: Fetched, from_offset: int, decode: Callable[[Visible], _T]
 ) -> tuple[_T, Visible]:
-    """What ``decode`` makes of an answer, and what of it was looked at: up to a batch that is damaged, if one is.
+    """What ``decode`` makes of an answer, and what of it was looked at: up to a batch that cannot be read.
 
     :class:`~semel.errors.UnreadableBatch` only when nothing is in front of it, which the next round comes to.
     """
@@ -407,7 +407,7 @@ def _readable(
             check_progress(fetched.records)
         return decode(visible), visible
     except CorruptRecordBatch as error:
-        sound, where = sound_part(tp, fetched.records, from_offset, error)
+        sound, where = sound_part(tp, fetched.records, from_offset, error, fetched.aborted)
         visible = visible_batches(sound, from_offset, fetched.aborted)
         if visible.next_offset == from_offset:
             raise where from None

@@ -212,6 +212,14 @@ def validate_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
+def has_right_crc(batch: Buffer) -> bool:
+    """Whether the bytes from the attributes on are those that were produced, whatever they say."""
+    if len(batch) < HEADER_BYTES:
+        return False
+    (crc,) = _UINT32.unpack_from(batch, _CRC_AT)
+    return bool(crc32c(memoryview(batch)[_CHECKED_AT:]) == crc)
+
+
 def scan_batches(
     buffer: Buffer, *, allow_partial_tail: bool = False, check_crc: bool = True
 ) -> Iterator[tuple[memoryview, BatchHeader]]:

@@ -140,7 +140,7 @@ def whole_batches(source: TopicPartition, fetched: Fetched, position: int) -> li
     try:
         return list(scan_batches(fetched.records, allow_partial_tail=True))
     except CorruptRecordBatch as error:
-        raise sound_part(source, fetched.records, position, error)[1] from None
+        raise sound_part(source, fetched.records, position, error, fetched.aborted)[1] from None
 
 
 def offset_behind(source: TopicPartition, batches: Sequence[Batch], position: int) -> int:
