@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from semel.cli.offsets import GRAMMAR, Absolute, OffsetRange, Point, parse_range, place, timestamp_needed
-from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Overrides, Topic, client_settings
+from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, DeadLetterTopic, Overrides, Topic, client_settings
 from semel.cli.output import Format, note, yaml_lines
 from semel.cli.patience import Patience
 from semel.cli.template import DEFAULT_TEMPLATE, compile_template
+from semel.cli.unreadable import UnreadableRows
 from semel.errors import ConnectionLost, SemelError, UnreadableBatch
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -82,6 +83,7 @@ def consume(
     output_format: Annotated[
         Format, typer.Option("--format", help="table: as -f says; json: one object a line.")
     ] = Format.TABLE,
+    dead_letter: DeadLetterTopic = None,
     overrides: Overrides = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
 ) -> None:
@@ -102,9 +104,10 @@ def consume(
 
         reset = check_choices(wanted, partition)
         settings = client_settings(overrides, _CONSUMER_SETTINGS | _GROUP_SETTINGS)
-        GroupRead(bootstrap, topic, group, reset, isolation, settings).print_rows(
-            _shape(template, output_format), count, exit_at_end
-        )
+        with UnreadableRows(bootstrap, topic, dead_letter, group) as unreadable:
+            GroupRead(bootstrap, topic, group, reset, isolation, settings, unreadable).print_rows(
+                _shape(template, output_format), count, exit_at_end
+            )
         return
     if exit_at_end and wanted.stop is None:
         wanted = OffsetRange(wanted.first, parse_range("end").first)
@@ -121,15 +124,14 @@ def consume(
             bootstrap, isolation=isolation, **client_settings(overrides, _CONSUMER_SETTINGS)
         ) as consumer,
         Patience(lambda: consumer.inner.cluster.trouble) as patience,
+        UnreadableRows(bootstrap, topic, dead_letter) as unreadable,
     ):
         consumer.assign(first)
         try:
-            for number, record in enumerate(_records(consumer, patience, first, stop), start=1):
+            for number, record in enumerate(_records(consumer, patience, unreadable, first, stop), start=1):
                 sys.stdout.buffer.write(shape(record))
                 if number == count:
                     break
-        except UnreadableBatch as error:
-            raise _with_command(error) from None
         finally:
             sys.stdout.buffer.flush()  # rows come before what is said of those that do not
 
@@ -184,6 +186,7 @@ def _note_other_start(partition: TopicPartition, asked: int, start_offset: int, 
 def _records(
     consumer: Consumer,
     patience: Patience,
+    unreadable: UnreadableRows,
     first: dict[TopicPartition, int],
     stop: dict[TopicPartition, int] | None,
 ) -> Iterator[ConsumerRecord]:
@@ -195,7 +198,7 @@ def _records(
 
     def poll() -> list[ConsumerRecord]:
         with patience.asking():
-            return consumer.poll(_POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
+            return unreadable.poll(consumer, _POLL_TIMEOUT_S, _POLL_RECORDS_MAX)
 
     if stop is None:
         while True:
@@ -219,21 +222,6 @@ def _records(
         open_partitions = {p for p in open_partitions if consumer.position(p) < stop[p]}
     if damage is not None:
         raise damage
-
-
-def _with_command(error: UnreadableBatch) -> UnreadableBatch:
-    """The same, and the way on in the terms of this command."""
-    tp = error.partition
-    at = "OFFSET, a later one: which, it does not say any more"
-    if error.next_offset is not None:
-        at = str(error.next_offset)
-    return UnreadableBatch(
-        tp,
-        error.offset,
-        error.next_offset,
-        error.why,
-        f"read again; if it stays so, go on behind it: semel consume {tp.topic} -p {tp.partition} -o {at}",
-    )
 
 
 def _shape(template: str, output_format: Format) -> Any:

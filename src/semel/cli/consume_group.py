@@ -13,7 +13,8 @@ import typer
 
 from semel.cli.offsets import END, START, OffsetRange
 from semel.cli.patience import Patience
-from semel.errors import ConnectionLost
+from semel.cli.unreadable import UnreadableRows
+from semel.errors import ConnectionLost, UnreadableBatch
 from semel.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class GroupRead:
     reset: Reset
     isolation: Isolation
     settings: dict[str, Any]
+    unreadable: UnreadableRows
 
     def print_rows(
         self, shape: Callable[[ConsumerRecord], bytes], count: int | None, exit_at_end: bool
@@ -104,9 +106,12 @@ class GroupRead:
             records: list[ConsumerRecord] = []
             try:
                 with suppress(ConnectionLost), patience.asking():
-                    records = consumer.poll(
-                        _POLL_TIMEOUT_S, min(_POLL_RECORDS_MAX, left or _POLL_RECORDS_MAX)
+                    records = self.unreadable.poll(
+                        consumer, _POLL_TIMEOUT_S, min(_POLL_RECORDS_MAX, left or _POLL_RECORDS_MAX)
                     )
+            except UnreadableBatch:
+                consumer.close()  # all that was handed out before is printed, and flushed
+                raise
             except KeyboardInterrupt:
                 consumer.close(has_failed=True)  # all that was handed out before is printed
                 raise

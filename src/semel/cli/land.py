@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, pairs
+from semel.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, DeadLetterTopic, pairs
 from semel.cli.output import EXIT_INTERRUPTED, note
 from semel.errors import ConfigError
 from semel.land.formats import TableFormat, ValueFormat
@@ -83,6 +83,7 @@ def land(
             "--accept-loss", help="Go on where rows are gone that were not landed; each loss is told."
         ),
     ] = False,
+    dead_letter: DeadLetterTopic = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="H:P", help="Serve its progress for Prometheus.")
     ] = None,
@@ -125,6 +126,7 @@ def land(
         partition_by=partition_by,
         with_headers=headers,
         metrics=metrics,
+        dead_letter_topic=dead_letter,
     )
     asked.values()  # refused before anything is read
     lines = Lines(str(table))

@@ -28,6 +28,16 @@ Overrides = Annotated[
     typer.Option("-X", metavar="NAME=VALUE", help="A setting by its full name; may be repeated."),
 ]
 
+DeadLetterTopic = Annotated[
+    str | None,
+    typer.Option(
+        "--dead-letter",
+        metavar="TOPIC",
+        help="Go past batches that cannot be read, and keep their bytes in this topic.",
+        show_default=False,
+    ),
+]
+
 Internal = Annotated[
     bool, typer.Option("--internal", help="Also a topic that is not for people, as __semel_sinks.")
 ]

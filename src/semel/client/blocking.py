@@ -65,6 +65,11 @@ class Cluster:
         self.close()
 
     @property
+    def bootstrap(self) -> list[str]:
+        """The addresses that it was given."""
+        return [f"{each.host}:{each.port}" for each in self.inner.brokers.bootstrap]
+
+    @property
     def was_reached(self) -> bool:
         """Whether any broker has ever answered."""
         return self.inner.brokers.were_reached

@@ -7,8 +7,9 @@ for ever. Where the CRC is right, and the records cannot be read, nothing was da
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from semel.core.client.visible import visible_batches
 from semel.errors import CorruptRecordBatch, UnreadableBatch
@@ -23,6 +24,9 @@ from semel.record.batch import (
     validate_batch,
 )
 from semel.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LENGTH: Final = slice(8, LOG_OVERHEAD_BYTES)
 _MAGIC_AT: Final = 16
@@ -50,7 +54,7 @@ def sound_part(
     position, found = _damaged(tp, records, from_offset)
     whole = records[:position]
     for batch in visible_batches(whole, from_offset, aborted).batches:
-        unreadable = unreadable_batch(tp, batch, from_offset)
+        unreadable = _unreadable(tp, batch, from_offset, None)
         if unreadable is not None:
             return whole[: _place_of(whole, batch)], unreadable
     if found is None:
@@ -58,12 +62,53 @@ def sound_part(
     return whole, found
 
 
-def unreadable_batch(tp: TopicPartition, batch: memoryview, from_offset: int) -> UnreadableBatch | None:
-    """The error of a batch whose CRC is right, if its records cannot be read."""
+def tables_of(
+    tp: TopicPartition,
+    batches: Sequence[memoryview],
+    from_offset: int,
+    end_offset: int | None = None,
+    *,
+    include_headers: bool = False,
+) -> Iterator[pa.Table | UnreadableBatch]:
+    """The records of batches whose CRCs are right, in order; in the place of one that cannot be read its error."""
+    from semel.record.columnar import decode_table
+
+    decode = partial(
+        decode_table,
+        topic=tp.topic,
+        partition=tp.partition,
+        from_offset=from_offset,
+        end_offset=end_offset,
+        include_headers=include_headers,
+    )
+    try:
+        whole = decode(batches)
+    except CorruptRecordBatch:
+        pass
+    else:
+        yield whole
+        return
+    readable: list[memoryview] = []
+    for batch in batches:
+        unreadable = _unreadable(tp, batch, from_offset, end_offset)
+        if unreadable is None:
+            readable.append(batch)
+            continue
+        yield decode(readable)
+        yield unreadable
+        readable = []
+    yield decode(readable)
+
+
+def _unreadable(
+    tp: TopicPartition, batch: memoryview, from_offset: int, end_offset: int | None
+) -> UnreadableBatch | None:
     from semel.record.columnar import decode_table
 
     try:
-        decode_table([batch], topic=tp.topic, partition=tp.partition)
+        decode_table(
+            [batch], topic=tp.topic, partition=tp.partition, from_offset=from_offset, end_offset=end_offset
+        )
     except CorruptRecordBatch as error:
         header = decode_header(batch)
         return UnreadableBatch(

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from semel.client.blocking import Cluster
+from semel.client.dead_letters import DeadLetters
 from semel.core.flow.schema import parse_schema
 from semel.core.land.columns import DAY, landed_schema
 from semel.core.land.fitting import check_topics
@@ -48,6 +49,7 @@ class Job:
     partition_by: str | None = None  # a column, or "day"
     with_headers: bool = False
     metrics: str | None = None
+    dead_letter_topic: str | None = None
 
     def __post_init__(self) -> None:
         check_job(self.name)
@@ -62,6 +64,8 @@ class Job:
                 f"--value {self.value_format.value} "
                 + ("takes no --schema" if self.schema else "needs a --schema: the columns' names and types")
             )
+        if self.dead_letter_topic in self.plan.topics:
+            raise ConfigError(f"--dead-letter {self.dead_letter_topic}: not a topic that is landed")
         check_topics(self.plan.topics, self.partition_column)
         if self.writers and self.value_format is not ValueFormat.AVRO:
             raise ConfigError("--writer-schema is for --value avro")
@@ -118,7 +122,8 @@ def run_job(
     schema = landed_schema(values.schema, job.partition_column, with_headers=job.with_headers)
     stop = stop or threading.Event()
     clock = SystemClock()
-    source = Source(cluster, job.plan.topics, clock, with_headers=job.with_headers)
+    letters = None if job.dead_letter_topic is None else DeadLetters(cluster.bootstrap, job.dead_letter_topic)
+    source = Source(cluster, job.plan.topics, clock, with_headers=job.with_headers, letters=letters)
     source.look()  # a topic that is not there is told before a table is made
     landing = Landing(
         job.plan,
@@ -132,6 +137,8 @@ def run_job(
         on_progress=on_progress,
     )
     with ExitStack() as stack:
+        if letters is not None:
+            stack.callback(letters.close)
         if job.metrics is not None:
             collector = LandCollector(str(job.table), job.name, landing.progress)
             stack.callback(serve_collector(job.metrics, collector))

@@ -10,9 +10,11 @@ from uuid import UUID
 import pyarrow as pa
 
 from semel.client.blocking import Cluster
+from semel.client.dead_letters import DeadLetters
+from semel.client.unreadable import tables_of
 from semel.core.land.starting import REMEDY, LogTopic
 from semel.core.same_batch import is_another
-from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, UnknownTopic
+from semel.errors import BrokerError, ConnectionLost, DataLoss, ErrorCode, UnknownTopic, UnreadableBatch
 from semel.record.batch import BatchHeader, scan_batches
 from semel.record.columnar import decode_table
 from semel.spark.process import Clock
@@ -22,6 +24,9 @@ from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 PATIENCE_MS: Final = 120_000  # with a log that does not answer
 _PAUSE_MS: Final = 200
 _NEWS_MS: Final = 2_000  # so long after a topic was made, brokers may not have heard of it
+_WAY_ON: Final = (
+    "what is in front of it is landed. --dead-letter TOPIC goes on behind it, and keeps the batch there"
+)
 _GONE_MS: Final = 10_000  # nor one that starts of any
 
 Answer = TypeVar("Answer")
@@ -31,10 +36,16 @@ class Source:
     """The topics of one job."""
 
     def __init__(
-        self, cluster: Cluster, topics: Sequence[str], clock: Clock, *, with_headers: bool = False
+        self,
+        cluster: Cluster,
+        topics: Sequence[str],
+        clock: Clock,
+        *,
+        with_headers: bool = False,
+        letters: DeadLetters | None = None,
     ) -> None:
         self._cluster, self._topics, self._clock = cluster, list(topics), clock
-        self._with_headers = with_headers
+        self._with_headers, self._letters = with_headers, letters
         self._were_seen = False
 
     def look(self) -> dict[str, LogTopic]:
@@ -63,8 +74,8 @@ class Source:
         self, source: TopicPartition, topic_id: str | None, from_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.Table, int, BatchHeader | None]]:
         """The committed rows of the range, fetch by fetch, with the offset behind what was read so far, and the last
-        batch of it."""
-        position = from_offset
+        batch of it. What cannot be read goes to the dead letters; else it is an error, behind what lies in front."""
+        position, letters = from_offset, self._letters
         try:
             for batches in read_range(
                 self._cluster,
@@ -73,20 +84,31 @@ class Source:
                 end_offset,
                 poll_timeout_ms=PATIENCE_MS,
                 topic_id=topic_id,
+                past_damage=None if letters is None else letters.put,
             ):
-                rows = decode_table(
-                    (batch for batch, _ in batches),
-                    topic=source.topic,
-                    partition=source.partition,
-                    from_offset=position,
-                    end_offset=end_offset,
+                read = tables_of(
+                    source,
+                    [batch for batch, _ in batches],
+                    position,
+                    end_offset,
                     include_headers=self._with_headers,
                 )
+                rows = []
+                for found in read:
+                    if not isinstance(found, UnreadableBatch):
+                        rows.append(found)
+                    elif letters is not None:
+                        letters.put(found)
+                    else:
+                        yield pa.concat_tables(rows), found.offset, None
+                        raise found
                 if batches:
                     position = max(position, min(end_offset, batches[-1][1].last_offset + 1))
-                yield rows, position, batches[-1][1] if batches else None
+                yield pa.concat_tables(rows), position, batches[-1][1] if batches else None
         except DataLoss as loss:
             raise DataLoss(loss.partition, loss.lost_from, loss.lost_to_end, loss.why, REMEDY) from None
+        except UnreadableBatch as found:
+            raise found.with_way_on(_WAY_ON) from None
         yield _NO_ROWS, end_offset, None  # markers and aborted rows at the end of the range give no batches
 
     def _look(self) -> dict[str, LogTopic]:

@@ -85,6 +85,12 @@ OPTIONS: Final = (
         "behind what was read",
     ),
     Option(
+        "deadLetterTopic",
+        Side.SOURCE,
+        "none: stop there",
+        "go past batches that cannot be read, and keep their bytes in this topic, with headers that say where and why",
+    ),
+    Option(
         "kafka.isolation.level", Side.SOURCE, "read_committed", "or `read_uncommitted`: aborted rows as well"
     ),
     Option(

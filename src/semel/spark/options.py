@@ -78,6 +78,7 @@ class SourceOptions:
     offset_retries: int = 3
     offset_retry_interval_ms: int = 10
     commit_group: str | None = None
+    dead_letter_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         offset_retries=_count(given, "fetchOffset.numRetries", 3),
         offset_retry_interval_ms=_count(given, "fetchOffset.retryIntervalMs", 10),
         commit_group=given.get("commitgroup") or None,
+        dead_letter_topic=given.get("deadlettertopic") or None,
     )
 
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final
 from uuid import UUID
 
 from semel.client.blocking import Cluster
 from semel.client.model import Fetched
-from semel.client.unreadable import sound_part
-from semel.errors import BrokerError, ConnectionLost, CorruptRecordBatch, DataLoss, ErrorCode, UnknownTopic
+from semel.client.unreadable import check_progress, sound_part
+from semel.errors import (
+    BrokerError,
+    ConnectionLost,
+    CorruptRecordBatch,
+    DataLoss,
+    ErrorCode,
+    UnknownTopic,
+    UnreadableBatch,
+)
 from semel.record.batch import BatchHeader, scan_batches
 from semel.spark.options import POLL_TIMEOUT_MS, Isolation
 from semel.spark.process import this_process
@@ -41,6 +49,7 @@ def read_range(
     poll_timeout_ms: int = POLL_TIMEOUT_MS,
     topic_id: str | None = None,
     last_leader_epoch: int = NO_LEADER_EPOCH,
+    past_damage: Callable[[UnreadableBatch], int] | None = None,
 ) -> Iterator[list[Batch]]:
     """The batches that hold offsets ``from_offset`` to ``end_offset`` (exclusive), fetch by fetch.
 
@@ -49,6 +58,9 @@ def read_range(
     beginning has gone meanwhile, or its topic: with ``topic_id``, rows of another topic of that name never come. With
     ``last_leader_epoch``, under which the log had all that is in front of the range, so it is where the log has lost
     its end since, and grew.
+
+    What lies in front of a damaged batch comes before its :class:`UnreadableBatch`. ``past_damage`` is asked in its
+    place where that was read twice, and says where to go on.
     """
     topic_ids = None if topic_id is None else {source.topic: UUID(topic_id)}
 
@@ -69,6 +81,7 @@ def read_range(
     deadline_ms = clock.elapsed_ms() + poll_timeout_ms
     epoch_deadline_ms = clock.elapsed_ms() + min(_EPOCH_PATIENCE_MS, poll_timeout_ms)
     ahead: Future[dict[TopicPartition, Fetched]] | None = None
+    damaged_at = -1
     try:
         while position < end_offset:
             asked, ahead = ahead or ask(), None
@@ -108,7 +121,16 @@ def read_range(
                 warn_made_anew(source.topic)
                 return
             if code is ErrorCode.NONE:
-                batches = whole_batches(source, fetched, position)
+                try:
+                    batches = whole_batches(source, fetched, position)
+                except UnreadableBatch as damage:
+                    if past_damage is None:
+                        raise
+                    if damaged_at == position:
+                        position = max(position, past_damage(damage))
+                    else:
+                        damaged_at = position
+                    continue
                 if batches:
                     position = offset_behind(source, batches, position)
                     if last_leader_epoch != NO_LEADER_EPOCH:
@@ -136,11 +158,16 @@ def read_range(
 
 
 def whole_batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Batch]:
-    """Those of an answer; one that is damaged is named, whatever lies in front of it: the task is to come again."""
+    """Those of an answer, up to one that is damaged; with nothing in front of that, its :class:`UnreadableBatch`."""
+    batches: list[Batch] = []
     try:
-        return list(scan_batches(fetched.records, allow_partial_tail=True))
+        for each in scan_batches(fetched.records, allow_partial_tail=True):
+            batches.append(each)
+        check_progress(fetched.records)
     except CorruptRecordBatch as error:
-        raise sound_part(source, fetched.records, position, error, fetched.aborted)[1] from None
+        if not any(header.last_offset >= position for _, header in batches):
+            raise sound_part(source, fetched.records, position, error, fetched.aborted)[1] from None
+    return batches
 
 
 def offset_behind(source: TopicPartition, batches: Sequence[Batch], position: int) -> int:

@@ -7,11 +7,15 @@ One object lives as long as its query: it holds the target of AvailableNow and t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Final
 
 import pyarrow as pa
 
-from semel.record.columnar import decode_table
+from semel.client.dead_letters import DeadLetters
+from semel.client.unreadable import tables_of
+from semel.errors import UnreadableBatch
 from semel.spark.offsets import (
     Json,
     LeaderEpochs,
@@ -27,6 +31,11 @@ from semel.spark.planning import ReadRange, limit, made_anew
 from semel.spark.process import connect
 from semel.spark.reading import behind_the_end, read_range
 from semel.spark.source_offsets import SourceOffsets, planned_ranges
+
+_WAY_ON: Final = (
+    "the option deadLetterTopic of this reader goes past it, and keeps it in a topic; so does a new query that starts "
+    "behind it"
+)
 
 
 class StreamRanges:
@@ -120,6 +129,30 @@ class StreamRanges:
 
 def tables(options: SourceOptions, planned: ReadRange) -> Iterator[pa.Table]:
     """The rows of a range, in offset order, fetch by fetch, with all of the source's columns."""
+    topic = options.dead_letter_topic
+    with ExitStack() as opened:
+        letters = None
+        if topic is not None:
+            letters = opened.enter_context(DeadLetters(options.connection.bootstrap, topic))
+        try:
+            past_damage = None if letters is None else letters.put
+            for found in tables_and_unreadable(options, planned, past_damage):
+                if not isinstance(found, UnreadableBatch):
+                    yield found
+                elif letters is None:
+                    raise found
+                else:
+                    letters.put(found)
+        except UnreadableBatch as found:
+            raise found.with_way_on(_WAY_ON) from None
+
+
+def tables_and_unreadable(
+    options: SourceOptions,
+    planned: ReadRange,
+    past_damage: Callable[[UnreadableBatch], int] | None = None,
+) -> Iterator[pa.Table | UnreadableBatch]:
+    """The same, with the error in the place of a batch that was produced so that nobody can read it."""
     source = planned.source_range.source
     fetches = read_range(
         connect(options.connection),
@@ -132,13 +165,13 @@ def tables(options: SourceOptions, planned: ReadRange) -> Iterator[pa.Table]:
         poll_timeout_ms=options.poll_timeout_ms,
         topic_id=planned.source_range.topic_id,
         last_leader_epoch=planned.last_leader_epoch,
+        past_damage=past_damage,
     )
     for batches in fetches:
-        yield decode_table(
-            (batch for batch, _ in batches),
-            topic=source.topic,
-            partition=source.partition,
-            from_offset=planned.read_from,
-            end_offset=planned.read_end,
+        yield from tables_of(
+            source,
+            [batch for batch, _ in batches],
+            planned.read_from,
+            planned.read_end,
             include_headers=options.include_headers,
         )
