@@ -6,7 +6,8 @@ import pytest
 from tests.flow.flowing import put, records, rows, run
 
 import semel
-from semel.core.flow.pieces import STEP_HEADER, WHY_HEADER
+from semel.core.dead_letter import WHY_HEADER
+from semel.core.flow.pieces import STEP_HEADER
 from semel.errors import StepFailed
 from semel.flow import flow as flow_of
 from semel.flow import source

@@ -25,9 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 from semel.client.blocking import Cluster
+from semel.client.unreadable import tables_of
+from semel.core.dead_letter import WHY_HEADER
 from semel.core.flow.chain import DECODE
 from semel.core.flow.exclusive import InputPartition, NotExclusive, WhyNot, continues, first_gap
-from semel.core.flow.pieces import WHY_HEADER, Entry, Piece
+from semel.core.flow.pieces import Entry, Piece
 from semel.errors import (
     BrokerError,
     ConfigError,
@@ -36,12 +38,13 @@ from semel.errors import (
     PlanNotSupported,
     SinkFenced,
     StepFailed,
+    UnreadableBatch,
 )
 from semel.flow.here import in_turns
 from semel.flow.plan import OWN_TOPIC_CONFIGS, Plan, Stage, StageKind
 from semel.flow.rows_in import cut_at_offsets, piece_of
 from semel.flow.task import chain_of
-from semel.record.columnar import decode_table, encode_columns
+from semel.record.columnar import encode_columns
 from semel.sequence import advance
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
@@ -60,6 +63,10 @@ from semel.wording import counted
 
 ROWS_MAX: Final = 100_000  # of one turn of a partition
 START_OFFSET: Final = 0  # an input is gone through from its first row
+_UNREADABLE: Final = (
+    "its rows would be missing where rows are counted. Run the flow with a decision log, or over a copy of the topic "
+    "that leaves the batch out"
+)
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
@@ -248,16 +255,12 @@ class ExclusivePartition:
         """The input's rows; stops at the first offset that is none."""
         expected = start
         for batches in read_range(self._cluster, self._source, start, end, topic_id=self._topic_id):
-            table = decode_table(
-                (batch for batch, _ in batches),
-                topic=self._source.topic,
-                partition=self._source.partition,
-                from_offset=start,
-                end_offset=end,
-            )
-            self._stop_at(first_gap(read, expected, np.asarray(table.column("offset"))))
-            expected += table.num_rows
-            yield table
+            for table in tables_of(self._source, [batch for batch, _ in batches], start, end):
+                if isinstance(table, UnreadableBatch):
+                    raise table.with_way_on(_UNREADABLE)
+                self._stop_at(first_gap(read, expected, np.asarray(table.column("offset"))))
+                expected += table.num_rows
+                yield table
         self._stop_at(first_gap(read, expected, np.array([end])) if expected < end else None)
 
     # -- what is asked of the cluster, and what stops it -------------------------------------------------------

@@ -33,6 +33,7 @@ from semel.flow.rows_in import cut_at_offsets, cut_in_rows, piece_of, proven, wi
 from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, plain_tables
 from semel.flow.task import failing_as_a_step, refuse_large
+from semel.flow.unreadable import readable
 from semel.spark.notes import LaidAside, TaskIdentity, lay_aside
 from semel.spark.options import Connection
 from semel.spark.worker_heap import freeze_heap
@@ -89,11 +90,11 @@ def decoded(stage: Stage, source: TopicPartition, table: pa.Table, entry: Entry)
     """
     given = stage.inputs[0]
     if given.schema is None:
-        yield piece_of(given, 0, table, source)
+        yield readable(piece_of(given, 0, table, source), table, entry)
         return
     is_unkeyed = given.tombstones is Tombstones.UNKEYED
     keys = [step.start() for step in steps_of_source(stage)]
-    for piece in _apart(given, source, table):
+    for piece in _apart(given, source, table, entry):
         for each in proven(given, piece, entry, as_columns=True):
             pieces = read(each, entry, as_columns=True, is_table=given.deletes, is_unkeyed=is_unkeyed)
             for step in keys:
@@ -101,13 +102,13 @@ def decoded(stage: Stage, source: TopicPartition, table: pa.Table, entry: Entry)
             yield from pieces
 
 
-def _apart(given: Input, source: TopicPartition, table: pa.Table) -> Iterator[Piece]:
+def _apart(given: Input, source: TopicPartition, table: pa.Table, entry: Entry) -> Iterator[Piece]:
     """Of each part of the records its tombstones, wherever they lie among the rows, and then its rows.
 
     Each in one piece: their offsets say how they lie, and a piece for each run of them would cost as much as a fetch.
     """
     for part in cut_in_rows(table):
-        piece = piece_of(given, 0, part, source)
+        piece = readable(piece_of(given, 0, part, source), part, entry)
         if not given.deletes or piece.raw is None or not piece.raw.null_count:
             yield piece
             continue

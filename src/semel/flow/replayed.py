@@ -19,6 +19,7 @@ from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, proven, with
 from semel.flow.rows_out import changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import plain_tables
 from semel.flow.task import chain_of
+from semel.flow.unreadable import readable
 from semel.spark.options import Connection
 from semel.spark.planning import ReadRange
 
@@ -30,7 +31,8 @@ def stateless(stage: Stage, connection: Connection, source_range: SourceRange) -
     number = source_range.batch_from
     for table in recorded_rows(stage, connection, source_range):
         entry = Entry()
-        read = proven(given, piece_of(given, 0, table, source_range.source), entry)
+        piece = readable(piece_of(given, 0, table, source_range.source), table, entry)
+        read = proven(given, piece, entry)
         pieces = chain.process(read, entry)
         yield from list(_written(stage, pieces, entry, number))
         number = int(table.column("offset")[-1].as_py()) + 1

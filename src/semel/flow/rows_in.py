@@ -10,12 +10,13 @@ rows are large it has fewer, counted from the first row on: a column of bytes ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.client.unreadable import tables_of
 from semel.core.flow.chain import read as read_piece
 from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.merge import EntryRange, PlacedEntry
@@ -23,7 +24,7 @@ from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece, keyed
 from semel.errors import StepFailed
 from semel.flow.losses import told_to_a_flow
 from semel.flow.plan import Input, Stage, Tombstones
-from semel.record.columnar import decode_table as decode_records
+from semel.flow.unreadable import readable, with_unreadable
 from semel.record.columnar import partition_rows
 from semel.spark.options import Connection
 from semel.spark.process import connect
@@ -124,7 +125,7 @@ class EntryRows:
             table = self._cursors[each.topic].take(each.end_offset)
             source = TopicPartition(each.topic, self._partition)
             for part in cut_in_rows(table):
-                piece = piece_of(read, number, part, source)
+                piece = readable(piece_of(read, number, part, source), part, entry)
                 yield from in_its_partition(read, piece, self._partition, self._stage.partition_count, entry)
 
 
@@ -149,18 +150,15 @@ class _Cursor:
             topic_id=ranges[0].topic_id,
             last_leader_epoch=ranges[0].last_leader_epoch,
         )
-        self._tables = (self._decoded(batch for batch, _ in batches) for batches in fetches)
-        self._left = self._decoded(())
-
-    def _decoded(self, batches: Iterable[Any]) -> pa.Table:
-        return decode_records(
-            batches,
-            topic=self._source.topic,
-            partition=self._source.partition,
-            from_offset=self._first,
-            end_offset=self._last,
-            include_headers=self._has_headers,
+        self._tables = (
+            table for batches in fetches for table in self._decoded([batch for batch, _ in batches])
         )
+        (self._left,) = self._decoded(())
+
+    def _decoded(self, batches: Sequence[memoryview]) -> Iterator[pa.Table]:
+        read = tables_of(self._source, batches, self._first, self._last, include_headers=self._has_headers)
+        for found in read:
+            yield with_unreadable(found, self._last, has_headers=self._has_headers)
 
     def take(self, end_offset: int) -> pa.Table:
         """The rows in front of ``end_offset`` that were not taken yet."""

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from semel.core.flow.pieces import BAD, CUT_HEADER, HEADERS_TYPE, LATE, Entry, Piece, SideRows
+from semel.core.dead_letter import CUT_HEADER
+from semel.core.flow.pieces import BAD, HEADERS_TYPE, LATE, Entry, Piece, SideRows
 from semel.flow.plan import Stage
 from semel.record.columnar import BATCH_BYTES_MAX
 from semel.spark.output import ROW_NUMBER

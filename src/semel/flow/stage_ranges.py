@@ -20,12 +20,13 @@ from semel.flow.losses import told_to_a_flow
 from semel.flow.merge_log import MergeLog
 from semel.flow.plan import Stage
 from semel.flow.resting import Ticks
+from semel.flow.unreadable import with_unreadable
 from semel.spark.offsets import EARLIEST, Json, Offsets, TopicIds, from_json, to_json
 from semel.spark.options import Connection, Position, SourceOptions
 from semel.spark.planning import RangeTopic, ReadRange, split
 from semel.spark.resuming import Resumption
 from semel.spark.source_offsets import SourceOffsets
-from semel.spark.stream_ranges import StreamRanges, tables
+from semel.spark.stream_ranges import StreamRanges, tables_and_unreadable
 from semel.types import TopicPartition
 
 __all__ = ["Json"]
@@ -93,7 +94,8 @@ def source_options(stage: Stage, connection: Connection) -> SourceOptions:
 def plain_tables(stage: Stage, connection: Connection, planned: ReadRange) -> Iterator[pa.Table]:
     """The rows of a range that a stateless stage reads, in offset order, fetch by fetch."""
     with told_to_a_flow():
-        yield from tables(source_options(stage, connection), planned)
+        for found in tables_and_unreadable(source_options(stage, connection), planned):
+            yield with_unreadable(found, planned.read_end)
 
 
 class PlainRanges:

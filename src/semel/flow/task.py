@@ -40,6 +40,7 @@ from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_o
 from semel.flow.rows_out import RECORD_OVERHEAD_BYTES, changelog_batch, main_batch, side_batches
 from semel.flow.stage_ranges import StageTask, plain_tables
 from semel.flow.stage_state import TaskState
+from semel.flow.unreadable import readable
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.output import PARTITIONER
 from semel.spark.task_write import write_range
@@ -151,7 +152,7 @@ class _Stateless(_Attempt):
     def _made(self, chain: RunningChain, table: pa.Table, number: int) -> list[pa.RecordBatch]:
         entry, piece = Entry(), piece_of(self.stage.inputs[0], 0, table, self.task.source_range.source)
         with failing_as_a_step(self.stage, f"{piece.place(0)} or behind it"):
-            pieces = proven(self.stage.inputs[0], piece, entry)
+            pieces = proven(self.stage.inputs[0], readable(piece, table, entry), entry)
             return list(self._written(chain.process(pieces, entry), entry, number))
 
     def _in_front_of(

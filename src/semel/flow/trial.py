@@ -21,8 +21,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from semel.core.dead_letter import AT_HEADER, WHY_HEADER
 from semel.core.flow.codec import decode_rows, key_bytes, keys_of_rows
-from semel.core.flow.pieces import AT_HEADER, STEP_HEADER, WHY_HEADER
+from semel.core.flow.pieces import STEP_HEADER
 from semel.errors import ConfigError, FlowStopped, NonDeterministicReplay, StepFailed
 from semel.flow.here import StageHere
 from semel.flow.plan import OWN_TOPIC_CONFIGS, PARTITION_COUNT, Input, Plan, Stage, StageKind

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.core.dead_letter import AT_HEADER, WHY_HEADER
 from semel.core.flow.codec import NotOfSchema, encode_rows, encode_table, rows_of_table, table_of
 from semel.core.flow.schema import Schema
 from semel.errors import StepFailed
@@ -32,10 +33,7 @@ BAD: Final = "bad"  # the output of rows that a step cannot take
 WRITE: Final = "write"  # the step that errors name where a row cannot be written
 LATE: Final = "late"  # the output of rows that came after their window was closed
 
-WHY_HEADER: Final = "semel-why"  # in words
 STEP_HEADER: Final = "semel-step"  # which step would not take it
-AT_HEADER: Final = "semel-at"  # which row of the input it is, or came of
-CUT_HEADER: Final = "semel-cut"  # how much of its key and value is there, where it is not all
 HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
