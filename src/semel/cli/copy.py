@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from semel.cli.options import DeadLetterTopic
 from semel.cli.output import EXIT_INTERRUPTED, note
 from semel.errors import ConfigError
 from semel.wording import counted
@@ -90,6 +91,7 @@ def copy(
             show_default=False,
         ),
     ] = None,
+    dead_letter: DeadLetterTopic = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="H:P", help="Serve its progress for Prometheus.")
     ] = None,
@@ -130,6 +132,7 @@ def copy(
         where=where,
         cleans=clean,
         bytes_per_s=None if rate is None else _bytes_per_s(rate),
+        dead_letter_topic=dead_letter,
     )
     for bootstrap in (source, destination):
         await_greeting(bootstrap, AWAY_MS_MAX)

@@ -56,7 +56,7 @@ class DeadLetters:
         if found.partition.topic == self.topic:
             raise ConfigError(f"the dead letters of {self.topic} cannot go to {self.topic} itself")
         letter = dead_letter(found)
-        self._read_on()
+        self._read_on(makes_it=True)
         if letter.key not in self._known:
             if self._producer is None:
                 self._producer = Producer(self._bootstrap, linger_ms=0)
@@ -66,12 +66,19 @@ class DeadLetters:
             self._known.add(letter.key)
         return found.next_offset
 
-    def _read_on(self) -> None:
+    def has(self, found: UnreadableBatch) -> bool:
+        """Whether somebody has kept it; nothing is written."""
+        self._read_on(makes_it=False)
+        return dead_letter(found).key in self._known
+
+    def _read_on(self, *, makes_it: bool) -> None:
         """What the topic has by now; rows of others in it do no harm."""
         with Cluster(self._bootstrap) as cluster:
             try:
                 cluster.topic(self.topic)
             except UnknownTopic:
+                if not makes_it:
+                    raise
                 self._create(cluster)
             end = cluster.list_offsets({self._tp: LATEST_TIMESTAMP}, "read_uncommitted")[self._tp].offset
             if end <= self._read_to:

@@ -54,9 +54,9 @@ def sound_part(
     position, found = _damaged(tp, records, from_offset)
     whole = records[:position]
     for batch in visible_batches(whole, from_offset, aborted).batches:
-        unreadable = _unreadable(tp, batch, from_offset, None)
-        if unreadable is not None:
-            return whole[: _place_of(whole, batch)], unreadable
+        produced_so = unreadable(tp, batch, from_offset, None)
+        if produced_so is not None:
+            return whole[: _place_of(whole, batch)], produced_so
     if found is None:
         return records[:0], _named(tp, records, 0, from_offset, str(error), is_damaged=True)
     return whole, found
@@ -69,6 +69,7 @@ def tables_of(
     end_offset: int | None = None,
     *,
     include_headers: bool = False,
+    include_timestamp_ms: bool = False,
 ) -> Iterator[pa.Table | UnreadableBatch]:
     """The records of batches whose CRCs are right, in order; in the place of one that cannot be read its error."""
     from semel.record.columnar import decode_table
@@ -80,6 +81,7 @@ def tables_of(
         from_offset=from_offset,
         end_offset=end_offset,
         include_headers=include_headers,
+        include_timestamp_ms=include_timestamp_ms,
     )
     try:
         whole = decode(batches)
@@ -90,19 +92,20 @@ def tables_of(
         return
     readable: list[memoryview] = []
     for batch in batches:
-        unreadable = _unreadable(tp, batch, from_offset, end_offset)
-        if unreadable is None:
+        found = unreadable(tp, batch, from_offset, end_offset)
+        if found is None:
             readable.append(batch)
             continue
         yield decode(readable)
-        yield unreadable
+        yield found
         readable = []
     yield decode(readable)
 
 
-def _unreadable(
+def unreadable(
     tp: TopicPartition, batch: memoryview, from_offset: int, end_offset: int | None
 ) -> UnreadableBatch | None:
+    """The error of a batch whose CRC is right, if its records cannot be read."""
     from semel.record.columnar import decode_table
 
     try:

@@ -40,6 +40,7 @@ class CopyPlan:
     ``where``: only rows that this SQL condition holds for (:mod:`semel.record.where`), from where a run goes on.
     ``cleans``: rows of a doubling writer come once, by their lineage headers (:mod:`semel.core.copy.clean`).
     ``groups``: their positions are committed at the destination, too.
+    ``dead_letter_topic``: batches that cannot be read are not copied; a topic of the destination keeps them.
     ``goes_on_after_loss``: rows that the source lost before they were copied are told and passed over.
     """
 
@@ -57,6 +58,7 @@ class CopyPlan:
     groups: tuple[str, ...] = ()
     where: str | None = None
     cleans: bool = False
+    dead_letter_topic: str | None = None
     upkeep: Upkeep = UPKEEP
 
     def __post_init__(self) -> None:
@@ -74,6 +76,11 @@ class CopyPlan:
             )
         if self.bytes_per_s is not None and self.bytes_per_s <= 0:
             raise ConfigError("a rate is above 0 bytes a second. Nothing was copied")
+        if self.dead_letter_topic in (*self.topics, *map(self.output_of, self.topics)):
+            raise ConfigError(
+                f"--dead-letter {self.dead_letter_topic}: a topic of its own is wanted, none that is copied. Nothing "
+                "was copied"
+            )
         if self.pattern is not None:
             try:
                 re.compile(self.pattern)

@@ -14,15 +14,25 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
+from semel.client.dead_letters import DeadLetters
 from semel.client.model import Fetched
+from semel.client.unreadable import unreadable
 from semel.copy.batches import Ready, choose_clean, choose_where, ready_batches
 from semel.copy.plan import CopyPlan
 from semel.core.copy.clean import Cleaner, with_rest
 from semel.core.copy.journal import Clean, Mark, Place
 from semel.core.copy.spans import Spans, joined
 from semel.core.same_batch import is_another
-from semel.errors import BrokerError, ConfigError, ConnectionLost, DataLoss, ErrorCode
-from semel.record.batch import scan_batches
+from semel.errors import (
+    BrokerError,
+    ConfigError,
+    ConnectionLost,
+    CorruptRecordBatch,
+    DataLoss,
+    ErrorCode,
+    UnreadableBatch,
+)
+from semel.record.batch import BatchHeader, scan_batches
 from semel.record.where import compile_where
 from semel.spark.options import Isolation
 from semel.spark.process import this_process
@@ -35,6 +45,10 @@ MARKS_MAX: Final = 10_000  # of one job
 _LOG: Final = logging.getLogger("semel.copy")
 _OTHER_TOPIC: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
+_WAY_ON: Final = (
+    "what is in front of it is copied. --dead-letter TOPIC copies what is behind it, and keeps the batch in that topic "
+    "of the destination"
 )
 _TURN_MAX_MS: Final = 500
 
@@ -84,6 +98,9 @@ class SourceReader:
         self._tiered: dict[str, bool] = {}
         self._lost_since_ms: int | None = None
         self._proven_by = -1  # how many connections there had been
+        topic = plan.dead_letter_topic
+        self._letters = None if topic is None else DeadLetters(plan.destination.bootstrap, topic)
+        self._damaged: dict[TopicPartition, int] = {}  # where a batch was found so once
         self.has_changed = False  # a topic is not the one any more that it was
 
     def begin_at(self, places: Mapping[TopicPartition, Place]) -> None:
@@ -159,6 +176,8 @@ class SourceReader:
         return parts
 
     def close(self) -> None:
+        if self._letters is not None:
+            self._letters.close()
         if self._asked is not None:
             self._asked.cancel()
 
@@ -226,26 +245,70 @@ class SourceReader:
                 )
             this_process().clock.pause(self._plan.linger_ms)
             return None
-        found = whole_batches(source, fetched, place.offset)
+        try:
+            found = whole_batches(source, fetched, place.offset)
+        except UnreadableBatch as damage:
+            return self._past_damage(place, damage, fetched)
         if not found:
             self._lags[source] = max(0, fetched.last_stable_offset - place.offset)
             return None
         end = offset_behind(source, found, place.offset)
         cleaner = None if place.clean is None else Cleaner(place.clean)
         choose = self._where if cleaner is None else partial(choose_clean, cleaner)
-        ready = [
-            each
-            for batch, header in committed_part(found, fetched.aborted or ())
-            for each in ready_batches(source, batch, header, place.offset, choose)
-        ]
+        ready: list[Ready] = []
         last = found[-1][1]
+        mark: Mark | None = Mark(last.last_offset, last.crc)
+        for batch, header in committed_part(found, fetched.aborted or ()):
+            if self._is_kept(source, batch, header, place.offset):
+                continue
+            try:
+                ready += ready_batches(source, batch, header, place.offset, choose)
+            except CorruptRecordBatch:
+                produced_so = unreadable(source, batch, place.offset, None)
+                if produced_so is None:
+                    raise
+                if produced_so.offset == place.offset:
+                    raise produced_so.with_way_on(_WAY_ON) from None
+                end, mark = produced_so.offset, place.mark  # what is in front of it comes first
+                break
         return Part(
             tuple(ready),
             end,
-            Mark(last.last_offset, last.crc),
+            mark,
             max(0, fetched.last_stable_offset - end),
             None if cleaner is None else cleaner.behind(end),
         )
+
+    def _is_kept(self, source: TopicPartition, batch: memoryview, header: BatchHeader, offset: int) -> bool:
+        """Whether the batch cannot be read, and is in the topic of those. Where there is none, nobody looks."""
+        if self._letters is None or header.is_control or header.last_offset < offset:
+            return False
+        found = unreadable(source, batch, offset, None)
+        if found is not None:
+            self._put(found)
+        return found is not None
+
+    def _past_damage(self, place: Place, damage: UnreadableBatch, fetched: Fetched) -> Part | None:
+        """Behind a batch that was damaged, once it was read twice: it may have been on the way."""
+        if self._letters is None:
+            raise damage.with_way_on(_WAY_ON) from None
+        if self._damaged.get(damage.partition) != damage.offset:
+            self._damaged[damage.partition] = damage.offset
+            return None
+        end = max(place.offset, self._put(damage))
+        clean = None if place.clean is None else Cleaner(place.clean).behind(end)
+        return Part((), end, place.mark, max(0, fetched.last_stable_offset - end), clean)
+
+    def _put(self, found: UnreadableBatch) -> int:
+        assert self._letters is not None
+        _LOG.warning(
+            "%s, offset %d: %s has the batch, for %s",
+            found.partition,
+            found.offset,
+            self._letters.topic,
+            found.why,
+        )
+        return self._letters.put(found)
 
     def _check_marks(self) -> None:
         """They ride in each record of the journal that says where all partitions stand."""

@@ -36,6 +36,7 @@ PASSED_EVERY_MS: Final = 1_000
 SPANS_MAX: Final = 100_000  # of one record of the journal, where it has more than one batch
 # Apache Kafka counts a producer's rest from its records' timestamps: it may have forgotten one that sends older rows.
 OLD_MS: Final = 3_600_000
+_UNREADABLE: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -227,9 +228,12 @@ class Writer:
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_knows(self._cluster, tp, batch):
             code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         if code not in _STORED:
+            way_on = "start the job again"
+            if code in _UNREADABLE:
+                way_on = "where it cannot read a batch that the source has, --dead-letter TOPIC goes past it"
             raise BrokerError(
                 code,
-                f"writing to {tp} (what is stored stays; start the job again)",
+                f"writing to {tp} (what is stored stays; {way_on})",
                 answer.error_message or "",
             )
         output = self._outputs[tp]
