@@ -40,6 +40,8 @@ class TopicReading:
     lineage_of: str | None = None  # with LINEAGE, of an output: the input as headers name it, TOPIC@ID
     # Of the topic whose records these rows came of, by partition: what lies below has nothing to be held against.
     log_start_offsets: Mapping[int, int] = field(default_factory=dict)
+    dead_letter_topic: str | None = None  # has the batches that nobody can read; they are left out
+    dead_letter_bootstrap: str = ""  # of the cluster that it is in; "": this one
 
 
 class Adding:

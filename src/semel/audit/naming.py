@@ -48,7 +48,7 @@ def _in_topic(cluster: Cluster, topic: str, wanted: set[Place], reading: TopicRe
     for place in wanted:
         partition = TopicPartition(topic, place.partition)
         for piece in read_pieces(cluster, {partition: place.offset}, {partition: place.offset + 1}):
-            for _, table in piece.tables():
+            for _, table in piece.tables(passes=lambda found: True):
                 for key, value in zip(*(table[name].to_pylist() for name in ("key", "value")), strict=True):
                     names[place] = reading.identity.readable(key, value)
     return names

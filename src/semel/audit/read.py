@@ -23,11 +23,11 @@ from semel.audit.store import Rows, RowStore
 from semel.audit.transactions import TransactionCheck
 from semel.client.blocking import Cluster
 from semel.client.cluster import Isolation
+from semel.client.dead_letters import DeadLetters
 from semel.client.model import Fetched
-from semel.client.unreadable import check_progress, sound_part
-from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError
+from semel.client.unreadable import check_progress, sound_part, tables_of
+from semel.errors import BrokerError, CorruptRecordBatch, ErrorCode, SemelError, UnreadableBatch
 from semel.record.batch import BatchHeader, Record, decode_records, scan_batches
-from semel.record.columnar import decode_table
 from semel.record.control import MarkerType, decode_marker
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
@@ -102,7 +102,18 @@ def read_topic(
     transactions = TransactionCheck(reading.examples_max)
     transactions.begin(compacted=compacted)
     row_counts = dict.fromkeys((partition.partition for partition in first), 0)
-    add, selected = Adding(side, reading), 0
+    add, selected, dead = Adding(side, reading), 0, 0
+    topic = reading.dead_letter_topic
+    letters = (
+        None if topic is None else DeadLetters(reading.dead_letter_bootstrap or cluster.bootstrap, topic)
+    )
+
+    def passes(found: UnreadableBatch) -> bool:
+        nonlocal dead
+        is_kept = letters is not None and letters.has(found)
+        dead += is_kept
+        return is_kept
+
     for piece in read_pieces(cluster, first, end):
         for stored in piece.batches:
             check.feed(piece.partition, stored.header)
@@ -110,7 +121,9 @@ def read_topic(
                 piece.partition, stored.header, is_visible=stored.is_visible, marker=stored.marker
             )
         tables = piece.tables(
-            include_headers=reading.lineage_of is not None, include_timestamp_ms=reading.where is not None
+            include_headers=reading.lineage_of is not None,
+            include_timestamp_ms=reading.where is not None,
+            passes=passes,
         )
         for sequenced, table in tables:
             for records in table.to_batches():
@@ -130,6 +143,7 @@ def read_topic(
         other_rows=add.other_rows,
         unprovable_rows=add.unprovable_rows,
         transactions=transactions.verdict(),
+        dead_letters=dead,
     )
     return audit, side
 
@@ -174,25 +188,35 @@ class Piece:
     aborted: tuple[tuple[int, int], ...] = ()  # of it
 
     def tables(
-        self, *, include_headers: bool = False, include_timestamp_ms: bool = False
+        self,
+        *,
+        include_headers: bool = False,
+        include_timestamp_ms: bool = False,
+        passes: Callable[[UnreadableBatch], bool] = lambda found: False,
     ) -> Iterator[tuple[bool, pa.Table]]:
         """The visible rows as columns, each run with and without sequences for itself.
 
-        ``timestamp_ms`` is as it was sent: ``timestamp`` cannot hold every one, which is no damage.
+        ``timestamp_ms`` is as it was sent: ``timestamp`` cannot hold every one, which is no damage. A batch that nobody
+        can read is an error, but where ``passes`` says that it may be missing.
         """
         visible = (stored for stored in self.batches if stored.is_visible)
         for sequenced, run in groupby(visible, _has_sequence):
-            with _naming_damage(self):
-                table = decode_table(
-                    [stored.batch for stored in run],
-                    topic=self.partition.topic,
-                    partition=self.partition.partition,
-                    from_offset=self.from_offset,
-                    end_offset=self.end_offset,
-                    include_headers=include_headers,
-                    include_timestamp_ms=include_timestamp_ms,
-                )
-            yield sequenced, table
+            read = tables_of(
+                self.partition,
+                [stored.batch for stored in run],
+                self.from_offset,
+                self.end_offset,
+                include_headers=include_headers,
+                include_timestamp_ms=include_timestamp_ms,
+            )
+            for found in read:
+                if not isinstance(found, UnreadableBatch):
+                    yield sequenced, found
+                elif not passes(found):
+                    raise found.with_way_on(
+                        f"nothing is proven of {self.partition.topic}. Where a job has kept it, --dead-letter TOPIC "
+                        "leaves it out of the proof"
+                    )
 
 
 def _has_sequence(stored: StoredBatch) -> bool:

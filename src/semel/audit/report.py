@@ -48,6 +48,7 @@ class TopicAudit:
     other_rows: int = 0  # those that came of another topic, and were not looked at
     unprovable_rows: int = 0  # those that came of records below their log's start, which are gone
     bootstrap: str = ""  # a server of its cluster, where there are two
+    dead_letters: int = 0  # batches that nobody can read, and that a topic of those has
 
     @property
     def name(self) -> str:
@@ -357,6 +358,8 @@ def _topic_line(topic: TopicAudit) -> str:
 
 def _selected(topic: TopicAudit) -> str:
     text = "" if topic.selected_rows is None else f"; {topic.selected_rows:,} of them where {topic.where}"
+    if topic.dead_letters:
+        text += f"; {_count(topic.dead_letters, 'batch', 'batches')} that nobody can read left out, as dead letters"
     return text + (f"; {topic.other_rows:,} of other topics not looked at" if topic.other_rows else "")
 
 
@@ -373,6 +376,7 @@ def _topic_document(topic: TopicAudit) -> dict[str, Any]:
         "rows": topic.rows,
         "selected_rows": topic.selected_rows,
         "unprovable_rows": topic.unprovable_rows,
+        "dead_letters": topic.dead_letters,
         "partitions": {
             str(number): {
                 "rows": rows,

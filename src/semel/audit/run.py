@@ -51,6 +51,9 @@ class AuditPlan:
     examples_max: int = EXAMPLES_MAX_DEFAULT
     producers_max: int = PRODUCERS_MAX_DEFAULT
     room: Room = field(default_factory=Room)
+    dead_letter_topic: str | None = (
+        None  # in the output's cluster: batches that nobody can read, to be left out
+    )
 
     def __post_init__(self) -> None:
         if self.source is not None and self.source == self.output and not self.is_of_two_clusters:
@@ -163,6 +166,8 @@ class AuditPlan:
             by,
             content,
             names_topic,
+            dead_letter_topic=self.dead_letter_topic,
+            dead_letter_bootstrap=self.output_bootstrap,
         )
 
 

@@ -161,6 +161,15 @@ def audit(
         int,
         typer.Option(min=1, metavar="N", help="Refuse topics of more producers, counted in each partition."),
     ] = 1_000_000,
+    dead_letter: Annotated[
+        str | None,
+        typer.Option(
+            "--dead-letter",
+            metavar="TOPIC",
+            help="Leave out batches that nobody can read and that this topic has, in the log of the output.",
+            show_default=False,
+        ),
+    ] = None,
     shape: Annotated[
         Shape, typer.Option("--format", help="html: one page that needs nothing beside it.")
     ] = Shape.TEXT,
@@ -222,6 +231,7 @@ def audit(
         rows_max=rows_max,
         examples_max=examples,
         producers_max=producers_max,
+        dead_letter_topic=dead_letter,
         room=Room(memory_mib * 2**20, None if disk_mib is None else disk_mib * 2**20, scratch),
     )
     if where is not None:
