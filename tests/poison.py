@@ -1,6 +1,6 @@
 """Batches that stand in a reader's way: their producer wrote them so, under a right checksum.
 
-They say that they are compressed, for a server looks into those that do not before it takes them.
+They say that they are compressed, for a server may look into those that do not before it takes them.
 """
 
 from __future__ import annotations

@@ -22,9 +22,16 @@ from semel.record.keys import keyed_records
 HORIZON_MS = 5_000_000_000
 
 
+ODD_TIMES_MS = [-(2**63), -(2**62), 2**62, 2**63 - 1]  # times that no calendar has
+
+
 @given(
     rows=st.lists(
-        st.tuples(st.booleans(), st.integers(0, 2**41), st.binary(max_size=300)), min_size=1, max_size=30
+        st.tuples(
+            st.booleans(), st.integers(0, 2**41) | st.sampled_from(ODD_TIMES_MS), st.binary(max_size=300)
+        ),
+        min_size=1,
+        max_size=30,
     ).filter(lambda rows: any(stays for stays, *_ in rows)),
     compression=st.sampled_from([*Compression]),
     horizon_ms=st.sampled_from([None, HORIZON_MS]),
