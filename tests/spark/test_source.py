@@ -7,6 +7,7 @@ import socket
 import time
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from semel.copy.plan import JOURNAL_PREFIX
@@ -15,7 +16,7 @@ from semel.errors import ConfigError, ConnectionLost, DataLoss
 from semel.spark import source_offsets
 from semel.spark.options import Connection, source_options
 from semel.spark.sink_log import SinkLog, create_topic
-from semel.spark.source import COLUMNS, SemelStreamReader
+from semel.spark.source import COLUMNS, SemelReader, SemelStreamReader
 from semel.types import EARLIEST_TIMESTAMP, TopicPartition
 
 
@@ -241,3 +242,44 @@ def test_fewer_columns(log):
     (piece,) = reader.partitions(reader.initialOffset(), {topic: {"0": 2}})
     (batch,) = reader.batches(piece.value)
     assert batch.schema.names == ["offset", "value"]
+
+
+@pytest.fixture
+def batch(log):
+    """``batch(subscribe=…, …)``: the values of a batch read, by Spark's calls."""
+
+    def read(**options: str) -> list[bytes]:
+        given = {"kafka.bootstrap.servers": log.bootstrap} | options
+        reader = SemelReader(source_options(given, streaming=False), tuple(COLUMNS))
+        pieces = reader.partitions() or [InputPartition(None)]  # Spark wants a task, also of nothing
+        tables = [table for piece in pieces for table in reader.read(piece)]
+        return [value for table in tables for value in table.column("value").to_pylist()]
+
+    return read
+
+
+def offsets(topic: str, offset: int) -> str:
+    return f'{{"{topic}": {{"0": {offset}}}}}'
+
+
+def test_a_batch_read_without_ranges_has_no_rows(log, batch):
+    empty, topic = log.topic("empty"), log.topic("t")
+    log.write(topic, numbers(0, 3), timestamp_ms=5_000)
+    assert batch(subscribe=empty) == []
+    assert batch(subscribePattern="no-topic-has-such-a-name") == []
+    assert batch(assign=f'{{"{empty}": [0]}}', minPartitions="4") == []
+    assert batch(subscribe=topic, startingOffsets=offsets(topic, 2), endingOffsets=offsets(topic, 2)) == []
+    assert batch(subscribe=topic, startingOffsets=offsets(topic, 3)) == []
+    assert batch(subscribe=topic, startingTimestamp="1", endingTimestamp="2") == []
+    assert batch(subscribe=f"{empty},{topic}") == numbers(0, 3)
+
+
+def test_a_micro_batch_without_ranges_has_no_rows(log, query):
+    reading = query(subscribe=log.topic("t"), commitGroup="of-nothing")
+    reading.reader.prepareForTriggerAvailableNow()
+    assert reading.micro_batch() is None
+    assert list(reading.reader.read(InputPartition(None))) == []
+    nothing = query(subscribePattern="no-topic-has-such-a-name", commitGroup="of-nothing")
+    assert nothing.micro_batch() is None
+    assert nothing.reader.partitions({}, {}) == []
+    nothing.reader.commit({})

@@ -77,9 +77,12 @@ class RangeReading:
     options: SourceOptions
     columns: tuple[str, ...]
 
-    def batches(self, partition: ReadRange) -> Iterator[pa.RecordBatch]:
-        """The rows of ``partition``, in offset order."""
-        for table in tables(self.options, partition):
+    def batches(self, partition: ReadRange | None) -> Iterator[pa.RecordBatch]:
+        """The rows of ``partition``, in offset order.
+
+        ``None`` has no rows: of a read without a range Spark makes one partition, because it wants a task.
+        """
+        for table in () if partition is None else tables(self.options, partition):
             yield from table.select(self.columns).to_batches()
         freeze_heap()
 
@@ -146,7 +149,8 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task; first it tells a semel sink of the same task what it reads."""
-        leave_note(partition.value.source_range)
+        if partition.value is not None:
+            leave_note(partition.value.source_range)
         return self.batches(partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
