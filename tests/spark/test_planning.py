@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.core.sink.ranges import SourceRange
-from semel.spark.planning import Loss, RangeTopic, limit, losses, split
+from semel.spark.planning import Loss, RangeTopic, limit, losses, lost_ends, split
 from semel.types import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -80,6 +80,16 @@ def test_after_an_accepted_loss_the_sink_still_sees_the_planned_ranges():
 def test_losses_name_what_is_gone():
     found = losses({A: 3, B: 10, C: 0}, {A: 5, B: 0}, {A: 9, B: 4})
     assert found == [Loss(A, 3, 5), Loss(B, 4, 10, is_behind_end=True), Loss(C, 0, 1)]
+
+
+def test_an_end_that_the_log_does_not_have_is_a_loss():
+    assert lost_ends({A: 9, B: 4, C: 7}, {A: 5, B: 4}) == [Loss(A, 5, 9, is_behind_end=True)]
+
+
+def test_an_accepted_end_is_read_up_to_the_logs_own():
+    pieces = split({A: 3, B: 8}, {A: 100, B: 100}, records_max=3, left_until={A: 8, B: 2})
+    assert [(piece.read_from, piece.read_end) for piece in pieces] == [(3, 5), (5, 8), (2, 2)]
+    assert [piece.source_range.batch_end for piece in pieces] == [100, 100, 100]
 
 
 def test_every_partition_of_a_topic_made_anew_has_a_range():

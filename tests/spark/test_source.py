@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+import semel
 from semel.copy.plan import JOURNAL_PREFIX
 from semel.core.sink.journal import SINKS_TOPIC
 from semel.errors import ConfigError, ConnectionLost, DataLoss
@@ -283,3 +284,41 @@ def test_a_micro_batch_without_ranges_has_no_rows(log, query):
     assert nothing.micro_batch() is None
     assert nothing.reader.partitions({}, {}) == []
     nothing.reader.commit({})
+
+
+def test_an_ending_offset_behind_the_logs_end_is_refused_at_once(log, batch):
+    topic = log.topic("t")
+    log.write(topic, numbers(0, 3))
+    far = {"subscribe": topic, "endingOffsets": offsets(topic, 100)}
+    with pytest.raises(
+        DataLoss, match=rf"offsets 3 to 99 of topic '{topic}'.*endingOffsets, or .* reads what"
+    ):
+        batch(**far)
+    assert batch(**far, failOnDataLoss="false") == numbers(0, 3)
+    assert batch(
+        **far, failOnDataLoss="false", startingOffsets=offsets(topic, 1), minPartitions="2"
+    ) == numbers(1, 3)
+    with pytest.raises(DataLoss, match=r"offsets 3 to 49 .*startingOffsets"):
+        batch(**far, startingOffsets=offsets(topic, 50))
+
+
+def test_a_micro_batch_that_was_planned_beyond_the_logs_end(log, query):
+    """As a checkpoint has it whose log was put back from an older copy."""
+    topic = log.topic("t")
+    log.write(topic, numbers(0, 3))
+    start, end = {topic: {"0": 1}}, {topic: {"0": 100}}
+    with pytest.raises(DataLoss, match="a micro-batch in the checkpoint"):
+        query(subscribe=topic).reader.partitions(start, end)
+    (piece,) = query(subscribe=topic, failOnDataLoss="false").reader.partitions(start, end)
+    assert (piece.value.read_from, piece.value.read_end) == (1, 3)
+    assert piece.value.source_range.batch_end == 100
+
+
+def test_an_ending_offset_in_an_open_transaction_is_waited_for(log, query, batch):
+    """It is in the log, and its rows come once it is known whether they count."""
+    topic = log.topic("t")
+    with semel.Producer(log.bootstrap, transactional_id=topic) as producer, producer.transaction():
+        producer.send(topic, b"row").result()
+        pieces = query(subscribe=topic).reader.partitions({topic: {"0": 0}}, {topic: {"0": 1}})
+        assert [piece.value.read_end for piece in pieces] == [1]
+    assert batch(subscribe=topic, endingOffsets=offsets(topic, 1)) == [b"row"]

@@ -112,13 +112,14 @@ def split(
     topics: Mapping[str, RangeTopic] | None = None,
     start_epochs: Mapping[TopicPartition, int] | None = None,
     end_epochs: Mapping[TopicPartition, int] | None = None,
+    left_until: Mapping[TopicPartition, int] | None = None,
 ) -> list[ReadRange]:
     """One range per partition with rows; more when ``partitions_min`` asks for it, in proportion to size, or
     when one would have more than ``records_max`` offsets.
 
-    ``left_from`` is where reading begins after a loss that was accepted. The source range stays the planned
-    one: that is what the sink knows the micro-batch by, also when nothing of it is left. Of a topic that was made
-    anew every partition has a range, because each begins anew.
+    ``left_from`` and ``left_until`` are where reading begins and ends after a loss that was accepted. The source range
+    stays the planned one: that is what the sink knows the micro-batch by, also when nothing of it is left. Of a topic
+    that was made anew every partition has a range, because each begins anew.
     """
     of = topics or {}
     planned = [
@@ -127,7 +128,8 @@ def split(
         if end[tp] != start.get(tp, 0) or (tp.topic in of and of[tp.topic].is_another)
     ]
     firsts = {tp: (left_from or {}).get(tp, start.get(tp, 0)) for tp in planned}
-    sizes = {tp: max(0, end[tp] - firsts[tp]) for tp in planned}
+    lasts = {tp: min(end[tp], (left_until or {}).get(tp, end[tp])) for tp in planned}
+    sizes = {tp: max(0, lasts[tp] - firsts[tp]) for tp in planned}
     idle = tuple((tp, end[tp]) for tp in sorted(end) if tp not in firsts)
     idle_ids = {tp.topic: of[tp.topic].topic_id for tp, _ in idle if tp.topic in of}
     idle_topic_ids = tuple((topic, known) for topic, known in idle_ids.items() if known is not None)
@@ -141,7 +143,7 @@ def split(
             pieces = max(1, min(size, round(size * partitions_min / total)))
         if records_max is not None:
             pieces = max(pieces, -(-size // records_max))
-        first = min(firsts[tp], end[tp])
+        first = min(firsts[tp], lasts[tp])
         topic = of.get(tp.topic, RangeTopic())
         goes_on = firsts[tp] == start.get(tp, 0) and not topic.is_another
         last_epoch = epochs_then.get(tp, NO_LEADER_EPOCH) if goes_on else NO_LEADER_EPOCH
@@ -183,3 +185,12 @@ def losses(
         elif offset > log_end[tp]:
             found.append(Loss(tp, log_end[tp], offset, is_behind_end=True))
     return found
+
+
+def lost_ends(end: Mapping[TopicPartition, int], log_end: Mapping[TopicPartition, int]) -> list[Loss]:
+    """Planned ends that the logs do not reach: nobody knows whether such rows ever come."""
+    return [
+        Loss(tp, log_end[tp], offset, is_behind_end=True)
+        for tp, offset in sorted(end.items())
+        if tp in log_end and offset > log_end[tp]
+    ]

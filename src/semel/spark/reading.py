@@ -250,6 +250,18 @@ def warn_lost_end(source: TopicPartition, common_end: int, position: int) -> Non
     )
 
 
+def ends_before(source: TopicPartition, log_end: int, planned: int) -> DataLoss:
+    """The error where the log ends in front of the end that was planned."""
+    return DataLoss(
+        source,
+        log_end,
+        planned,
+        f"the log ends at offset {log_end}. Either endingOffsets, or a micro-batch in the checkpoint, names an end "
+        f"that it does not have, or it has lost its end",
+        "failOnDataLoss=false reads what is there",
+    )
+
+
 def another_topic(source: TopicPartition, lost_from: int, lost_end: int) -> DataLoss:
     """The error where the name is that of another topic by now."""
     return DataLoss(

@@ -12,10 +12,10 @@ from semel.client.blocking import Cluster
 from semel.client.model import ClusterMetadata
 from semel.errors import BrokerError, ConfigError, ConnectionLost
 from semel.spark.offsets import EARLIEST, LATEST, LeaderEpochs, Offsets, TopicIds
-from semel.spark.options import Position, SourceOptions
-from semel.spark.planning import ReadRange, left_of_topics, losses, range_topics, split
+from semel.spark.options import Isolation, Position, SourceOptions
+from semel.spark.planning import ReadRange, left_of_topics, losses, lost_ends, range_topics, split
 from semel.spark.process import connect, this_process
-from semel.spark.reading import another_topic, behind_the_end, data_loss, warn_made_anew
+from semel.spark.reading import another_topic, behind_the_end, data_loss, ends_before, warn_made_anew
 from semel.spark.sink_log import starting_ends
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER_EPOCH, TopicPartition
 
@@ -80,6 +80,10 @@ class SourceOffsets:
         """Where a reader of this isolation level stops: the high watermark or the last stable offset."""
         return self._listed(dict.fromkeys(partitions, LATEST_TIMESTAMP))
 
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where they end, rows of open transactions included: such an end is there, and is waited for."""
+        return self._listed(dict.fromkeys(partitions, LATEST_TIMESTAMP), isolation="read_uncommitted")
+
     def start(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, TopicIds, LeaderEpochs]:
         """The starting position, and of which topics and leaders it is: a sink may have decided in others."""
         sink_id = self.options.start.sink_id
@@ -124,12 +128,13 @@ class SourceOffsets:
             )
         return found | self.latest(beyond)
 
-    def _listed(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets:
+    def _listed(
+        self, timestamps_ms: Mapping[TopicPartition, int], *, isolation: Isolation | None = None
+    ) -> Offsets:
         if not timestamps_ms:
             return {}
-        answer = self._asked(
-            lambda cluster: cluster.list_offsets(dict(timestamps_ms), isolation=self.options.isolation)
-        )
+        level = isolation or self.options.isolation
+        answer = self._asked(lambda cluster: cluster.list_offsets(dict(timestamps_ms), isolation=level))
         self.leader_epochs |= {
             tp: listed.leader_epoch
             for tp, listed in answer.items()
@@ -204,16 +209,19 @@ def planned_ranges(
     topics = range_topics(sorted({tp.topic for tp in start}), start_ids, end_ids, offsets.topic_ids, names)
     for topic, its in topics.items():
         if its.is_replaced or its.is_another:
-            first = min(tp for tp in start if tp.topic == topic)
-            offsets.accept_another(first, start[first], end[first])
+            its_first = min(tp for tp in start if tp.topic == topic)
+            offsets.accept_another(its_first, start[its_first], end[its_first])
     log_start = offsets.earliest(there)
-    lost = losses(start, log_start, offsets.latest(there))
-    if lost and options.fail_on_data_loss:
-        first_lost = lost[0]
-        error = behind_the_end if first_lost.is_behind_end else data_loss
-        raise error(first_lost.source, first_lost.lost_from, first_lost.lost_end)
+    latest = offsets.latest(there)
+    lost = losses(start, log_start, latest)
+    unreached = lost_ends(end, latest | offsets.log_ends([tp for tp in there if end[tp] > latest[tp]]))
+    if options.fail_on_data_loss and (lost or unreached):
+        first = (lost or unreached)[0]
+        error = ends_before if not lost else behind_the_end if first.is_behind_end else data_loss
+        raise error(first.source, first.lost_from, first.lost_end)
     left_from = {loss.source: log_start.get(loss.source, end[loss.source]) for loss in lost}
     left_from |= left_of_topics(end, topics, log_start)
+    left_until = {loss.source: loss.lost_from for loss in unreached}
     return split(
         start,
         end,
@@ -223,6 +231,7 @@ def planned_ranges(
         topics,
         start_epochs,
         end_epochs,
+        left_until,
     )
 
 
