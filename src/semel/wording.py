@@ -1,6 +1,12 @@
-"""How messages speak of numbers, and of other errors."""
+"""How messages speak of numbers, of other errors, and of what is not installed."""
 
 from __future__ import annotations
+
+from typing import Final
+
+# By the libraries' own names: on an index, whoever registers this project's name would own all who follow the advice.
+INSTALL_LAND: Final = "pip install deltalake fastavro"
+INSTALL_SPARK: Final = "pip install 'pyspark>=4.2,<4.4' 'pandas<3'"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

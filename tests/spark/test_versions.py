@@ -16,7 +16,7 @@ def test_versions_that_will_do(version):
 def test_versions_that_are_too_old(version):
     assert unsupported(version) == (
         f"format('semel') needs PySpark 4.2 or later, and this is PySpark {version}: "
-        "`pip install 'pyspark>=4.2'`"
+        "`pip install 'pyspark>=4.2,<4.4' 'pandas<3'`"
     )
 
 

@@ -81,7 +81,7 @@ class TableFiles:
                 from deltalake import DeltaTable
             except ImportError:
                 raise SemelError(
-                    "a Delta table is read with deltalake, which is not installed: pip install 'semel[land]'"
+                    "a Delta table is read with deltalake, which is not installed: pip install deltalake"
                 ) from None
             from deltalake.exceptions import DeltaError
 

