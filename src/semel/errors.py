@@ -119,6 +119,7 @@ class ConnectionLost(SemelError):
     """No broker answered in time. For a read: repeat it. Writes raise :class:`DeliveryError` instead."""
 
     no_such_host: bool = False  # none of the addresses is a host's: to wait for it would be in vain
+    not_kafka: bool = False  # nor will what answers there, in another protocol, become a broker
 
 
 class BrokerError(SemelError):

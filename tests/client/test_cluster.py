@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -218,3 +220,33 @@ def test_bootstrap_addresses() -> None:
 def test_security_that_is_not_there_is_refused_not_ignored(client: type) -> None:
     with pytest.raises(ConfigError, match="TLS and SASL are not there yet"):
         client("127.0.0.1:1", security_protocol="SASL_SSL")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (bytes.fromhex("15 03 03 00 02 02 50"), "this port speaks TLS; semel speaks PLAINTEXT only so far"),
+        (bytes.fromhex("16 03 01 00 7a 02"), "this port speaks TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "is not Kafka's protocol"),
+    ],
+    ids=["alert", "handshake", "http", "ssh"],
+)
+def test_a_port_that_speaks_another_protocol_is_named_at_once(answer: bytes, says: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def serve() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.recv(1024)
+                accepted.sendall(answer)
+                with suppress(ConnectionResetError):
+                    accepted.recv(1024)
+
+        with ThreadPoolExecutor(1) as pool, Cluster(f"127.0.0.1:{port}") as cluster:
+            served = pool.submit(serve)
+            with pytest.raises(ConnectionLost, match=says) as lost:
+                cluster.metadata([])
+            served.result()
+    assert lost.value.not_kafka

@@ -6,6 +6,7 @@ import pytest
 
 from semel.errors import ConfigError
 from semel.spark import options
+from semel.spark.format import SemelDataSource
 from semel.spark.offsets import EARLIEST, LATEST
 from semel.spark.options import sink_options, source_options
 from semel.types import TopicPartition
@@ -78,8 +79,6 @@ def test_a_stream_can_start_at_a_sinks_decided_ends():
         ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
         ({"kafka.fetch.minimum": "1"}, "option kafka.fetch.minimum is not supported"),
         ({"kafka.partitioner.class": "x"}, "rows go by key"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol is not supported: TLS and SASL"),
-        ({"kafka.ssl.truststore.location": "x"}, "TLS and SASL are not there yet"),
         ({"maxOffsetsPerTrigger": "0"}, "positive number"),
         ({"failOnDataLoss": "maybe"}, "true or false"),
         ({"endingOffsets": "latest"}, "for batch queries"),
@@ -182,3 +181,27 @@ def test_a_wrong_option_of_a_batch_write(more, says):
 def test_a_batch_write_needs_no_sink_id():
     options = sink_options(SERVERS | {"topic": "t", "txnAppId": "a", "txnVersion": "7"}, streaming=False)
     assert (options.txn_app_id, options.txn_version) == ("a", 7)
+
+
+SECURITY = {
+    "kafka.ssl.truststore.location": "x",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": "x",
+}
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        SemelDataSource,  # made by load(), save() and start()
+        lambda given: source_options(given, streaming=True),
+        lambda given: sink_options(given, streaming=False),
+    ],
+)
+def test_all_options_of_tls_and_sasl_are_refused_together(refuse):
+    with pytest.raises(ConfigError) as refused:
+        refuse(READ | SECURITY)
+    assert all(name in str(refused.value) for name in SECURITY)
+    assert "semel speaks PLAINTEXT only so far" in str(refused.value)
+    SemelDataSource({"KAFKA.security.protocol": "plaintext"})

@@ -45,7 +45,7 @@ def await_greeting(bootstrap: str, patience_ms: int) -> None:
             greet(bootstrap)
             return
         except ConnectionLost as error:
-            if error.no_such_host or time.monotonic() >= deadline_s:
+            if error.no_such_host or error.not_kafka or time.monotonic() >= deadline_s:
                 raise
             if not is_told:
                 note(f"semel: {error}; waiting for it, for {patience_ms // 1000} s at most")

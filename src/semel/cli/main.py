@@ -103,7 +103,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             if error.no_such_host
             else "is it running? (semel serve; or name another with -b H:P)"
         )
-        note(f"semel: {one_line(error)}; {advice}")
+        note(f"semel: {one_line(error)}" + ("" if error.not_kafka else f"; {advice}"))
         return EXIT_FAILED
     except BrokenPipeError:
         _discard_stdout()

@@ -69,8 +69,8 @@ def check_security(security_protocol: str) -> None:
     """Refuse what is not there yet, rather than talk in the clear to a log that was to be reached by TLS."""
     if security_protocol.upper() != "PLAINTEXT":
         raise ConfigError(
-            f"security_protocol={security_protocol!r}: TLS and SASL are not there yet, only PLAINTEXT; "
-            f"reach a log that needs them through a tunnel"
+            f"security_protocol={security_protocol!r}: TLS and SASL are not there yet, semel speaks PLAINTEXT only so "
+            f"far; name a listener of that protocol"
         )
 
 
@@ -201,7 +201,7 @@ class Brokers:
         if node_id != BOOTSTRAP and address is None:
             raise ConnectionLost(f"broker {node_id} is not known")
         failures = []
-        unknown_hosts = 0
+        unknown_hosts = others = 0
         for candidate in candidates:
             name = f"broker {candidate.host}:{candidate.port}"
             try:
@@ -214,8 +214,10 @@ class Brokers:
                 unknown_hosts += isinstance(error, socket.gaierror)
             except ConnectionLost as error:
                 failures.append(str(error))
+                others += error.not_kafka
         lost = ConnectionLost("; ".join(failures))
         lost.no_such_host = unknown_hosts == len(candidates)
+        lost.not_kafka = others == len(candidates)
         raise lost
 
     async def _connect(self, address: BrokerAddress, name: str) -> Connection:

@@ -22,6 +22,8 @@ from semel.wire.frames import (
 )
 
 _HEAD_BYTES: Final = 4
+_TLS_RECORDS: Final = (0x15, 0x16)  # an alert, a handshake
+_TLS_MAJOR: Final = 3
 _CORRELATION_MODULUS: Final = 2**31
 _WRITE_JOIN_BYTES_MAX: Final = 16_384
 
@@ -83,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
                 future.cancel()
             raise
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, *, not_kafka: bool = False) -> None:
         """Give the connection up; every open request is lost."""
         if self._lost is None:
             self._lost = why
@@ -92,7 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         while self._open:
             *_, future = self._open.popleft()
             if not future.done():
-                future.set_exception(ConnectionLost(f"{self.name}: {why}"))
+                lost = ConnectionLost(f"{self.name}: {why}")
+                lost.not_kafka = not_kafka
+                future.set_exception(lost)
                 future.exception()  # the waiter may be gone; that is no error of its own
 
     # -- asyncio.BufferedProtocol -----------------------------------------------------------------------
@@ -113,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             size_bytes = int.from_bytes(self._head, "big", signed=True)
             if not _HEAD_BYTES <= size_bytes <= FRAME_MAX_BYTES:
-                self.fail(f"an answer of {size_bytes} bytes is not Kafka's protocol")
+                self.fail(_not_kafka(bytes(self._head), size_bytes), not_kafka=True)
                 return
             self._body, self._filled = bytearray(size_bytes), 0
         elif self._filled == len(self._body):
@@ -136,3 +140,12 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(f"answer {correlation_id} where {expected} was due")
         elif not future.done():
             future.set_result(memoryview(frame)[position:])
+
+
+def _not_kafka(head: bytes, size_bytes: int) -> str:
+    """What a port speaks whose answer begins with ``head``."""
+    if head[0] in _TLS_RECORDS and head[1] == _TLS_MAJOR:
+        return "this port speaks TLS; semel speaks PLAINTEXT only so far: name a listener of that protocol"
+    if head == b"HTTP":
+        return "this port speaks HTTP, not Kafka's protocol: name the broker's own port"
+    return f"an answer of {size_bytes} bytes is not Kafka's protocol"

@@ -236,6 +236,8 @@ class Routing:
                 self.trouble = str(error)
                 was_reached = self.brokers.were_reached
                 patience_ms = self.request_timeout_ms if was_reached else self._first_contact_timeout_ms
+                if isinstance(error, ConnectionLost) and error.not_kafka and not was_reached:
+                    raise
                 if self.runtime.now_ms() >= began_ms + patience_ms or self.brokers.is_closed:
                     raise
             await self.runtime.pause(_RETRY_PAUSE_MS)

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from semel.errors import ConfigError
 from semel.spark.batch_sink import SemelWriter
-from semel.spark.options import SinkOptions, sink_options, source_options
+from semel.spark.options import SinkOptions, check_security, sink_options, source_options
 from semel.spark.output import check_columns, routing_of
 from semel.spark.source import SemelReader, SemelStreamReader, chosen_columns, columns_of
 from semel.spark.stream_sink import SemelStreamWriter
@@ -23,6 +23,11 @@ from semel.spark.stream_sink import SemelStreamWriter
 
 class SemelDataSource(DataSource):
     """A log that speaks Kafka's protocol (semel's own, or Apache Kafka), as source and as sink."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """At ``load()``, ``save()`` and ``start()``, before anything runs; of what is wrong, only what is for all."""
+        super().__init__(options)
+        check_security(options)
 
     @classmethod
     def name(cls) -> str:

@@ -207,7 +207,24 @@ def stage_sink_id(flow: str, stage: str) -> str:
     return f"{flow}/{stage}"
 
 
+def check_security(options: Mapping[str, str]) -> None:
+    """Refuse all options of TLS and SASL together. Known before it is known whether they are a source's or a sink's."""
+    asked = sorted(
+        name
+        for name, value in options.items()
+        if name.lower().startswith(_SECURITY)
+        and (name.lower(), value.strip().upper()) != ("kafka.security.protocol", "PLAINTEXT")
+    )
+    if asked:
+        raise ConfigError(
+            f"{'options' if len(asked) > 1 else 'option'} {', '.join(asked)}: TLS and SASL are not there yet, semel "
+            f"speaks PLAINTEXT only so far. Leave them out, and name a listener of that protocol in "
+            f"kafka.bootstrap.servers"
+        )
+
+
 def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:
+    check_security(options)
     given = {name.lower(): value for name, value in options.items()}
     known = names_of(side)
     refused = {name.lower(): (name, why) for name, why in REFUSED.items()}
@@ -217,11 +234,7 @@ def _known(options: Mapping[str, str], side: Side) -> dict[str, str]:
         if name in known or name in _SPARK_OWN:
             continue
         if name.startswith(_SECURITY):
-            if name == "kafka.security.protocol" and given[name].upper() == "PLAINTEXT":
-                continue
-            raise ConfigError(
-                f"option {written} is not supported: TLS and SASL are not there yet, only PLAINTEXT"
-            )
+            continue
         if name in refused:
             raise ConfigError("option {} is not supported: {}".format(*refused[name]))
         if name in ignored:

@@ -172,7 +172,9 @@ class SourceOffsets:
         try:
             yield
         except ConnectionLost as failed:
-            raise ConnectionLost(f"nobody answered at {connection.bootstrap}: {failed}") from failed
+            lost = ConnectionLost(f"nobody answered at {connection.bootstrap}: {failed}")
+            lost.not_kafka = failed.not_kafka
+            raise lost from failed
         finally:
             timer.cancel()
 
@@ -181,7 +183,7 @@ class SourceOffsets:
             try:
                 return ask(cluster)
             except (ConnectionLost, BrokerError) as failed:
-                passing = isinstance(failed, ConnectionLost) or failed.code.retriable
+                passing = failed.code.retriable if isinstance(failed, BrokerError) else not failed.not_kafka
                 if not passing or turn == self.options.offset_retries:
                     raise
             this_process().clock.pause(self.options.offset_retry_interval_ms)
