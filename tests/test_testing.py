@@ -38,6 +38,7 @@ def stored(log, topic):
 def test_first(semel_server_session):
     seen.append(semel_server_session)
     assert stored(semel_server_session, "first") == 1
+    assert [row.value for row in semel_server_session.records("first")] == [b"row"]
 
 def test_second(semel_server_session, semel_server):
     assert [semel_server_session] == seen, "the same server as in the test before"
@@ -57,20 +58,63 @@ def test_a_server_of_the_session_is_shared_by_its_tests(tmp_path: Path) -> None:
 
 FAILING = """
 import socket
+import semel
 
 def test_no_protocol(semel_server):
     host, port = semel_server.bootstrap.split(":")
+    with semel.Producer(semel_server.bootstrap) as producer:
+        producer.send("orders", value=b"row").result()
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(bytes([255]) * 8)
-        assert connection.recv(1) == b"an answer"
+        assert connection.recv(1) == b""
+    semel_server.crash()
+    semel_server.restart()
+    assert [row.value for row in semel_server.records("orders")] == [b"other"]
 """
 
 
-def test_who_fails_is_told_what_the_server_logged(tmp_path: Path) -> None:
+def test_who_fails_is_told_what_the_server_lived_through(tmp_path: Path) -> None:
     done = run_tests(tmp_path, FAILING)
     assert done.returncode == 1, done.stdout + done.stderr
+    assert "assert [b'row'] == [b'other']" in done.stdout
     told = done.stdout.split("- semel_server 127.0.0.1:", 1)[1]
-    assert "closed the connection from 127.0.0.1" in told
+    lived = ["ready on 127.0.0.1", "closed the connection from 127.0.0.1", "killed (SIGKILL)", "recovered"]
+    places = [told.find(words) for words in lived]
+    assert -1 < places[0] < places[1] < places[2] < places[3], told
+    assert "topic orders: 1 in 0" in told
+
+
+FAILING_ON_A_SHARED_ONE = """
+import semel
+from semel.testing import assert_once
+
+def test_of_the_session(semel_server_session, semel_topic):
+    with semel.Producer(semel_server_session.bootstrap) as producer:
+        for value in (b"a", b"b"):
+            producer.send(semel_topic, value=value).result()
+        producer.send("copy", value=b"a").result()
+    assert_once(semel_server_session, output=semel_topic)
+    assert_once(semel_server_session.bootstrap, input=semel_topic, output="copy")
+
+def test_no_topic_stays(semel_server_session):
+    with semel.Admin(semel_server_session.bootstrap) as admin:
+        assert admin.list_topics() == ["copy"]
+
+def test_while_it_is_down(semel_server):
+    semel_server.crash()
+    assert not semel_server.bootstrap
+"""
+
+
+@pytest.mark.thorough
+def test_who_fails_is_told_of_the_shared_server_and_of_one_that_is_down(tmp_path: Path) -> None:
+    done = run_tests(tmp_path, FAILING_ON_A_SHARED_ONE)
+    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    shared, down = done.stdout.split("- semel_server")[1:]
+    assert "VIOLATED missing: 1 input rows that are not in the output" in done.stdout
+    assert "topic test_of_the_session-" in shared
+    assert "killed (SIGKILL)" in down
+    assert "it is not running" in down
 
 
 FLOWS = """

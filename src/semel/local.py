@@ -17,19 +17,24 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from semel.config import setting_names
-from semel.errors import ConfigError, StorageError
+from semel.errors import ConfigError, ConnectionLost, StorageError
+
+if TYPE_CHECKING:
+    from semel.client.records import ConsumerRecord
 
 _READY: Final = re.compile(r"semel \S+ ready on (\S+:\d+)")
 _FLAG: Final = re.compile(r"^(?:-X|option --[a-z-]+): ")
 _START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 15.0
 _WRONG_SETTING: Final = 2  # the server's exit code
+_HISTORY_LINES_MAX: Final = 500
 
 # Runs in the child before the server: end it as SIGTERM would once the parent's end of the pipe is closed.
 _CHILD: Final = """
@@ -81,6 +86,8 @@ class LocalLog:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._errors: _Tail | None = None
+        self._history: deque[str] = deque(maxlen=_HISTORY_LINES_MAX)
+        self._begun_s = time.monotonic()
         self.start()
 
     @property
@@ -97,6 +104,33 @@ class LocalLog:
     def log_tail(self) -> str:
         """The end of what the server has logged since it was started last (16 KiB at most)."""
         return "" if self._errors is None else self._errors.text()
+
+    @property
+    def history(self) -> str:
+        """Every start, stop and kill so far, and what the server logged between them (the last 500 lines)."""
+        running = self.log_tail.splitlines() if self._process is not None else []
+        return "\n".join([*self._history, *running])
+
+    def records(self, topic: str, *, timeout: float = 10.0) -> list[ConsumerRecord]:
+        """All rows of ``topic`` that a reader may have by now, by partition and offset.
+
+        ``ConnectionLost`` where they do not come within ``timeout`` seconds.
+        """
+        from semel.client.admin import Admin
+        from semel.client.consumer import Consumer
+        from semel.types import TopicPartition
+
+        give_up_s = time.monotonic() + timeout
+        with Admin(self.bootstrap) as admin, Consumer(self.bootstrap) as consumer:
+            partitions = [TopicPartition(topic, number) for number in admin.describe_topic(topic).partitions]
+            consumer.assign(dict.fromkeys(partitions, "earliest"))
+            ends = consumer.end_offsets(partitions)
+            found: list[ConsumerRecord] = []
+            while any(consumer.position(tp) < ends[tp] for tp in partitions):
+                if time.monotonic() > give_up_s:
+                    raise ConnectionLost(f"the rows of {topic!r} did not come within {timeout} s")
+                found += consumer.poll(0.2)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def __enter__(self) -> Self:
         return self
@@ -126,14 +160,15 @@ class LocalLog:
         except BaseException:
             self.crash()
             raise
+        self._note(f"ready on {self._listen}, process {process.pid}, data in {self.data_dir}")
 
     def crash(self) -> None:
         """``kill -9``: no byte that only the server's memory holds is written. ``restart()`` brings it back."""
-        self._end(signal.SIGKILL)
+        self._end(signal.SIGKILL, "killed (SIGKILL)")
 
     def stop(self) -> None:
         """Stop it cleanly, as SIGTERM does."""
-        self._end(signal.SIGTERM)
+        self._end(signal.SIGTERM, "stopped (SIGTERM)")
 
     def restart(self) -> None:
         """Start again on the same port and folder; stops it cleanly first if it runs."""
@@ -152,7 +187,10 @@ class LocalLog:
         assert self._scratch is not None
         return self._scratch.name
 
-    def _end(self, how: signal.Signals) -> None:
+    def _note(self, words: str) -> None:
+        self._history.append(f"+{time.monotonic() - self._begun_s:.3f} s  {words}")
+
+    def _end(self, how: signal.Signals, words: str) -> None:
         process, self._process = self._process, None
         if process is None or os.getpid() != self._owner_process_id:
             return
@@ -171,6 +209,8 @@ class LocalLog:
             process.stdout.close()
         if self._errors is not None:
             self._errors.join()
+            self._history.extend(self._errors.text().splitlines())
+        self._note(words)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> str:
         assert process.stdout is not None
