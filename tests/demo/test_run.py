@@ -42,6 +42,22 @@ def test_no_kill_of_a_loader_a_copy_or_a_landing_shows(
     assert not re.search(r"(src|href)=|url\(|<script", page), "the report must need nothing else"
 
 
+@pytest.mark.thorough
+def test_a_kill_that_misses_its_moment_is_told_and_the_demo_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So few rows are there before anybody can be killed."""
+    report = tmp_path / "report.html"
+    plan = DemoPlan(report_path=report, row_count_max=1_000, folder=tmp_path / "demo", with_spark=False)
+    assert run_demo(plan)
+    screen = " ".join(capsys.readouterr().out.split())
+    assert "missed: the landing was done before it could be killed" in screen
+    assert "PROVEN: the Delta table holds every row of second.flights exactly once" in screen
+    assert (
+        "the landing was done before it could be killed: more --rows give it time.</p>" in report.read_text()
+    )
+
+
 def test_an_old_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with pytest.raises(ConfigError, match="holds an earlier run"):

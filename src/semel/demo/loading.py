@@ -9,7 +9,6 @@ from semel.demo.child import Child
 from semel.demo.lives import Part
 from semel.demo.scene import SILENCE_S_MAX, Scene
 from semel.demo.story import INPUT_TOPIC
-from semel.errors import SemelError
 
 FIRST_BATCH_BYTES: Final = 16_384
 SECOND_BATCH_BYTES: Final = 100_000
@@ -29,7 +28,7 @@ def play_loading(scene: Scene) -> None:
         first.kill()
         killed = timeline.ends(Part.PRODUCER, killed=True)
         if not reached or first.exit_code == 0:
-            raise SemelError("the loader was done before it could be killed: give --rows a larger number")
+            scene.missed("the loader was done before it could be killed: more --rows give it time", killed)
     story.stored_at_producer_kill = sum(scene.end_offsets(INPUT_TOPIC).values())
     killed.evidence = f"{story.stored_at_producer_kill:,} of {story.row_count:,} flights stored"
     scene.screen.step(f"producer killed with {story.stored_at_producer_kill:,} flights stored; resume it")

@@ -88,7 +88,8 @@ def render(story: Story, proof: Proof) -> str:
         f'<p class="key"><b class="input">■</b> rows in {INPUT_TOPIC} &nbsp; {output_key}'
         '<b class="kill">●</b> kill -9 &nbsp; below: each process while it lived</p>'
         + story_over_time(timeline.samples, timeline.lives, story.row_count)
-        + _kills(timeline.lives.kills),
+        + _kills(timeline.lives.kills)
+        + "".join(f'<p class="bad">{escape(words)}.</p>' for words in story.missed),
         "<h2>What came again, and was turned away</h2>"
         + _table(
             ("number", ""),

@@ -77,6 +77,13 @@ class Scene:
         listed = self.second_cluster.list_offsets(wanted) if wanted else {}
         return {partition: at.offset for partition, at in listed.items()}
 
+    def missed(self, words: str, killed: Life | None = None) -> None:
+        """Go on without a kill that came too late, and say so. ``killed`` had come to its end before."""
+        if killed is not None:
+            killed.killed = False
+        self.story.missed.append(words)
+        self.screen.step(words)
+
     def wait_for(self, reached: Callable[[], object], child: Child) -> bool:
         """Until ``reached()`` is true, which is asked all the time; False when the child ends first.
 

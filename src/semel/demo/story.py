@@ -48,6 +48,7 @@ class Story:
     copies: int = 0
     landings: int = 0
     has_landed: bool = False  # the library for Delta tables may be missing
+    missed: list[str] = field(default_factory=list)  # kills that did not come in time, and the demo went on
     load_s: float = 0.0
     stream_s: float = 0.0
     copy_s: float = 0.0

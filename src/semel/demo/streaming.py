@@ -1,7 +1,7 @@
 """Second act: a Spark driver is killed in mid-batch, the next goes on, and under it the server is killed.
 
 A kill counts only if it fell in the middle of a micro-batch, which the sink's journal tells afterwards. One
-that missed is repeated a bounded number of times; a demo whose kills all missed fails and says so.
+that missed is repeated a bounded number of times; then the demo goes on without it, and says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from semel.demo.scene import SILENCE_S_MAX, Scene
 from semel.demo.sink_journal import SinkJournal
 from semel.demo.story import INPUT_TOPIC, OUTPUT_TOPIC
 from semel.demo.timeline import Sample
-from semel.errors import SemelError
 
 SINK_ID: Final = "demo"
 MICRO_BATCHES: Final = 8
@@ -33,15 +32,18 @@ def play_streaming(scene: Scene) -> None:
     tries = 0
     while not story.undecided_at_driver_kill:
         if tries == KILL_TRIES_MAX:
-            raise SemelError(f"no kill of the driver fell in mid-batch, in {tries} tries: run the demo again")
+            scene.missed(f"no kill of the driver fell in mid-batch, in {tries} tries")
+            break
         tries += 1
         with _next_driver(scene) as driver:
             if not _is_mid_batch(scene, driver):
                 driver.check()
-                raise SemelError(
-                    f"driver {story.drivers} came to the end before it could be killed in mid-batch: "
-                    "give --rows a larger number"
+                scene.timeline.ends(Part.DRIVER)
+                scene.missed(
+                    f"driver {story.drivers} came to the end before it could be killed in mid-batch: more --rows "
+                    "give it time"
                 )
+                break
             driver.kill()
             killed = scene.timeline.ends(Part.DRIVER, killed=True)
             story.undecided_at_driver_kill = journal.undecided_rows(scene.end_offsets(OUTPUT_TOPIC))
@@ -62,7 +64,7 @@ def play_streaming(scene: Scene) -> None:
                 driver.check()
         scene.screen.step("the driver gave up while the server was gone; start it again")
     if not story.undecided_at_server_kill:
-        raise SemelError(f"no kill of the server fell in mid-batch, in {tries} tries: run the demo again")
+        scene.missed(f"no kill of the server fell in mid-batch, in {tries} tries")
     journal.read()
     story.found_stored_by_sink = journal.rows_found_stored
     story.stream_s = time.monotonic() - began

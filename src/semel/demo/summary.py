@@ -97,6 +97,7 @@ def facts(story: Story, proof: Proof) -> list[tuple[str, str]]:
         (str(len(kills)), "times kill -9:"),
     ]
     rows += [("", f"{life.ended_s:5.1f} s  {life.part:<12}  {life.evidence}") for life in kills]
+    rows += [("", f"missed: {words}") for words in story.missed]
     rows += [(f"{count:,}", text) for count, text in came_again(story, proof)]
     if proof.piped is not None:
         rows.append((f"{proof.piped.output.rows:,}", "rows in the output"))
