@@ -15,7 +15,7 @@ from semel.flow.on_spark_run import StageRun
 from semel.flow.plan import StageKind
 from semel.flow.stage_ranges import StageTask
 from semel.flow.task import run_attempt
-from semel.spark.notes import TaskIdentity, others_read, read_notes, read_work
+from semel.spark.notes import TaskIdentity, earlier_stage_read, others_read, read_notes, read_work
 from semel.spark.refusing import allow
 from semel.spark.stream_sink import with_one_range_only
 from semel.spark.task_write import write_range
@@ -55,7 +55,7 @@ def _write_frame(
 ) -> Attempted | None:
     first = next((batch for batch in iterator if batch.num_rows), None)
     notes = read_notes(task)
-    if first is None and not notes:
+    if first is None and not notes and not earlier_stage_read(task):
         return None
     source_range = allow(the_one_range(notes, others_read=others_read(task)))
     batches = with_one_range_only(first, iterator, task)

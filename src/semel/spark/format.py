@@ -13,10 +13,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from semel.core.sink.task import whole_result
 from semel.errors import ConfigError
 from semel.spark.batch_sink import SemelWriter
 from semel.spark.options import SinkOptions, check_security, sink_options, source_options
 from semel.spark.output import check_columns, routing_of
+from semel.spark.refusing import allow
 from semel.spark.source import SemelReader, SemelStreamReader, chosen_columns, columns_of
 from semel.spark.stream_sink import SemelStreamWriter
 
@@ -58,7 +60,10 @@ class SemelDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A micro-batch of a streaming query."""
         options = self._sink_options(schema, streaming=True)
-        return SemelStreamWriter(options, self.options.get("checkpointLocation", ""))
+        if overwrite:
+            allow(whole_result())
+        checkpoint, name = self.options.get("checkpointLocation", ""), self.options.get("queryName", "")
+        return SemelStreamWriter(options, checkpoint, name)
 
     def _sink_options(self, schema: StructType, *, streaming: bool) -> SinkOptions:
         options = sink_options(self.options, streaming=streaming)

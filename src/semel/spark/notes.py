@@ -33,6 +33,7 @@ class TaskIdentity:
     query_id: str
     run_id: str
     batch_id: int
+    stage_id: int
     spark_partition: int
     attempt_number: int
     task_attempt_id: int
@@ -50,6 +51,7 @@ def this_task() -> TaskIdentity | None:
         query_id=str(context.getLocalProperty("sql.streaming.queryId")),
         run_id=str(context.getLocalProperty("spark.jobGroup.id")),
         batch_id=int(batch_id),
+        stage_id=context.stageId(),
         spark_partition=context.partitionId(),
         attempt_number=context.attemptNumber(),
         task_attempt_id=context.taskAttemptId(),
@@ -128,6 +130,15 @@ def others_read(task: TaskIdentity) -> bool:
         return False
 
 
+def earlier_stage_read(task: TaskIdentity) -> bool:
+    """Whether tasks of another stage of the micro-batch have left notes on this machine: a shuffle is in between."""
+    own = _folder(task)
+    try:
+        return any(_stage_of(folder) != task.stage_id for folder in own.parent.iterdir())
+    except FileNotFoundError:
+        return False
+
+
 def drop_notes(task: TaskIdentity) -> None:
     """The task is over."""
     shutil.rmtree(_folder(task), ignore_errors=True)
@@ -150,7 +161,11 @@ def _folder(task: TaskIdentity) -> Path:
     root.mkdir(mode=0o700, exist_ok=True)
     if root.stat().st_uid != os.getuid():
         raise PermissionError(f"{root} belongs to another user")
-    return root / task.run_id / str(task.batch_id) / str(task.task_attempt_id)
+    return root / task.run_id / str(task.batch_id) / f"{task.stage_id}.{task.task_attempt_id}"
+
+
+def _stage_of(folder: Path) -> int:
+    return int(folder.name.partition(".")[0])
 
 
 def _drop_old(run: Path, batch_id: int) -> None:

@@ -19,8 +19,16 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, the_one_range
 from semel.errors import SinkError
+from semel.spark.checkpoint import checkpoint_of_session, judge_plan
 from semel.spark.commit import decide_batch
-from semel.spark.notes import TaskIdentity, drop_notes, others_read, read_notes, this_task
+from semel.spark.notes import (
+    TaskIdentity,
+    drop_notes,
+    earlier_stage_read,
+    others_read,
+    read_notes,
+    this_task,
+)
 from semel.spark.options import SinkOptions
 from semel.spark.refusing import allow
 from semel.spark.runs import plan_batch
@@ -40,13 +48,15 @@ class TaskMessage(WriterCommitMessage):
 class SemelStreamWriter(DataSourceStreamArrowWriter):
     """``writeStream.format("semel")``."""
 
-    def __init__(self, options: SinkOptions, checkpoint: str) -> None:
+    def __init__(self, options: SinkOptions, checkpoint: str, query_name: str = "") -> None:
         self.options = options
         self.checkpoint = checkpoint
+        self.query_name = query_name
         self.ticket: Ticket | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self.ticket is None:  # called twice for a micro-batch; the second time it is planned already
+            _stop_if_stateful(self.checkpoint)
             self.ticket = plan_batch(self.options, self.checkpoint)
             freeze_heap()
         return self.__dict__
@@ -64,12 +74,14 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
 
     def _attempt(self, task: TaskIdentity, iterator: Iterator[pa.RecordBatch]) -> Attempted | None:
         assert self.ticket is not None
+        if not self.checkpoint:
+            _stop_if_stateful(checkpoint_of_session(self.query_name))
         first = next(iterator, None)
         while first is not None and not first.num_rows:
             first = next(iterator, None)
         notes = read_notes(task)
-        if first is None and not notes:
-            return None
+        if first is None and not notes and not earlier_stage_read(task):
+            return None  # of a micro-batch without ranges, for which Spark has a task all the same
         source_range = allow(the_one_range(notes, others_read=others_read(task)))
         attempted = write_range(
             self.options,
@@ -87,12 +99,20 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         """In a process of its own."""
         told = [message for message in messages if isinstance(message, TaskMessage)]
         attempted = [message.attempted for message in told if message.attempted is not None]
+        if not attempted and len(told) > 1:  # Spark's task for nothing is alone
+            allow(the_one_range([]))
         if attempted:
             decide_batch(self.options, told[0].ticket, attempted, told[0].query_id, batchId)
         freeze_heap()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing: a decision may be in flight. The next run cleans up after its fence."""
+
+
+def _stop_if_stateful(checkpoint: str) -> None:
+    refusal = judge_plan(checkpoint)
+    if refusal is not None:
+        allow(refusal)
 
 
 def with_one_range_only(

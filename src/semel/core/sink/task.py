@@ -96,6 +96,26 @@ def the_one_range(notes: list[SourceRange], *, others_read: bool = False) -> Sou
     )
 
 
+def keeps_state(where: str) -> Refusal:
+    """Spark's own state lies in the checkpoint alone. With it lost, a query that goes on from the log would count
+    from nothing, and nobody would see it."""
+    return Refusal(
+        Reason.PLAN_NOT_SUPPORTED,
+        f"this plan keeps state (an aggregation, dropDuplicates, a limit, a join of streams, a function with state): "
+        f"Spark has it in {where} alone, and a streaming sink goes on where the log says, which knows nothing of it. "
+        f"To write such a plan, {_FOREACH_BATCH}. Or make it a flow, whose state is in the log",
+    )
+
+
+def whole_result() -> Refusal:
+    """Output mode complete: each micro-batch brings all rows of the result again."""
+    return Refusal(
+        Reason.PLAN_NOT_SUPPORTED,
+        "output mode complete hands the whole result to the sink with each micro-batch, and a log can only be appended "
+        f"to. To write such a plan, {_FOREACH_BATCH}. Or make it a flow, whose state is in the log",
+    )
+
+
 def may_write(ticket: Ticket, source_range: SourceRange, query_id: str) -> Verdict | Refusal:
     """Before the first row: skip, write, or differ."""
     verdict = judge_range(
