@@ -10,7 +10,8 @@ import pytest
 from semel.errors import ConnectionLost, FlowStopped
 from semel.flow import source
 from semel.flow.settling import Settled
-from semel.flow.stopping import is_rows_fault, reason_of, why_stopped
+from semel.flow.stopping import is_rows_fault, why_stopped
+from semel.spark.reasons import reason_of
 
 PLAN = source("in", json="n bigint").where("n > 0").to("out").plan()
 STAGE = PLAN.stages[0].name

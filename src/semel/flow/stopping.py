@@ -9,35 +9,14 @@ from semel import errors
 from semel.errors import FlowStopped
 from semel.flow.plan import Plan
 from semel.flow.settling import Settled
+from semel.spark.reasons import reason_of
 
-_OURS: Final = re.compile(r"semel\.errors\.(\w+): (.+?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
-_SPARKS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] ")  # what Spark begins a text of its own with
-_SPARKS_QUOTE: Final = "=== Streaming Query ==="  # with its plan: behind what Spark has to say
-_JAVA_FRAME: Final = re.compile(r"at [\w.$/<>]+\(|\.\.\. \d+ more$")  # of a trace: where, not what
-_JAVA: Final = re.compile(r"(?:Caused by)?: ([\w.$]+(?:Error|Exception)\b.*)")  # an error, or its cause
 # Of a process that is gone: a planner's or a committer's ends its query, a task's is tried again a few times.
 _LOST: Final = re.compile(
     r"Broken pipe|Connection reset|worker exited unexpectedly|worker failed to connect back|EOFE(rror|xception)|"
     r"ExecutorLostFailure|SparkContext was shut down"
 )
 _START_AGAIN: Final = frozenset({"SinkFenced", "ReplayDiffers", "ConnectionLost", "BrokerError"})
-
-
-def reason_of(text: str) -> tuple[str, str]:
-    """The name and the text of the error behind Spark's trace; of one that is none of semel's, its last line."""
-    found = _OURS.findall(text)
-    if found:
-        name, words = found[-1]
-        return name, " ".join(words.split())
-    said = text.partition(_SPARKS_QUOTE)[0]
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    lines = [line for line in lines if not _JAVA_FRAME.match(line)]
-    python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Exit|Interrupt)\b", line)]
-    named = [line[match.start() :] for line in lines if (match := _SPARKS.search(line))]
-    java = [match[1] for line in lines if (match := _JAVA.match(line))]
-    chain = [", caused by ".join(dict.fromkeys((java[0], java[-1])))] if java else []
-    words = [line for line in lines if re.search(r"\w", line)]  # Spark underlines what it quotes
-    return "", (python or named or chain or words or ["no reason was given"])[-1]
 
 
 def is_rows_fault(failed: BaseException) -> bool:

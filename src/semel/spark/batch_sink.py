@@ -40,6 +40,7 @@ from semel.core.sink.writes import (
 )
 from semel.errors import SinkError
 from semel.spark.commit import decide_batch
+from semel.spark.in_worker import in_worker
 from semel.spark.notes import this_task
 from semel.spark.options import SinkOptions
 from semel.spark.output import rows_of
@@ -110,12 +111,14 @@ class SemelWriter(DataSourceArrowWriter):
         self.options = options
         self.plan: BatchPlan | None = None
 
+    @in_worker
     def __getstate__(self) -> dict[str, Any]:
         if self.plan is None:
             self.plan = plan_write(self.options)
             freeze_heap()
         return self.__dict__
 
+    @in_worker
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         context = TaskContext.get()
@@ -157,6 +160,7 @@ class SemelWriter(DataSourceArrowWriter):
             row_hash += incoming.order_free_hash(self.options.topic) if len(incoming.rows) else 0
         return TaskReport(writer, None, -1, row_count, skipped=True, row_hash=row_hash % 2**64)
 
+    @in_worker
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """In a process of its own, on the planned writer."""
         assert self.plan is not None

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from semel.errors import ConfigError
 from semel.spark.java import java_home
+from semel.spark.reasons import say_reason_last
 from semel.spark.versions import unsupported
 
 # Spark names a socket "/.<uuid>.sock" in its folder, and the system bounds the path: macOS at 103 bytes.
@@ -49,6 +50,7 @@ def session(app_name: str = "semel", master: str | None = None, conf: Mapping[st
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    say_reason_last()
     if not _is_found_by(spark):  # else Spark would warn, at each use, that its own finding is replaced
         register(spark)
     return spark

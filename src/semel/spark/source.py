@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from semel.errors import BrokerError, ConfigError, ConnectionLost
+from semel.spark.in_worker import in_worker
 from semel.spark.notes import leave_note
 from semel.spark.offsets import from_json
 from semel.spark.options import SourceOptions
@@ -94,6 +95,7 @@ class SemelReader(RangeReading, DataSourceReader):
         self.options = options
         self.columns = columns
 
+    @in_worker
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges from the starting to the ending position."""
         offsets = SourceOffsets(self.options)
@@ -104,9 +106,10 @@ class SemelReader(RangeReading, DataSourceReader):
         planned = planned_ranges(offsets, start, end, start_ids, end_ids, start_epochs, offsets.leader_epochs)
         return [RangePartition(piece) for piece in planned]
 
+    @in_worker
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task."""
-        return self.batches(partition.value)
+        yield from self.batches(partition.value)
 
 
 class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -117,6 +120,7 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         self.columns = columns
         self._stream = StreamRanges(options)
 
+    @in_worker
     def initialOffset(self) -> dict[str, Any]:
         """The starting position; asked for once in a checkpoint's life."""
         return self._stream.initial()
@@ -129,10 +133,12 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
             return ReadMinRows(self.options.offsets_per_trigger_min)
         return ReadAllAvailable()
 
+    @in_worker
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the target: what is there now."""
         self._stream.fix_target()
 
+    @in_worker
     def latestOffset(self, start: dict[str, Any], limit_: ReadLimit) -> dict[str, Any]:
         """The end of the next micro-batch."""
         rows_min = None if isinstance(limit_, ReadAllAvailable) else self.options.offsets_per_trigger_min
@@ -143,16 +149,19 @@ class SemelStreamReader(RangeReading, DataSourceStreamReader, SupportsTriggerAva
         """Shown in the query's progress beside the end offset: the difference is the lag."""
         return self._stream.latest()
 
+    @in_worker
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a micro-batch; also called for one that is replayed after a restart."""
         return [RangePartition(piece) for piece in self._stream.ranges(start, end)]
 
+    @in_worker
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """In a task; first it tells a semel sink of the same task what it reads."""
         if partition.value is not None:
             leave_note(partition.value.source_range)
-        return self.batches(partition.value)
+        yield from self.batches(partition.value)
 
+    @in_worker
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's checkpoint keeps the position; ``commitGroup`` is told it, for those who watch the lag."""
         if self.options.commit_group is None:

@@ -21,6 +21,7 @@ from semel.core.sink.task import Attempted, the_one_range
 from semel.errors import SinkError
 from semel.spark.checkpoint import checkpoint_of_session, judge_plan
 from semel.spark.commit import decide_batch
+from semel.spark.in_worker import in_worker
 from semel.spark.notes import (
     TaskIdentity,
     drop_notes,
@@ -54,6 +55,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         self.query_name = query_name
         self.ticket: Ticket | None = None
 
+    @in_worker
     def __getstate__(self) -> dict[str, Any]:
         if self.ticket is None:  # called twice for a micro-batch; the second time it is planned already
             _stop_if_stateful(self.checkpoint)
@@ -61,6 +63,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
             freeze_heap()
         return self.__dict__
 
+    @in_worker
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         task = this_task()
@@ -95,6 +98,7 @@ class SemelStreamWriter(DataSourceStreamArrowWriter):
         allow(the_one_range(read_notes(task)))
         return attempted
 
+    @in_worker
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """In a process of its own."""
         told = [message for message in messages if isinstance(message, TaskMessage)]
