@@ -19,7 +19,7 @@ def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=300,
     )
 
 
