@@ -369,7 +369,7 @@ class ReplayUnprovable(SinkError):
 
 
 class PlanNotSupported(SinkError):
-    """The plan between source and sink shuffles, or the source gives no ranges; nothing was written."""
+    """The plan between source and sink shuffles or keeps state, or the source gives no ranges; nothing was written."""
 
 
 class ErrorCode(IntEnum):
