@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from semel.core.land.columns import HEADERS, NEARLY_UNIQUE
 from semel.core.land.partitioning import Part, parts
-from semel.core.land.stats import delta_stats
+from semel.core.land.stats import FileStats
 from semel.land.target import NewFile, sync_folder
 
 OPEN_MAX: Final = 64
@@ -27,17 +27,14 @@ _HEADER_KEYS: Final = f"{HEADERS}.list.element.key"  # Parquet's name of that pa
 ROW_GROUP_BYTES: Final = 32 * 2**20  # of rows in memory
 
 
-def parquet_writer(
-    out: Any, schema: pa.Schema, footers: list[pq.FileMetaData] | None = None
-) -> pq.ParquetWriter:
-    """With dictionaries where they are of use; ``footers`` is given the file's when that is closed."""
+def parquet_writer(out: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """With dictionaries where they are of use."""
     return pq.ParquetWriter(
         out,
         schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=[name for name in schema.names if name not in NEARLY_UNIQUE] + [_HEADER_KEYS],
-        metadata_collector=footers,
     )
 
 
@@ -52,8 +49,8 @@ class _OpenFile:
         self._buffered_rows = 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._out = self.path.open("xb")
-        self._footers: list[pq.FileMetaData] = []
-        self._writer = parquet_writer(self._out, schema, self._footers)
+        self._writer = parquet_writer(self._out, schema)
+        self._stats = FileStats(schema)
 
     @property
     def size_bytes(self) -> int:
@@ -70,7 +67,9 @@ class _OpenFile:
     def spill(self) -> None:
         """Write what waits as a row group."""
         if self._buffered:
-            self._writer.write_table(pa.concat_tables(self._buffered), row_group_size=ROW_GROUP_ROWS)
+            rows = pa.concat_tables(self._buffered)
+            self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+            self._stats.add(rows)
         self._buffered, self._buffered_rows, self.buffered_bytes = [], 0, 0
 
     def close(self) -> NewFile:
@@ -84,7 +83,7 @@ class _OpenFile:
         if self.path.parent != self._root:
             sync_folder(self._root)
         name = str(self.path.relative_to(self._root))
-        return NewFile(name, self.rows, size_bytes, self.part, delta_stats(self._footers[0]))
+        return NewFile(name, self.rows, size_bytes, self.part, self._stats.text())
 
     def discard(self) -> None:
         self._buffered = []

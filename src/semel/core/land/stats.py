@@ -1,73 +1,153 @@
-"""What a Parquet file's footer says of its columns, as Delta's log has it: readers skip files by it.
+"""What Delta's log says of a file's columns: readers skip files by it.
 
-Only what is exact: counts of rows and nulls, and the smallest and largest of whole numbers, dates and times. For a year
-that has not four digits, as a clock that counts in another unit says, Delta's log has no text: the first or the last
-year that has stands for it, for where one file has bounds and another has none, deltalake's dataset skips the latter.
+Delta's log holds the smallest and the largest value of each column, and how many of its values are null. The dataset of
+deltalake takes a column without bounds, in a file that has bounds of others, for one that no comparison is true of, and
+skips the file. So it is all or nothing: each column that may have bounds has them, or the file is given by its count of
+rows alone, and is skipped by nobody.
+
+A text's bounds are cut at ``TEXT_MAX`` characters, as Delta's protocol permits and Spark does: a prefix is not larger
+than its text, and one whose last character is raised is not smaller. Texts are in the order of their code points, which
+is that of their UTF-8. No bound that JSON can hold is right for NaN, which some readers take for the largest number and
+others for none, for infinities, and for a year that has not four digits: such a file has its count of rows alone.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
-from typing import Any, Final
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
 
-import pyarrow.parquet as pq
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
-_ENDS: Final = {  # of the times that Delta's log has a text for, by Parquet's logical type
-    "TIMESTAMP": (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
-    "DATE": (date.min, date.max),
-}
-
-
-def delta_stats(footer: pq.FileMetaData) -> str:
-    """The text of an ``add`` action's ``stats``."""
-    smallest: dict[str, Any] = {}
-    largest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for index in range(footer.num_columns):
-        name = footer.schema.column(index).path
-        if "." in name:  # a part of a nested column
-            continue
-        groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-        if not groups or any(group is None or not group.has_null_count for group in groups):
-            continue
-        nulls[name] = sum(group.null_count for group in groups)
-        filled = [group for group in groups if group.num_values]  # which counts no nulls
-        bounds = _bounds(filled)
-        if bounds is not None:
-            smallest[name], largest[name] = map(_text, bounds)
-    told = {
-        "numRecords": footer.num_rows,
-        "minValues": smallest,
-        "maxValues": largest,
-        "nullCount": nulls,
-    }
-    return json.dumps(told, separators=(",", ":"))
+TEXT_MAX: Final = 32
+_RAISED_MAX: Final = 1_024  # characters of a text that cannot be cut, for it begins with the largest one
+_LAST_CHARACTER: Final = 0x10FFFF
+_BEFORE_SURROGATES: Final = 0xD7FF
+_AFTER_SURROGATES: Final = 0xE000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_1: Final = date(1970, 1, 1).toordinal()
+_Bound: TypeAlias = Callable[[pa.Scalar, bool], Any]  # a value, and whether it is the smallest
+_JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-def _bounds(groups: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
-    """The smallest and largest value of the row groups, where they are exact and can be told."""
-    if not groups or not all(group.has_min_max for group in groups):
-        return None
-    first, last = _ENDS.get(groups[0].logical_type.type, (None, None))
-    smallest = _told(lambda: min(group.min for group in groups), first)
-    largest = _told(lambda: max(group.max for group in groups), last)
-    return (smallest, largest) if _is_exact(smallest) and _is_exact(largest) else None
+class _NoBound(Exception):
+    """Delta's log has no text for a value."""
 
 
-def _told(find: Callable[[], Any], otherwise: Any) -> Any:
+class FileStats:
+    """Of one file, gathered from its rows as they are written."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._rows = 0
+        self._is_told = True
+        self._structs = [field.name for field in schema if pa.types.is_struct(field.type)]
+        bounds = {field.name: _bound_of(field.type) for field in schema}
+        self._bounds = {name: bound for name, bound in bounds.items() if bound is not None}
+        self._nulls = dict.fromkeys(self._bounds, 0)
+        self._smallest: dict[str, Any] = {}
+        self._largest: dict[str, Any] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows of the file."""
+        self._rows += rows.num_rows
+        for name in self._nulls:
+            column = rows.column(name)
+            self._nulls[name] += column.null_count
+            if self._is_told and column.null_count < len(column):
+                try:
+                    self._widen(name, column)
+                except (_NoBound, UnicodeDecodeError):
+                    self._is_told = False
+
+    def text(self) -> str:
+        """An ``add`` action's ``stats``."""
+        said: dict[str, Any] = {"numRecords": self._rows}
+        if self._is_told:
+            # A struct without bounds has to be there, or it would be one that nothing is true of.
+            structs: dict[str, Any] = {name: {} for name in self._structs}
+            said["minValues"] = structs | {name: _plain(each) for name, each in self._smallest.items()}
+            said["maxValues"] = structs | {name: _plain(each) for name, each in self._largest.items()}
+            said["nullCount"] = self._nulls
+        return _JSON.encode(said).decode()
+
+    def _widen(self, name: str, column: pa.ChunkedArray) -> None:
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            raise _NoBound
+        found, bound = pc.min_max(column), self._bounds[name]
+        smallest, largest = bound(found["min"], True), bound(found["max"], False)
+        self._smallest[name] = min(self._smallest.get(name, smallest), smallest)
+        self._largest[name] = max(self._largest.get(name, largest), largest)
+
+
+def _bound_of(type_: pa.DataType) -> _Bound | None:
+    """What makes a bound of a value; ``None``: Delta's log has no bounds of such columns."""
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return lambda value, is_smallest: _cut(value.as_py(), is_smallest)
+    if pa.types.is_floating(type_):
+        return _of_float
+    if pa.types.is_timestamp(type_):
+        return _of_instant if type_.tz else _of_local_time
+    if pa.types.is_date32(type_):
+        return _of_day
+    if pa.types.is_integer(type_) or pa.types.is_boolean(type_) or pa.types.is_decimal(type_):
+        return lambda value, _: value.as_py()
+    return None
+
+
+def _cut(text: str, is_smallest: bool) -> str:
+    if len(text) <= TEXT_MAX:
+        return text
+    return text[:TEXT_MAX] if is_smallest else _raised(text)
+
+
+def _raised(text: str) -> str:
+    """A short text that is larger than this long one: the last character that has a next one is raised."""
+    length = next((n for n in range(TEXT_MAX, 0, -1) if ord(text[n - 1]) != _LAST_CHARACTER), None)
+    if length is None:
+        length = next(
+            (n for n in range(TEXT_MAX, min(len(text), _RAISED_MAX)) if ord(text[n]) != _LAST_CHARACTER), None
+        )
+        if length is None:
+            raise _NoBound
+        length += 1
+    last = ord(text[length - 1])
+    return text[: length - 1] + chr(_AFTER_SURROGATES if last == _BEFORE_SURROGATES else last + 1)
+
+
+def _of_float(value: pa.Scalar, is_smallest: bool) -> float:
+    number: float = value.as_py()
+    if number - number != 0:  # infinite, or none
+        raise _NoBound
+    return number or (-0.0 if is_smallest else 0.0)  # some readers hold -0.0 for smaller than 0.0
+
+
+def _of_instant(value: pa.Scalar, _: bool) -> datetime:
     try:
-        return find()
-    except (OverflowError, ValueError):  # a date or time of Parquet's that is none of Python's
-        return otherwise
+        return _EPOCH + timedelta(microseconds=value.value)
+    except OverflowError:
+        raise _NoBound from None
 
 
-def _is_exact(value: Any) -> bool:
-    return isinstance(value, int | date) and not isinstance(value, bool)
+def _of_local_time(value: pa.Scalar, _: bool) -> datetime:
+    return _of_instant(value, _).replace(tzinfo=None)
 
 
-def _text(value: Any) -> Any:
+def _of_day(value: pa.Scalar, _: bool) -> date:
+    try:
+        return date.fromordinal(_DAY_1 + value.value)
+    except (OverflowError, ValueError):
+        raise _NoBound from None
+
+
+def _plain(value: Any) -> str | int | float | Decimal:
+    """As it is in Delta's log."""
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-    return value.isoformat() if isinstance(value, date) else value
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return text if value.tzinfo is None else f"{text}Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    number: str | int | float | Decimal = value
+    return number
