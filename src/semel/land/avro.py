@@ -18,26 +18,18 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException
 
 from semel.errors import ConfigError
+from semel.land.avro_columns import column_of, without_others
 from semel.land.values import Bad
-from semel.wording import one_line
+from semel.wording import counted, one_line
 
-_PLAIN: Final = {
-    "string": pa.string(),
-    "enum": pa.string(),
-    "long": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "boolean": pa.bool_(),
-    "bytes": pa.binary(),
-    "fixed": pa.binary(),
-}
-_LOGICAL: Final = {
-    "timestamp-millis": pa.timestamp("us", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "date": pa.date32(),
-}
 _FRAME_BYTES: Final = 5
+_OTHER_FORMS: Final = {
+    b"Obj\x01": "an Avro file (object container), which is not read: send each of its values by itself",
+    b"\x03\x00": "the frame of AWS Glue's serializer, which is not read: land it with --value raw",
+    b"\x03\x05": "the frame of AWS Glue's serializer, compressed, which is not read: land it with --value raw",
+    b"\xc3\x01": "Avro's single-object encoding, which is not read: land it with --value raw",
+}
+_NO_COLUMN: Final = "a column cannot hold it: "
 
 
 class AvroValues:
@@ -46,11 +38,11 @@ class AvroValues:
     def __init__(self, reader: Path, writers: Mapping[int, Path] | None = None) -> None:
         self._reader = _load(reader)
         self._writers = {number: _load(path) for number, path in (writers or {}).items()}
-        named: dict[str, Any] = {}
-        type_ = _arrow(self._reader, named, str(reader))
-        if not pa.types.is_struct(type_):
+        column = column_of(self._reader, {}, str(reader))
+        if not pa.types.is_struct(column.type):
             raise ConfigError(f"{reader} is no record: its fields would be the columns")
-        self.schema: pa.Schema | None = pa.schema([field.with_nullable(True) for field in type_])
+        self._convert = column.convert
+        self.schema: pa.Schema | None = pa.schema([field.with_nullable(True) for field in column.type])
 
     def read(self, values: pa.ChunkedArray) -> tuple[pa.Table, Bad]:
         assert self.schema is not None
@@ -59,10 +51,13 @@ class AvroValues:
         bad: list[tuple[int, str]] = []
         for index, value in enumerate(values.to_pylist()):
             try:
-                rows.append(self._read_one(value))
+                row = self._read_one(value)
+                rows.append(row if self._convert is None else self._convert(row))
                 places.append(index)
             except _NotOfSchema as error:
                 bad.append((index, str(error)))
+            except (OverflowError, ValueError) as error:
+                bad.append((index, _NO_COLUMN + _in_short(error)))
         try:
             return pa.Table.from_pylist(rows, self.schema), bad
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
@@ -78,7 +73,7 @@ class AvroValues:
                 pa.Table.from_pylist([row], self.schema)
                 kept.append(row)
             except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-                bad.append((index, f"a column cannot hold it: {_in_short(error)}"))
+                bad.append((index, _NO_COLUMN + _in_short(error)))
         return pa.Table.from_pylist(kept, self.schema), sorted(bad)
 
     def _read_one(self, value: bytes | None) -> dict[str, Any]:
@@ -87,23 +82,36 @@ class AvroValues:
         writer, body = self._reader, value
         if self._writers:
             if len(value) < _FRAME_BYTES or value[0] != 0:
-                raise _NotOfSchema("it has no frame with a schema's id")
+                raise _NotOfSchema(f"it has no frame with a schema's id{_looks_like(value)}")
             number = int.from_bytes(value[1:_FRAME_BYTES], "big")
             if number not in self._writers:
                 raise _NotOfSchema(f"its schema has the id {number}, which no --writer-schema names")
             writer, body = self._writers[number], value[_FRAME_BYTES:]
+        hint = "" if self._writers else _looks_like(value)
         source = io.BytesIO(body)
         try:
             row: Any = schemaless_reader(source, writer, self._reader)
         except Exception as error:  # fastavro lets through whatever its reading runs into
-            raise _NotOfSchema(f"it is no Avro of the schema: {_in_short(error)}") from None
+            raise _NotOfSchema(f"it is no Avro of the schema: {_in_short(error)}{hint}") from None
         if source.tell() != len(body):
-            raise _NotOfSchema(f"it has {len(body) - source.tell()} bytes more than the schema says")
+            more = counted(len(body) - source.tell(), "byte")
+            raise _NotOfSchema(f"it has {more} more than the schema says{hint}")
         return dict(row)
 
 
 class _NotOfSchema(Exception):
     """Why a value is bad."""
+
+
+def _looks_like(value: bytes) -> str:
+    """Of a value that does not fit: what it may be instead, and what to do."""
+    if len(value) >= _FRAME_BYTES and value[0] == 0:
+        number = int.from_bytes(value[1:_FRAME_BYTES], "big")
+        return f"; it looks like Confluent's frame of schema id {number}: say --writer-schema {number}=FILE"
+    for begins, what in _OTHER_FORMS.items():
+        if value.startswith(begins):
+            return f"; it looks like {what}"
+    return ""
 
 
 def _in_short(error: Exception) -> str:
@@ -112,63 +120,8 @@ def _in_short(error: Exception) -> str:
 
 def _load(path: Path) -> Any:
     try:
-        return parse_schema(json.loads(path.read_text(encoding="utf-8"), object_hook=_uuid_as_text))
+        return parse_schema(json.loads(path.read_text(encoding="utf-8"), object_hook=without_others))
     except OSError as error:
         raise ConfigError(f"Avro schema {path}: {error.strerror or error}") from None
     except (ValueError, SchemaParseException) as error:
         raise ConfigError(f"Avro schema {path}: {_in_short(error)}") from None
-
-
-def _uuid_as_text(schema: dict[str, Any]) -> dict[str, Any]:
-    return {key: its for key, its in schema.items() if (key, its) != ("logicalType", "uuid")}
-
-
-def _arrow(schema: Any, named: dict[str, Any], where: str) -> pa.DataType:
-    """Arrow's type; ``named`` has the records, enums and fixed ones that were met, which may be named again."""
-    if isinstance(schema, list):
-        left = [each for each in schema if each != "null"]
-        if len(left) == 1:
-            return _arrow(left[0], named, where)
-        raise ConfigError(
-            f"{where}: a union of {len(left)} types is no column; only one of them beside null is"
-        )
-    if isinstance(schema, str):
-        if schema in _PLAIN:
-            return _PLAIN[schema]
-        if named.get(schema) is None:
-            raise ConfigError(f"{where}: {schema} is no type of a column, or one within itself")
-        return named[schema]
-    logical = schema.get("logicalType")
-    if logical in _LOGICAL:
-        return _LOGICAL[logical]
-    if logical is not None:
-        raise ConfigError(
-            f"{where}: the logical type {logical} is not known; take it away to land what it is made of"
-        )
-    return _arrow_of_plain(schema, named, where)
-
-
-def _arrow_of_plain(schema: dict[str, Any], named: dict[str, Any], where: str) -> pa.DataType:
-    kind = schema["type"]
-    name: str = schema.get("name", "")
-    if kind in ("record", "error"):
-        named[name] = None  # until it is known: one that has itself in it is no column
-        fields = [
-            pa.field(field["name"], _arrow(field["type"], named, f"{where}, field {field['name']}"))
-            for field in schema["fields"]
-        ]
-        type_: pa.DataType = pa.struct(fields)
-    elif kind == "array":
-        type_ = pa.list_(pa.field("element", _arrow(schema["items"], named, where)))
-    elif kind == "map":
-        type_ = pa.map_(pa.string(), _arrow(schema["values"], named, where))
-    else:
-        return _named(schema, named, name, where)
-    named[name] = type_
-    return type_
-
-
-def _named(schema: dict[str, Any], named: dict[str, Any], name: str, where: str) -> pa.DataType:
-    type_ = _PLAIN.get(schema["type"]) or _arrow(schema["type"], named, where)
-    named[name] = type_
-    return type_
