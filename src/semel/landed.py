@@ -37,7 +37,11 @@ def read_manifest(table: str | os.PathLike[str]) -> Manifest:
 
 
 def files_of(table: str | os.PathLike[str]) -> list[Path]:
-    """The table's Parquet files, in the order of their commits."""
+    """The table's Parquet files, in the order of their commits.
+
+    The partition column is in the names of their folders. A reader that guesses its type from them takes a text for a
+    number: docs/land.md has the settings of Spark, Polars and DuckDB.
+    """
     return [Path(table) / file.path for file in read_manifest(table).files]
 
 

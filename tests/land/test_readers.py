@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -32,6 +33,8 @@ SETTINGS: dict[str, Any] = {
     "partition_by": "user",
 }
 WANTED = [("ann", 0, 0), ("b c/d", 1, 1), ("ann", 2, 2), (None, 3, 3)]
+
+TEXT_STAYS_TEXT = "spark.sql.sources.partitionColumnTypeInference.enabled"  # in folders, when it is off
 
 Reader = Callable[[Path, TableFormat], pa.Table]  # all rows, by offset
 
@@ -64,7 +67,8 @@ def by_duckdb(table: Path, table_format: TableFormat) -> pa.Table:
             found = database.sql("select * from landed where _offset >= 0 order by _offset")
         else:
             found = database.sql(
-                "select * from read_parquet($files, hive_partitioning = true, union_by_name = true) order by _offset",
+                "select * from read_parquet($files, hive_partitioning = true, hive_types_autocast = false,"
+                " union_by_name = true) order by _offset",
                 params={"files": files(table, table_format)},
             )
         return found.to_arrow_table()
@@ -79,12 +83,15 @@ def by_polars(table: Path, table_format: TableFormat) -> pa.Table:
     if table_format is DELTA:
         return pl.scan_delta(str(table)).sort("_offset").collect().to_arrow()
     landed = read_manifest(table)
+    by = landed.partition_by
+    is_text = by is not None and pa.types.is_string(landed.schema.field(by).type)
     in_files = pa.schema([field for field in landed.schema if field.name != landed.partition_by])
     scan = pl.scan_parquet(
         files(table, table_format),
         schema=pl.DataFrame(in_files.empty_table()).schema,
         missing_columns="insert",
         hive_partitioning=True,
+        hive_schema={by: pl.String} if is_text and by is not None else None,
     )
     return scan.sort("_offset").collect().to_arrow()
 
@@ -92,7 +99,11 @@ def by_polars(table: Path, table_format: TableFormat) -> pa.Table:
 def by_spark(spark: Any, table: Path, table_format: TableFormat) -> Any:
     """A frame of Spark's, over the files that the table lists."""
     reader = spark.read.option("basePath", str(table)).option("mergeSchema", "true")
-    return reader.parquet(*files(table, table_format)).orderBy("_offset")
+    spark.conf.set(TEXT_STAYS_TEXT, False)
+    try:
+        return reader.parquet(*files(table, table_format)).orderBy("_offset")
+    finally:
+        spark.conf.unset(TEXT_STAYS_TEXT)
 
 
 READERS: list[Reader] = [by_pyarrow, by_duckdb, by_pandas, by_polars]
@@ -103,6 +114,47 @@ in_each = pytest.mark.parametrize("reader", READERS)
 def test_others_read_the_same_rows(landed: Path, table_format: TableFormat, reader: Reader) -> None:
     rows = reader(landed, table_format).select(["user", "n", "_offset"]).to_pylist()
     assert [tuple(row.values()) for row in rows] == WANTED
+
+
+# Each list alone looks like whole numbers, fractions, booleans, dates.
+LIKE_OTHERS: list[list[str | None]] = [
+    ["007", "00701", "701", None],
+    ["1e3", "1000.0"],
+    ["true"],
+    ["2024-01-02"],
+]
+text_in_folders = pytest.mark.parametrize("texts", LIKE_OTHERS, ids=["whole", "fraction", "boolean", "date"])
+
+
+@pytest.fixture
+def by_text(
+    log: LocalLog,
+    cluster: Cluster,
+    topic: str,
+    table: Path,
+    table_format: TableFormat,
+    texts: list[str | None],
+) -> Path:
+    produce(cluster, topic, 0, [json.dumps({"user": text}).encode() for text in texts])
+    land(log.bootstrap, table, table_format, topic, **SETTINGS)
+    return table
+
+
+@text_in_folders
+def test_a_text_in_folders_stays_a_text(
+    by_text: Path, table_format: TableFormat, texts: list[str | None]
+) -> None:
+    for reader in READERS:
+        assert reader(by_text, table_format).column("user").to_pylist() == texts, reader
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@text_in_folders
+def test_a_text_in_folders_stays_a_text_in_spark(
+    spark: Any, by_text: Path, table_format: TableFormat, texts: list[str | None]
+) -> None:
+    assert [row.user for row in by_spark(spark, by_text, table_format).collect()] == texts
 
 
 YEAR_1_MS = -62_135_596_800_000
