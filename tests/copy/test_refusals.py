@@ -45,3 +45,22 @@ def test_an_output_that_cannot_be_made(semel_server_session, code, told):
         run_copy(plan, until_end=True)
     go(plan)
     assert values(log, f"eu.{topic}") == [b"row"]
+
+
+def test_names_that_kafka_takes_for_one_are_named(semel_server_session):
+    log, name = semel_server_session.bootstrap, uuid.uuid4().hex[:8]
+    with semel.Admin(log) as admin:
+        for topic in (f"{name}.x_y", f"eu.{name}_x.y"):
+            admin.create_topic(topic, 1)
+    plan = plan_of(log, log, f"{name}.x_y", name=name, prefix="eu.")
+
+    def new_cluster(connection: Any) -> Cluster:
+        made = (RefusedCluster if connection == plan.destination else Cluster)(connection.bootstrap)
+        made.code = ErrorCode.INVALID_TOPIC  # type: ignore[attr-defined]
+        return made
+
+    with (
+        inside(SinkProcess("refused", "refused", new_cluster=new_cluster)),
+        pytest.raises(ConfigError, match=rf"'eu.{name}_x.y' is there: Apache Kafka takes no two names"),
+    ):
+        run_copy(plan, until_end=True)

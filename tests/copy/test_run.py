@@ -250,6 +250,45 @@ def test_a_cluster_is_not_copied_into_itself(log, topic):
         assert f"eu.eu.{topic}" not in admin.list_topics()
 
 
+def test_copies_are_not_copied_back(two_logs, caplog):
+    """Each of two jobs copies all topics the other way; a copy by its name goes where it is told to."""
+    ours, theirs = (server.bootstrap for server in two_logs)
+    make(theirs, "own")
+    put(ours, "t", [b"a"])
+    put(theirs, "own", [b"b"])
+    for _ in range(3):
+        go(plan_of(ours, theirs, name="there", pattern=".*", prefix="a."))
+        go(plan_of(theirs, ours, name="back", pattern=".*", prefix="b."))
+    assert {name for name in topics_of(ours) if name[0] != "_"} == {"t", "b.own"}
+    assert {name for name in topics_of(theirs) if name[0] != "_"} == {"a.t", "own"}
+    assert (values(theirs, "a.t"), values(ours, "b.own")) == ([b"a"], [b"b"])
+    assert "'a.t'" in caplog.text and "job 'there' has copied it there from 't'" in caplog.text
+    go(plan_of(theirs, ours, "a.t", name="by-name", prefix="restored."))
+    assert values(ours, "restored.a.t") == [b"a"]
+
+
+def test_two_jobs_in_one_cluster_come_to_an_end(log, topic):
+    put(log, topic, [b"a"])
+    pattern = rf"([xy]\.)*{topic}"
+    for _ in range(3):
+        for prefix in ("x.", "y."):
+            go(plan_of(log, log, name=f"{prefix}{topic}", pattern=pattern, prefix=prefix))
+    made = {name.removesuffix(topic) for name in topics_of(log) if name.endswith(topic) and name[0] in "xy"}
+    assert made == {
+        "x.",
+        "y.",
+        "y.x.",
+        "x.y.",
+    }  # what another job has copied, but not if it is one's own copy
+
+
+def test_a_chain_of_jobs_in_one_cluster_goes_on(log, topic):
+    put(log, topic, [b"a"])
+    go(plan_of(log, log, name=f"1{topic}", pattern=topic, prefix="x."))
+    go(plan_of(log, log, name=f"2{topic}", pattern=f"x\\.{topic}", prefix="y."))
+    assert values(log, f"y.x.{topic}") + values(log, f"y.x.{topic}", 1) == [b"a"]
+
+
 def test_a_topic_that_is_not_there(log):
     with pytest.raises(ConfigError, match="there is no topic 'none-such'"):
         go(job_of(log, "none-such", name=uuid.uuid4().hex))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
 from semel.client.model import TopicMetadata
+from semel.copy.copies import CopiesAtSource
 from semel.copy.plan import CopyPlan
 from semel.core.copy.journal import PARTITIONS_MAX, Clean, Place
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, ReplayUnprovable
@@ -46,6 +47,7 @@ class CopyTopics:
     def __init__(self, plan: CopyPlan, source: Cluster, destination: Cluster) -> None:
         self._plan, self._source, self._destination = plan, source, destination
         self._is_one_cluster = False
+        self._copies = CopiesAtSource(plan, source, destination)
 
     def check_clusters(self) -> None:
         """``ConfigError`` where topics would be copied into themselves, whatever the cluster's addresses."""
@@ -60,12 +62,15 @@ class CopyTopics:
     def wanted(self) -> dict[str, TopicMetadata]:
         """Those to copy, by name. ``ConfigError`` for one that is named and is not there."""
         names = None if self._plan.pattern is not None else self._plan.topics
+        there = self._source.metadata(names).topics
+        copies = self._copies.among(there, is_one_cluster=self._is_one_cluster) if names is None else ()
         found = {
             name: topic
-            for name, topic in self._source.metadata(names).topics.items()
+            for name, topic in there.items()
             if topic.error_code is ErrorCode.NONE
             and self._plan.is_wanted(name, is_internal=topic.is_internal)
             and not (names is None and self._is_one_cluster and name.startswith(self._plan.prefix))
+            and name not in copies
         }
         missing = sorted(set(names or ()) - set(found))
         if missing:
@@ -244,10 +249,22 @@ class CopyTopics:
         except BrokerError as error:
             if error.code.retriable:
                 raise  # a full disk, or a leader that moves: no setting is wrong
+            alike = self._alike(output) if error.code is ErrorCode.INVALID_TOPIC else None
+            if alike is not None:
+                raise ConfigError(
+                    f"topic {output!r} cannot be made at {self._plan.destination.bootstrap}, for {alike!r} is there: "
+                    f"Apache Kafka takes no two names that differ only in '.' and '_'. Nothing was copied of it. "
+                    f"Leave one of the two out, and copy it with a job of its own (--name) to another --prefix"
+                ) from error
             raise ConfigError(
                 f"topic {output!r} cannot be made at {self._plan.destination.bootstrap} with {count} partitions and "
                 f"the source's settings {kept}: {error}. Nothing was copied. Make it yourself, and start the job again"
             ) from error
+
+    def _alike(self, output: str) -> str | None:
+        """A topic of the destination whose name differs only in '.' and '_'."""
+        names = self._destination.metadata(None).topics
+        return next((name for name in names if name.replace(".", "_") == output.replace(".", "_")), None)
 
     def _carried(self, name: str) -> dict[str, str]:
         return {
