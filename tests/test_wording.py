@@ -28,7 +28,12 @@ def test_one_is_no_plural() -> None:
 
 @pytest.mark.parametrize(
     ("error", "line"),
-    [(OSError("two\n  lines"), "two lines"), (ValueError(), "ValueError"), ("no error ", "no error")],
+    [
+        (OSError("two\n  lines"), "two lines"),
+        (ValueError(), "ValueError"),
+        ("no error ", "no error"),
+        ("\x1b[31mred\x1b[0m", "red"),
+    ],
 )
 def test_an_error_on_one_line(error: object, line: str) -> None:
     assert one_line(error) == line

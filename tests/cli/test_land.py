@@ -125,3 +125,42 @@ def test_it_follows_until_it_is_told_to_stop_and_serves_its_progress(
     assert child.returncode == 0, said
     assert "3 rows in" in said.splitlines()[-1]
     assert read_manifest(table).rows == 3
+
+
+@pytest.mark.thorough
+def test_a_server_that_is_away_at_the_start_is_waited_for(
+    semel: Command, semel_server: LocalLog, tmp_path: Path
+) -> None:
+    semel("produce", "rows", stdin=b"a\n")
+    command = [
+        sys.executable,
+        "-m",
+        "semel.cli",
+        "land",
+        "rows",
+        "--to",
+        str(tmp_path / "rows"),
+        "--until-end",
+    ]
+    semel_server.stop()
+    child = subprocess.Popen(
+        [*command, "-b", semel_server.bootstrap], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stderr is not None
+        assert "waiting for it, for 60 s at most" in child.stderr.readline()
+        semel_server.restart()
+        _, said = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 0 and "1 row in" in said
+
+
+def test_one_that_stays_away_ends_it(
+    semel: Command, semel_server: LocalLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("semel.land.run.AWAY_MS_MAX", 0)
+    semel_server.stop()
+    failed = semel("land", "rows", "--to", str(tmp_path / "rows"))
+    assert failed.code == 1 and "is it running?" in failed.err
+    assert not (tmp_path / "rows").exists()

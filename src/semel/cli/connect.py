@@ -16,11 +16,14 @@ GREETING_TIMEOUT_MS: Final = 2_000
 _PAUSE_MS: Final = 500
 
 
-def open_cluster(bootstrap: str) -> Cluster:
-    """The low-level client, imported only now, once a server has answered."""
+def open_cluster(bootstrap: str, *, patience_ms: int = 0) -> Cluster:
+    """The low-level client, imported only now, once a server has answered.
+
+    ``patience_ms``: so long a server is waited for that is away, by what runs on its own.
+    """
     from semel.client.blocking import Cluster
 
-    greet(bootstrap)
+    await_greeting(bootstrap, patience_ms)
     return Cluster(bootstrap, client_id="semel-cli", request_timeout_ms=REQUEST_TIMEOUT_MS)
 
 

@@ -103,7 +103,7 @@ def land(
     from semel.cli.connect import open_cluster
     from semel.core.land.bounds import CommitBounds
     from semel.land.job import Job, run_job
-    from semel.land.run import LandPlan
+    from semel.land.run import AWAY_MS_MAX, LandPlan
     from semel.land.told import Lines
 
     if start not in ("earliest", "latest"):
@@ -130,7 +130,7 @@ def land(
     )
     asked.values()  # refused before anything is read
     lines = Lines(str(table))
-    with open_cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, patience_ms=AWAY_MS_MAX) as cluster:
         progress, was_stopped = run_job(
             asked, cluster, on_progress=(lambda progress: None) if quiet else lines.show, on_loss=_tell_loss
         )

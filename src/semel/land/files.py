@@ -89,7 +89,9 @@ class _OpenFile:
         self._buffered = []
         with suppress(OSError, pa.ArrowException):
             self._writer.close()  # before its file: it would write to that when it goes
-        self._out.close()
+        self._writer.is_open = False  # what could not be closed is not closed again when it goes
+        with suppress(OSError):  # what could not be written is not wanted
+            self._out.close()
         self.path.unlink(missing_ok=True)
 
 
@@ -139,4 +141,5 @@ class NewFiles:
         self._open.clear()
 
     def _close(self, part: Part | None) -> None:
-        self._closed.append(self._open.pop(part).close())
+        self._closed.append(self._open[part].close())
+        del self._open[part]  # only now: one that could not be closed is to be discarded

@@ -160,14 +160,14 @@ class ParquetTarget:
         """Whether it is the table now. It is durable before anybody can read it."""
         aside = self._manifests / f".{uuid.uuid4().hex}.tmp"
         path = self._manifests / manifest_name(manifest.number)
-        aside.write_text(to_text(manifest), encoding="utf-8")
-        sync_file(aside)
         try:
+            aside.write_text(to_text(manifest), encoding="utf-8")
+            sync_file(aside)
             os.link(aside, path)
         except FileExistsError:
             return False
         finally:
-            aside.unlink()
+            aside.unlink(missing_ok=True)
         sync_folder(self._manifests)
         names = _names(self._manifests)
         if not is_newest(manifest.number, names):

@@ -23,7 +23,9 @@ from semel.land.told import Progress
 from semel.land.values import Values
 from semel.spark.process import Clock, SystemClock
 from semel.types import TopicPartition
+from semel.wording import one_line
 
+AWAY_MS_MAX: Final = 60_000  # so long a server is waited for that is away when the job starts
 LOOK_MS: Final = 1_000  # between two questions for ends, ids and partitions while there is work
 IDLE_S: Final = 0.25
 HELD_MS: Final = 5_000  # between two looks at who holds the job, while there is nothing to commit
@@ -98,6 +100,12 @@ class Landing:
             with suppress(SemelError):  # the first one is told
                 self._commit()  # what was read up to here is whole
             raise
+        except OSError as failed:
+            self._files.discard()
+            raise StorageError(
+                f"{self._target.folder}: could not be written: {one_line(failed)}. What was committed is whole, and "
+                f"nothing else came into the table. Once there is room, run it again: it goes on behind the last commit"
+            ) from failed
 
     # -- beginning -------------------------------------------------------------------------------------------
 
