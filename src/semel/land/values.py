@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from semel.core.flow.codec import decode_table
 from semel.core.flow.schema import Schema
+from semel.core.land.hints import with_hint
 
 Bad = Sequence[tuple[int, str]]  # by index, with why
 
@@ -41,4 +42,5 @@ class JsonValues:
         self._schema = schema
 
     def read(self, values: pa.ChunkedArray) -> tuple[pa.Table, Bad]:
-        return decode_table(self._schema, values)
+        rows, bad = decode_table(self._schema, values)
+        return rows, [(index, with_hint(why, values[index].as_py(), self._schema)) for index, why in bad]

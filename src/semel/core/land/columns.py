@@ -49,17 +49,28 @@ def landed_schema(
         fields.append(pa.field(HEADERS, HEADERS_TYPE))
     if partition_by == DAY:
         fields.append(pa.field(DAY, pa.date32()))
-    names = [field.name.casefold() for field in fields]  # Spark does not tell A from a
-    for field in fields:
-        if names.count(field.name.casefold()) > 1:
-            raise ConfigError(
-                f"the schema has a column {field.name!r}, which is one of the record's, or there twice: give it "
-                f"another name"
-            )
+    _check_names(fields)
     schema = pa.schema(fields)
     if partition_by is not None:
         check_partition_column(schema, partition_by)
     return schema
+
+
+def _check_names(fields: Sequence[pa.Field]) -> None:
+    """Spark does not tell ``A`` from ``a``."""
+    there: dict[str, str] = {}
+    for name in [field.name for field in fields]:
+        first = there.get(name.casefold())
+        if first is None:
+            there[name.casefold()] = name
+            continue
+        if name in (*_RECORD, VALUE, ERROR, HEADERS, DAY):
+            why = f"has a column {first!r}, and the table has {name!r} of the record"
+        elif first == name:
+            why = f"has the column {name!r} twice"
+        else:
+            why = f"has the columns {first!r} and {name!r}, which Spark takes for one, for only their case differs"
+        raise ConfigError(f"the schema {why}: give it another name. Nothing was landed")
 
 
 def check_partition_column(schema: pa.Schema, name: str) -> None:
