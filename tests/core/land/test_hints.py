@@ -22,8 +22,11 @@ SCHEMA = parse_schema("n long, t timestamp")
         (b'{"t":10000000000000000000000}', "is seconds since 1970"),
         (b'{"t":"soon"}', None),
         (b'{"t":true}', None),
+        (b'{"t":1e400}', None),
+        (b'{"t":[[1]]}', None),
         (b'{"n":"x","t":1}', None),
         (b"{", None),
+        (b'\0\0\0\0\x07{"n":1}', "Confluent's frame of schema id 7"),
     ],
 )
 def test_a_number_that_is_no_seconds_is_named(value: bytes, says: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -10,16 +11,22 @@ from semel.core.flow.schema import Kind, Schema
 
 _SECONDS_MAX: Final = 253_402_300_799  # 9999-12-31T23:59:59
 _OF_A_SECOND: Final = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_FRAME_BYTES: Final = 5
+_WHOLE: Final = re.compile(rb"-?[0-9]{1,30}")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def with_hint(why: str, value: bytes | None, schema: Schema) -> str:
-    """``why`` and what to do, where a timestamp is a whole number that is too large for seconds."""
+    """``why`` and what it looks like: a number that is too large for seconds, or JSON behind a schema's id."""
+    value = value or b""
+    if value[:1] == b"\0" and value[_FRAME_BYTES : _FRAME_BYTES + 1] == b"{":
+        number = int.from_bytes(value[1:_FRAME_BYTES], "big")
+        return f"{why}; it looks like JSON in Confluent's frame of schema id {number}, which is not read"
     for field in schema:
         if field.kind is Kind.TIMESTAMP and why == f"column {field.name!r} is no {field.kind.value}":
-            number = msgspec.json.decode(_OBJECT.decode(value or b"")[field.name])
-            if type(number) is int:
-                return f"{why}: a whole number is seconds since 1970{_looks_like(number)}"
+            text = bytes(_OBJECT.decode(value).get(field.name, b""))
+            if _WHOLE.fullmatch(text):
+                return f"{why}: a whole number is seconds since 1970{_looks_like(int(text))}"
     return why
 
 
