@@ -126,6 +126,11 @@ def test_a_row_that_no_column_can_hold_is_bad_and_the_others_are_not(tmp_path: P
             "A has itself in it",
         ),
         ({"type": "nothing"}, "Avro schema"),
+        ({"type": {"type": {"type": "long"}}}, "Avro schema"),
+        ({"type": "record"}, "Avro schema"),
+        ([1], "Avro schema"),
+        (1, "Avro schema"),
+        (None, "Avro schema"),
     ],
 )
 def test_what_cannot_be_columns_is_refused(tmp_path: Path, schema: Any, says: str) -> None:
@@ -240,6 +245,19 @@ def test_a_plain_value_is_what_its_schema_says(tmp_path: Path) -> None:
     schema = record(MILLIS)
     table, bad = AvroValues(schema_file(tmp_path, "r", schema)).read(column(encoded(schema, {"x": MOMENT})))
     assert (table.column("x").to_pylist(), bad) == ([MOMENT], [])
+
+
+def test_types_may_be_named_again(tmp_path: Path) -> None:
+    """Also one that is first met in a union of several."""
+    schema = record(["int", record(MILLIS, "U")])
+    schema["fields"] += [
+        {"name": "y", "type": "U"},
+        {"name": "cents", "type": logical("fixed", "decimal", precision=4, scale=2, size=2, name="C")},
+        {"name": "more", "type": ["null", "C"]},
+    ]
+    row = {"x": 1, "y": {"x": MOMENT}, "cents": Decimal("1.23"), "more": Decimal("4.56")}
+    table, bad = AvroValues(schema_file(tmp_path, "r", schema)).read(column(encoded(schema, row)))
+    assert (table.to_pylist(), bad) == ([row | {"x": "1"}], [])
 
 
 def test_a_default_is_what_its_schema_says(tmp_path: Path) -> None:

@@ -123,5 +123,11 @@ def _load(path: Path) -> Any:
         return parse_schema(json.loads(path.read_text(encoding="utf-8"), object_hook=without_others))
     except OSError as error:
         raise ConfigError(f"Avro schema {path}: {error.strerror or error}") from None
-    except (ValueError, SchemaParseException) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        SchemaParseException,
+    ) as error:  # as fastavro meets it
         raise ConfigError(f"Avro schema {path}: {_in_short(error)}") from None

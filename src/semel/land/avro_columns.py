@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -104,7 +105,7 @@ def column_of(schema: Any, named: dict[str, Column | None], where: str) -> Colum
     """Of a parsed schema; ``named`` has the records, enums and fixed ones that were met, which may be named again."""
     if isinstance(schema, list):
         left = [each for each in schema if each != "null"]
-        return column_of(left[0], named, where) if len(left) == 1 else _union(left)
+        return column_of(left[0], named, where) if len(left) == 1 else _union(left, named, where)
     if isinstance(schema, str):
         if schema in _PLAIN:
             return Column(_PLAIN[schema])
@@ -170,7 +171,10 @@ def _map(values: Column) -> Column:
     )
 
 
-def _union(left: list[Any]) -> Column:
+def _union(left: list[Any], named: dict[str, Column | None], where: str) -> Column:
+    for each in left:
+        with suppress(ConfigError):  # it needs no column; but what it names may be named again
+            column_of(each, named, where)
     return Column(_PLAIN["string" if left else "null"], lambda value: _JSON.encode(_jsonable(value)).decode())
 
 
