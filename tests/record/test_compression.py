@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+import zlib
 
 import cramjam
 import pyarrow as pa
@@ -58,6 +59,65 @@ def test_gzip_members_and_linked_lz4_frames_are_read() -> None:
     assert bytes(decompress(gzip.compress(b"a") + gzip.compress(b"b"), Compression.GZIP)) == b"ab"
     linked = pa.compress(b"linked" * 90_000, "lz4", asbytes=True)
     assert bytes(decompress(linked, Compression.LZ4)) == b"linked" * 90_000
+
+
+EMPTY_GZIP = gzip.compress(b"", mtime=0)
+SKIPPED = bytes.fromhex("502a4d18") + bytes(4)  # a skippable frame of zstd and lz4, without content
+
+
+class CountingInflate:
+    """zlib's own, and how many bytes it was handed, and copied."""
+
+    moved_bytes = 0
+
+    def __init__(self, window_bits: int) -> None:
+        self._inflate = ORIGINAL(window_bits)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, length_max: int) -> bytes:
+        found = self._inflate.decompress(data, length_max)
+        CountingInflate.moved_bytes += len(data) + len(self._inflate.unused_data)
+        return found
+
+
+ORIGINAL = zlib.decompressobj
+
+
+@pytest.mark.parametrize("last", [b"", bytes(range(256)) * 4000, bytes(3 * MIB)])
+def test_many_gzip_members_are_read_in_linear_time(last: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = EMPTY_GZIP * 4000 + gzip.compress(b"a") + gzip.compress(last)
+    monkeypatch.setattr(CountingInflate, "moved_bytes", 0)
+    monkeypatch.setattr(codecs.zlib, "decompressobj", CountingInflate)
+    assert bytes(decompress(packed, Compression.GZIP)) == b"a" + last
+    assert CountingInflate.moved_bytes < 60 * len(packed), "a small step for each member, and no copy of the rest"
+
+
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        (Compression.GZIP, EMPTY_GZIP * 1_000_000),
+        (Compression.SNAPPY, codecs._XERIAL_HEADER + (struct.pack(">i", 1) + b"\0") * 200_000),
+    ],
+    ids=["gzip", "snappy"],
+)
+def test_pieces_of_a_stream_are_bounded(codec: Compression, packed: bytes) -> None:
+    """20 MB of gzip would be an hour of copying."""
+    with pytest.raises(CorruptRecordBatch, match="have more than"):
+        decompress(packed, codec)
+
+
+@pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD])
+def test_frames_without_content_among_others_are_passed_over(codec: Compression) -> None:
+    empty, some = (bytes(compress(data, codec)) for data in (b"", b"some"))
+    packed = some + (empty + SKIPPED) * 20_000 + some
+    assert bytes(decompress(packed, codec)) == b"somesome"
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -9,8 +9,11 @@ zstd     plain frames, level 3 unless told
 
 Bound of :func:`decompress`: at its peak it holds three times ``decompressed_bytes_max`` (a buffer, its copy
 while it grows, the newest piece), plus 16 MiB for a codec's tables, plus zstd's window, which zstd itself
-limits to 128 MiB. Nothing is allocated on the word of the input alone: output grows as it is produced, and a
-size that snappy claims is held against what snappy can reach.
+limits to 128 MiB, plus 400 bytes for each chunk of snappy's framing. Nothing is allocated on the word of the input
+alone: output grows as it is produced, and a size that snappy claims is held against what snappy can reach.
+
+Time is linear in the bytes that go in and come out, however many members, frames or chunks they are cut into. The
+members and chunks that Python goes through are bounded.
 """
 
 from __future__ import annotations
@@ -91,29 +94,43 @@ def _bomb(compression: Compression, decompressed_bytes_max: int) -> CorruptRecor
 # --- gzip ---------------------------------------------------------------------------------------------
 
 _GZIP_WINDOW_BITS: Final = 31  # 15 bits of window, gzip header and trailer
+_GZIP_MEMBERS_MAX: Final = 16 * 1024  # writers make one, or one for each 64 KiB
+_GZIP_STEP_BYTES: Final = (512, 1024 * 1024)
 
 
 def _decompress_gzip(data: Buffer, decompressed_bytes_max: int) -> bytes:
-    # A stream may be several members (RFC 1952, 2.2). Each takes at least 18 bytes, which ends the loop.
-    members: list[bytes] = []
+    """All members of a stream (RFC 1952, 2.2), in time linear in its size.
+
+    zlib copies what follows a member, so a member is fed in steps: small ones first, for it may be one of many.
+    """
+    source = memoryview(data)
+    pieces: list[bytes] = []
     room = decompressed_bytes_max
-    rest: Buffer = data
-    while rest:
+    position = members = 0
+    while position < len(source):
+        members += 1
+        if members > _GZIP_MEMBERS_MAX:
+            raise CorruptRecordBatch(f"records in gzip have more than {_GZIP_MEMBERS_MAX} members")
         inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        try:
-            member = inflate.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise CorruptRecordBatch(f"records are not valid gzip: {error}") from None
-        if len(member) > room:
-            raise _bomb(Compression.GZIP, decompressed_bytes_max)
-        if not inflate.eof:
-            raise CorruptRecordBatch("records in gzip end in mid-stream")
-        room -= len(member)
-        members.append(member)
-        rest = inflate.unused_data
+        step_bytes, step_bytes_max = _GZIP_STEP_BYTES
+        while not inflate.eof:
+            if position == len(source):
+                raise CorruptRecordBatch("records in gzip end in mid-stream")
+            step = source[position : position + step_bytes]
+            try:
+                piece = inflate.decompress(step, room + 1)
+            except zlib.error as error:
+                raise CorruptRecordBatch(f"records are not valid gzip: {error}") from None
+            if len(piece) > room:
+                raise _bomb(Compression.GZIP, decompressed_bytes_max)
+            room -= len(piece)
+            if piece:
+                pieces.append(piece)
+            position += len(step) - len(inflate.unused_data)
+            step_bytes = min(2 * step_bytes, step_bytes_max)
     if not members:
         raise CorruptRecordBatch("records are not valid gzip: empty")
-    return members[0] if len(members) == 1 else b"".join(members)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 # --- snappy -------------------------------------------------------------------------------------------
@@ -121,6 +138,7 @@ def _decompress_gzip(data: Buffer, decompressed_bytes_max: int) -> bytes:
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, lowest compatible version
 _XERIAL_CHUNK_BYTES: Final = 32 * 1024
+_XERIAL_CHUNKS_MAX: Final = DECOMPRESSED_BYTES_MAX // 1024  # of 1 KiB, snappy-java's smallest
 _CHUNK_LENGTH: Final = struct.Struct(">i")
 _SNAPPY_RATIO_MAX: Final = 64  # one copy element yields at most 64 bytes and takes at least 2
 
@@ -139,10 +157,13 @@ def _decompress_snappy(data: Buffer, decompressed_bytes_max: int) -> bytearray:
     source = memoryview(data)
     is_framed = bytes(source[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC
     chunks = _xerial_chunks(source) if is_framed else [source]
-    sizes = [_snappy_size(chunk) for chunk in chunks]
-    total = sum(sizes)
-    if total > decompressed_bytes_max:
-        raise _bomb(Compression.SNAPPY, decompressed_bytes_max)
+    sizes: list[int] = []
+    total = 0
+    for chunk in chunks:
+        sizes.append(_snappy_size(chunk))
+        total += sizes[-1]
+        if total > decompressed_bytes_max:
+            raise _bomb(Compression.SNAPPY, decompressed_bytes_max)
     out = bytearray(total)
     window = memoryview(out)
     position = 0
@@ -169,6 +190,8 @@ def _xerial_chunks(source: memoryview) -> list[memoryview]:
         position += _CHUNK_LENGTH.size
         if not 0 < length <= len(source) - position:
             raise CorruptRecordBatch(f"snappy chunk claims {length} bytes, {len(source) - position} are left")
+        if len(chunks) == _XERIAL_CHUNKS_MAX:
+            raise CorruptRecordBatch(f"records in snappy have more than {_XERIAL_CHUNKS_MAX} chunks")
         chunks.append(source[position : position + length])
         position += length
     return chunks
