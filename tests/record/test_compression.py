@@ -96,7 +96,9 @@ def test_many_gzip_members_are_read_in_linear_time(last: bytes, monkeypatch: pyt
     monkeypatch.setattr(CountingInflate, "moved_bytes", 0)
     monkeypatch.setattr(codecs.zlib, "decompressobj", CountingInflate)
     assert bytes(decompress(packed, Compression.GZIP)) == b"a" + last
-    assert CountingInflate.moved_bytes < 60 * len(packed), "a small step for each member, and no copy of the rest"
+    assert CountingInflate.moved_bytes < 60 * len(packed), (
+        "a small step for each member, and no copy of the rest"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from semel.errors import CorruptRecordBatch
 from semel.record.batch import (
+    BatchHeader,
     Record,
     assemble_batch,
     decode_header,
     decode_records,
     encode_batch,
+    payload_of,
     validate_batch,
 )
-from semel.record.compression import Compression
+from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer, Compression
 from semel.record.index import BLOCK_RECORDS_MAX
 from semel.record.recompression import HEADERS_MAX, recompress
 from semel.record.records import encode_payload
@@ -33,6 +35,17 @@ LEVELS = {
 }
 
 
+def recompressed(
+    batch: Buffer,
+    header: BatchHeader,
+    compression: Compression,
+    level: int | None = None,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> bytearray:
+    payload = bytes(payload_of(batch, header, decompressed_bytes_max=decompressed_bytes_max))
+    return recompress(payload, header, compression, level)
+
+
 @given(st.data(), RECORDS, CODECS, CODECS, st.integers(0, 2**31 - 100), st.booleans())
 def test_the_records_stay(
     data: st.DataObject,
@@ -46,7 +59,7 @@ def test_the_records_stay(
     batch = encode_batch(records, base_offset=5, compression=before, partition_leader_epoch=2, **producer)
     header = decode_header(batch)
     level = data.draw(LEVELS.get(after, st.none()))
-    again = recompress(memoryview(batch), header, after, level)
+    again = recompressed(memoryview(batch), header, after, level)
     found = validate_batch(again)
     assert decode_records(again) == decode_records(batch)
     assert found.compression is after
@@ -57,7 +70,7 @@ def test_the_records_stay(
 def test_more_records_than_a_block() -> None:
     records = [Record(0, 1000 + n % 7, None, b"%d" % n) for n in range(BLOCK_RECORDS_MAX + 10)]
     batch = encode_batch(records)
-    again = recompress(batch, decode_header(batch), Compression.ZSTD)
+    again = recompressed(batch, decode_header(batch), Compression.ZSTD)
     assert decode_records(again) == decode_records(batch)
 
 
@@ -66,7 +79,7 @@ def test_the_largest_timestamp_is_the_records_own() -> None:
     batch = assemble_batch(
         payload, record_count=2, last_offset_delta=1, base_timestamp=50, max_timestamp=7_000_000
     )
-    assert decode_header(recompress(batch, decode_header(batch), Compression.GZIP)).max_timestamp == 90
+    assert decode_header(recompressed(batch, decode_header(batch), Compression.GZIP)).max_timestamp == 90
 
 
 @pytest.mark.parametrize("records", [1, 2])
@@ -75,11 +88,11 @@ def test_more_headers_than_anybody_has_are_refused(records: int) -> None:
     few = (("", None),) * 1000
     allowed = [Record(0, 0, None, None, few)] * records
     batch = encode_batch(allowed, compression=Compression.ZSTD)
-    assert recompress(batch, decode_header(batch), Compression.GZIP)
+    assert recompressed(batch, decode_header(batch), Compression.GZIP)
     many = (("", None),) * (HEADERS_MAX // records + 1)
     batch = encode_batch([Record(0, 0, None, None, many)] * records, compression=Compression.ZSTD)
     with pytest.raises(CorruptRecordBatch, match="headers that are left"):
-        recompress(batch, decode_header(batch), Compression.GZIP)
+        recompressed(batch, decode_header(batch), Compression.GZIP)
 
 
 def payload_with(*deltas: int) -> bytes:
@@ -126,13 +139,13 @@ def test_rotten_records_are_refused(what: str, codec: Compression) -> None:
         payload, record_count=count, last_offset_delta=count - 1, base_timestamp=1000, compression=codec
     )
     with pytest.raises(CorruptRecordBatch):
-        recompress(batch, validate_batch(batch), Compression.GZIP)
+        recompressed(batch, validate_batch(batch), Compression.GZIP)
 
 
 @pytest.mark.parametrize("codec", list(Compression)[1:])
 def test_a_bomb_is_refused(codec: Compression) -> None:
     batch = encode_batch([Record(0, 0, None, bytes(200_000))], compression=codec)
     header = decode_header(batch)
-    assert recompress(batch, header, Compression.GZIP, decompressed_bytes_max=201_000)
+    assert recompressed(batch, header, Compression.GZIP, decompressed_bytes_max=201_000)
     with pytest.raises(CorruptRecordBatch, match="decompress to more than 100000 bytes"):
-        recompress(batch, header, Compression.GZIP, decompressed_bytes_max=100_000)
+        recompressed(batch, header, Compression.GZIP, decompressed_bytes_max=100_000)

@@ -14,7 +14,7 @@ import pytest
 from semel.core.topics import Topic
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, encode_batch
-from semel.server.changes import Changes
+from semel.server.changes import Changes, ChangesByTopic
 from semel.server.event_loop import LoopThreads
 from semel.server.storage.aside import aside, at_once
 from semel.server.storage.filesystem import OsFileSystem
@@ -199,5 +199,36 @@ def test_a_deleted_topic_waits_for_its_sync_aside(disk: Disk, storage: Storage) 
         await told.until(1)
         await syncing
         assert not (storage.data_dir / "old-0").exists()
+
+    run(storage, test)
+
+
+def test_a_topic_that_is_kept_busy_holds_up_another_for_one_piece(storage: Storage) -> None:
+    pieces: list[str] = []
+
+    async def work(name: str, count: int) -> str:
+        for _ in range(count):
+            await aside(pieces.append, name)
+        return name
+
+    async def test(_: Changes, told: Told) -> None:
+        threads = LoopThreads(asyncio.get_running_loop(), "compress", 1)
+        lines = ChangesByTopic(asyncio.get_running_loop(), threads)
+        for _ in range(3):
+            lines.request("busy", partial(work, "busy", 100), told)
+        lines.request("other", partial(work, "other", 1), told)
+        await told.until(4)
+        assert pieces.index("other") <= 2
+        assert told.results == ["other", "busy", "busy", "busy"]
+        assert lines.is_idle
+
+        lines.request("last", partial(work, "last", 2), told)
+        await asyncio.sleep(0)  # it has begun
+        ended = asyncio.Event()
+        lines.close(ended.set)
+        lines.request("late", partial(work, "late", 1), told)
+        await ended.wait()
+        assert told.results[4:] == ["last"]
+        threads.close()
 
     run(storage, test)

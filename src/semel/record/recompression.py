@@ -3,8 +3,7 @@
 Only what must change does: codec, size, CRC, and the largest timestamp, which is counted anew, as a header may say
 what it likes. Offsets, base timestamp, producer and sequences stay, and so do the records' bytes.
 
-Memory: what :func:`semel.record.compression.decompress` states, one copy of the decompressed records, the result,
-8 bytes a record, and about 150 a header.
+Memory: the result, 8 bytes a record, and about 150 a header.
 """
 
 from __future__ import annotations
@@ -15,26 +14,20 @@ from typing import Final
 import numpy as np
 
 from semel.errors import CorruptRecordBatch
-from semel.record.batch import BatchHeader, assemble_batch, payload_of
-from semel.record.compression import DECOMPRESSED_BYTES_MAX, Buffer, Compression
+from semel.record.batch import BatchHeader, assemble_batch
+from semel.record.compression import Compression
 from semel.record.index import BLOCK_RECORDS_MAX, fields_of, walk
 
 HEADERS_MAX: Final = 1 << 20  # of a batch: in a few compressed bytes there may be 60 million of them
 
 
 def recompress(
-    batch: Buffer,
-    header: BatchHeader,
-    compression: Compression,
-    level: int | None = None,
-    *,
-    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    payload: bytes, header: BatchHeader, compression: Compression, level: int | None = None
 ) -> bytearray:
-    """``batch``, whose CRC was checked, with its records compressed so.
+    """The batch with this header, whose CRC was checked, and these records, compressed so.
 
-    :class:`CorruptRecordBatch` if its records are not what the header says, or too many bytes.
+    :class:`CorruptRecordBatch` if its records are not what the header says.
     """
-    payload = bytes(payload_of(batch, header, decompressed_bytes_max=decompressed_bytes_max))
     return assemble_batch(
         payload,
         record_count=header.record_count,

@@ -1,7 +1,7 @@
 """The line of changes: topics made and deleted, logs trimmed and kept small, one after another.
 
-A second such line is that of the batches that are compressed again: they change only the end of their logs, so that
-the two go on beside each other.
+Batches that are compressed again have lines of their own, one for each topic (:class:`ChangesByTopic`): they change
+only the end of their logs, so that all of these go on next to each other.
 
 Invariants
 - One change is under way at a time, in the order in which they were asked for; that is what makes a change safe
@@ -94,6 +94,53 @@ class Changes:
 
         self._is_aside = True
         self._threads.run(work.run, worked)
+
+
+class ChangesByTopic:
+    """Lines that do not wait for each other, on the same threads: each has one piece of work there at a time, so that
+    whoever keeps one line busy holds up the others for one piece, not for all that waits in it.
+
+    Invariant: only lines that are not idle are kept when another begins; each has at least one connection's request.
+    """
+
+    def __init__(self, loop: EventLoop, threads: Threads) -> None:
+        self._loop = loop
+        self._threads = threads
+        self._lines: dict[str, Changes] = {}
+        self._is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        return all(line.is_idle for line in self._lines.values())
+
+    def request(self, topic: str, begin: Callable[[], Change[T]], done: Callable[[T | None], None]) -> None:
+        """As :meth:`Changes.request`, in the topic's line."""
+        if self._is_closed:
+            return
+        line = self._lines.get(topic)
+        if line is None:
+            self._lines = {name: busy for name, busy in self._lines.items() if not busy.is_idle}
+            line = self._lines[topic] = Changes(self._loop, self._threads)
+        line.request(begin, done)
+
+    def close(self, done: Callable[[], None]) -> None:
+        """As :meth:`Changes.close`, of all lines."""
+        self._is_closed = True
+        lines = list(self._lines.values())
+
+        def close_next() -> None:
+            if lines:
+                lines.pop().close(close_next)
+            else:
+                done()
+
+        for line in lines:
+            line.close(_nothing)
+        close_next()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _log_defect(done: Callable[[Any], None]) -> None:

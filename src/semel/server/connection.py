@@ -513,7 +513,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on(owed, None if then is None else handled._replace(outcome=then))
             self._flush_soon()
 
-        shell.compressing.request(lambda: outcome.begin(shell.wall_clock_ms), appended)
+        shell.compressing.request(outcome.topic, lambda: outcome.begin(shell.wall_clock_ms), appended)
 
     def _go_on(self, owed: Owed, handled: Handled | None) -> None:
         """With what requests came to that had to wait before they were appended; ``owed`` was their place."""

@@ -96,13 +96,18 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Compressing:
-    """Begin this when all those before it in the line of batches that are compressed again have ended, and carry it
-    out: it ends in what is to be done then. Nothing else of its connection begins before that.
+    """Begin this when all those before it in its topic's line of batches that are compressed again have ended.
+
+    It ends in what is to be done then. Nothing else of its connection begins before that.
+
+    A request of several topics waits in the line of the first. That keeps the order all the same: the only order there
+    is, is that of a connection, and nothing of it begins behind this.
 
     ``begin`` gets the wall clock in ms, as batches are judged and stamped when they are appended. ``held_bytes`` are
     those that it holds meanwhile.
     """
 
+    topic: str
     begin: Callable[[Callable[[], int]], Change[Answer | AfterSync | Disconnect]]
     held_bytes: int
 

@@ -20,7 +20,7 @@ from semel.server.arriving import Arriving
 from semel.server.bounded_log import BoundedLog
 from semel.server.broker import Broker
 from semel.server.budget import Budget
-from semel.server.changes import Changes
+from semel.server.changes import Changes, ChangesByTopic
 from semel.server.durability import SYNC_THREADS, GroupCommit
 from semel.server.event_loop import EventLoop, Threads, Timer
 from semel.server.frame_pool import FramePool
@@ -115,7 +115,7 @@ class Shell:
             loop, syncing, snapshots, self._synced, broker.counters.observe_sync_seconds, now_s
         )
         self.changes: Final = Changes(loop, changing)
-        self.compressing: Final = Changes(loop, compressing)
+        self.compressing: Final = ChangesByTopic(loop, compressing)
         self.operations: Final = Operations(self.durability, self.purgatory, self.changes, changing)
         self.lines: Final = BoundedLog(log, loop.time)
         self.turn: Final = Turn(broker, loop, wall_clock_ms, self.lines, scratch_bytes)

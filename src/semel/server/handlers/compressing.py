@@ -1,7 +1,7 @@
 """Appends whose records have to be looked into: beside the event loop, and then they are appended.
 
 Those to topics with a ``compression.type`` of their own are compressed again; of a compacted topic's each record must
-have a key (``LogValidator.validateKey``). Such a batch waits in one line of the whole server
+have a key (``LogValidator.validateKey``). Such a batch waits in its topic's line
 (:class:`semel.server.outcome.Compressing`). When its turn has come, a thread decompresses and checks its records, and
 compresses them; back on the loop it is appended like any other batch, and only there it is judged, by who wrote it and
 what came before.
@@ -12,7 +12,8 @@ Invariants
 - A batch that has the codec already, of a topic that is not compacted, is stored as it came, and does not wait unless
   it must for order's sake.
 - What waits is bounded (``queued.max.request.bytes``), at one request a connection, or those of one read for one
-  partition; what is being worked on is one batch and up to ``_PIECE_BYTES`` of results.
+  partition; what is being worked on is one batch and up to ``_PIECE_BYTES`` of records before it, decompressed.
+- A topic's line holds up another one for one such piece of work at a time.
 - A batch that is not stored leaves nothing behind; one that is lost with the server was not acknowledged.
 """
 
@@ -133,29 +134,33 @@ def _leave_line(broker: Broker, gone: Sequence[Waiting]) -> None:
 
 def _compress_some(line: Sequence[Waiting], start: int) -> int:
     """Compress some of them, in another thread; how many."""
-    done = size_bytes = 0
+    done = work_bytes = 0
     for one in line[start:]:
-        if size_bytes > _PIECE_BYTES:
+        if work_bytes > _PIECE_BYTES:
             break
-        _compress(one)
-        size_bytes += len(one.incoming.batches)
+        work_bytes += _compress(one)
         done += 1
     return done
 
 
-def _compress(one: Waiting) -> None:
+def _compress(one: Waiting) -> int:
+    """How many bytes of records that were."""
     from semel.record.keys import lacks_key  # numpy: in a server that compresses, or compacts
     from semel.record.recompression import recompress
 
     batch, header = one.incoming.batches, one.header
+    payload = b""
     try:
-        if one.needs_keys and lacks_key(header, payload_of(batch, header)):
+        if one.is_work:
+            payload = bytes(payload_of(batch, header))
+        if one.needs_keys and lacks_key(header, payload):
             one.outcome = _refusal(one.partition, ErrorCode.INVALID_RECORD, _NO_KEY)
         elif one.target is not None:
-            packed = recompress(batch, header, one.target, one.level)
+            packed = recompress(payload, header, one.target, one.level)
             one.incoming = one.incoming._replace(batches=memoryview(packed), headers=(decode_header(packed),))
     except CorruptRecordBatch as error:
         one.outcome = _refusal(one.partition, ErrorCode.INVALID_RECORD, str(error))
+    return max(len(payload), len(batch))
 
 
 def _append(broker: Broker, partition: Partition, share: Sequence[Waiting], now_ms: int) -> None:

@@ -171,7 +171,7 @@ def _go_in_line(
         return conclude(broker, all_produced)
 
     held_bytes = sum(one.header.size_bytes for one in line)
-    return Compressing(compress_and_append, held_bytes), len(all_produced)
+    return Compressing(found.name.topic, compress_and_append, held_bytes), len(all_produced)
 
 
 def _note_readable(broker: Broker, partition: Partition, appended: Iterable[Produced]) -> None:

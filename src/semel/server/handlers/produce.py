@@ -58,7 +58,8 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
                 fate.outcome = fate.waiting.outcome
         return _conclude(broker, call, acks, fates)
 
-    return Compressing(compress_and_append, sum(one.header.size_bytes for one in line))
+    held_bytes = sum(one.header.size_bytes for one in line)
+    return Compressing(line[0].partition.name.topic, compress_and_append, held_bytes)
 
 
 class _Fate:
