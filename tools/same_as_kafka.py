@@ -2,7 +2,7 @@
 
 python tools/same_as_kafka.py            # every case; exits 1 on a difference that no case explains
 python tools/same_as_kafka.py WORD …     # the cases with one of these in their names
-python tools/same_as_kafka.py --record   # every case; what Apache Kafka answers is kept for `make test`
+python tools/same_as_kafka.py --record   # the same; what Apache Kafka answers is kept for `make test`
 
 The cases, and how to write one: tests/peers/same_as_kafka. It needs Java and Apache Kafka's jars
 (tools/fetch_java.py) and takes about a minute.

@@ -235,6 +235,7 @@ def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReade
         connection.sendall(request(ApiKey.PRODUCE, 9, 1, produce_body(b"x")))
         assert frame_reader(connection)
         commit_offset(connection, frame_reader, "readers", 0)
+        commit_offset(connection, frame_reader, "resetters", -2)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
     for line in (
@@ -254,4 +255,6 @@ def test_metrics_are_kafka_exporters(start_server: Any, frame_reader: FrameReade
         "semel_producers_reserved 0.0",
     ):
         assert line in page, page
+    assert 'current_offset{consumergroup="resetters",partition="0",topic="t"} -2.0' in page
+    assert 'lag{consumergroup="resetters"' not in page, "no place, so that nothing is behind it"
     assert "semel_fsync_seconds_bucket" in page

@@ -125,6 +125,8 @@ class BrokerCollector:
             if partition is not None:
                 values = [group_id, *_labels(partition)]
                 committed.add_metric(values, offset.committed_offset)
+                if offset.committed_offset < 0:  # no place, so that nothing is behind it
+                    continue
                 lag.add_metric(values, max(0, partition.high_watermark - offset.committed_offset))
         members = GaugeMetricFamily(
             "kafka_consumergroup_members", "Members of the group", labels=["consumergroup", "state"]

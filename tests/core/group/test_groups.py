@@ -78,12 +78,18 @@ def test_refusals() -> None:
         A0: ErrorCode.OFFSET_METADATA_TOO_LARGE,
         A1: ErrorCode.NONE,
     }
-    assert commit(groups, "g", (A0, -1)) == {A0: ErrorCode.INVALID_REQUEST}
     assert commit(groups, "", (A0, 1)) == {A0: ErrorCode.INVALID_GROUP_ID}
     assert commit(groups, "g", (A0, 1), generation_id=3) == {A0: ErrorCode.GROUP_ID_NOT_FOUND}
     assert groups.delete_offsets(DeleteOffsets("", [A0])).response is ErrorCode.INVALID_GROUP_ID
     assert not groups.offsets("g")
     assert commit(groups, "g", (A0, 1), member_id="m") == {A0: ErrorCode.NONE}, "without a generation: nobody"
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -(2**63)])
+def test_an_offset_below_0_is_kept_as_it_was_committed(offset: int) -> None:
+    groups = Groups()
+    assert commit(groups, "g", (A0, offset)) == {A0: ErrorCode.NONE}
+    assert groups.offsets("g")[A0].committed_offset == offset
 
 
 def test_only_a_member_of_this_generation_commits() -> None:

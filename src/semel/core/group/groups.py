@@ -123,8 +123,6 @@ class Groups:
         for partition, offset, leader_epoch, metadata in request.offsets:
             if len(metadata.encode()) > self.offset_settings.metadata_bytes_max:
                 codes[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif offset < 0:
-                codes[partition] = ErrorCode.INVALID_REQUEST
             elif partition not in known and self.records.offset_count + len(records) >= OFFSETS_MAX:
                 codes[partition] = ErrorCode.THROTTLING_QUOTA_EXCEEDED
             else:

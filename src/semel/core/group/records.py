@@ -30,7 +30,11 @@ NEVER: Final = -1
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset to read, and what the consumer wrote beside it."""
+    """The next offset to read, and what the consumer wrote with it.
+
+    Below 0 it is what its consumer says: -2 and -1 are "the earliest" and "the latest" to some; to most it is as if
+    nothing were committed.
+    """
 
     committed_offset: int
     leader_epoch: int = NO_LEADER_EPOCH

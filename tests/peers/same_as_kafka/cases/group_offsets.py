@@ -116,20 +116,15 @@ def metadata_of_a_commit(wire: Wire) -> object:
 
 @case()
 def offsets_of_no_record(wire: Wire) -> object:
+    """Below 0 as well: some clients commit "the earliest" (-2) and "the latest" (-1)."""
     topic = wire.new_topic()
     group = Group(wire)
-    return [(group.commit(topic, offset), group.shown(group.committed([topic], 7))) for offset in (0, 2**62)]
-
-
-@case(
-    because="no offset is negative; Apache Kafka stores what then reads as if nothing were committed",
-    semel=[["invalid_request"], ["invalid_request"]],
-    kafka=[["none"], ["none"]],
-)
-def offsets_of_no_sense(wire: Wire) -> object:
-    topic = wire.new_topic()
-    group = Group(wire)
-    return [group.commit(topic, offset) for offset in (-1, -2)]
+    offsets = (0, 2**62, -1, -2, -3, -(2**63))
+    return [
+        (group.commit(topic, offset, version=version), group.shown(group.committed([topic], 7)))
+        for version in (2, 9)
+        for offset in offsets
+    ]
 
 
 # Fetches
