@@ -85,7 +85,7 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "max_bytes": honoured("every_field.bounds_of_a_fetch"),
         "isolation_level": honoured("transactions_seen.fetches_in_every_version"),
         "session_id": honoured("seldom_sent.fetches_in_no_session"),
-        "session_epoch": _NO_SESSIONS,
+        "session_epoch": honoured("seldom_sent.fetches_in_no_session"),
         "topics.topic": _FETCH,
         "topics.topic_id": honoured("test_plain_fetch.py::test_it_answers_as_the_full_codec_does"),
         "topics.partitions.partition": _FETCH,

@@ -48,6 +48,9 @@ _RESULT_V5: Final = struct.Struct(">ihqqq")
 _DIVERGING: Final = struct.Struct(">iqx")  # with its tags, of which there are none
 _DIVERGING_TAG: Final = 0
 
+_INITIAL_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
+
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
@@ -70,7 +73,12 @@ class FetchRequest:
     isolation_level: int
     partitions: list[FetchPartition]
     session_id: int = 0
-    session_epoch: int = -1  # -1: a full request outside any session
+    session_epoch: int = _FINAL_EPOCH
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it names all that it asks for: none, or the first, of a session. Any id is of one that ends here."""
+        return self.session_epoch in (_FINAL_EPOCH, _INITIAL_EPOCH)
 
 
 @dataclass(slots=True)

@@ -217,7 +217,7 @@ def _form_of(version: int, before: bytes, after: bytes) -> PlainForm | None:
         request = fetch.decode_request(version, body)
     except MalformedMessage:
         return None
-    if request.session_id or len(request.partitions) != 1:
+    if not request.is_full or len(request.partitions) != 1:
         return None
     topic = request.partitions[0].topic
     if request.partitions != [partition_of(topic, some)]:

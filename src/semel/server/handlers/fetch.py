@@ -1,6 +1,7 @@
 """Fetch: whole batches up to where a reader may read, at once or when there is enough of them.
 
-There are no fetch sessions: session id 0 tells every client to name all its partitions each time (KIP-227).
+There are no fetch sessions: session id 0 tells every client to name all its partitions each time (KIP-227). A request
+that ends a session, or begins one, names them all, whatever its id is.
 The first partition that has anything gives at least one batch, whatever the limits say, so that no reader
 gets stuck before a large one (KIP-74).
 """
@@ -37,7 +38,7 @@ class _Found:
 def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
     request = fetch.decode_request(call.api_version, body)
     version = call.api_version
-    if request.session_id != 0:
+    if not request.is_full:
         response = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return Answer(fetch.encode_response(version, response))
     if len(request.partitions) > broker.settings.partitions_max:

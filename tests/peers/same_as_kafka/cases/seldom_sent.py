@@ -268,7 +268,10 @@ def fetches_of_a_consumers_log_start(wire: Wire) -> object:
 def fetches_in_no_session(wire: Wire) -> object:
     topic = wire.new_topic()
     wire.produce(topic, b"v")
-    sessions = ((0, -1), (77, 1), (77, 5))
+    sessions = (
+        *((number, epoch) for number in (-1, 5, 77) for epoch in (-2, -1, 0, 1, 5)),
+        *((0, epoch) for epoch in (-2, -1, 1, 2**31 - 1)),
+    )
     return [_fetch(wire, topic, session_id=number, session_epoch=epoch) for number, epoch in sessions]
 
 
