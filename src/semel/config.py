@@ -226,6 +226,12 @@ class ServerSettings:
         ],
         "whose clock stamps a record: the producer's or the server's",
     )
+    log_message_timestamp_before_max_ms: int = _setting(
+        "log.message.timestamp.before.max.ms",
+        2**63 - 1,
+        _integer(0),
+        "how old a record may be; with a bound each record is looked at",
+    )
     log_message_timestamp_after_max_ms: int = _setting(
         "log.message.timestamp.after.max.ms",
         3_600_000,

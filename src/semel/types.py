@@ -51,6 +51,13 @@ class TopicIdPartition(NamedTuple):
         return f"{self.topic_id}-{self.partition}"
 
 
+class RecordError(NamedTuple):
+    """Why a record is refused, and with it its batch, in which it has this number (KIP-467)."""
+
+    batch_index: int
+    message: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerGrant:
     """What InitProducerId answers: the right to write as ``producer_id`` at ``producer_epoch`` (KIP-98)."""

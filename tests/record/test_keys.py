@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.errors import CorruptRecordBatch
-from semel.record.batch import Compression, Record, assemble_batch, decode_header, encode_batch, payload_of
-from semel.record.keys import KeyHash, keyed_records, lacks_key
+from semel.record.batch import Record, assemble_batch, decode_header, encode_batch, payload_of
+from semel.record.keys import KeyHash, keyed_records
 
 HASH = KeyHash(b"s" * 32)
 
@@ -36,19 +36,6 @@ def test_equal_keys_have_equal_hashes_and_others_have_not(keys: list[bytes]) -> 
 def test_another_secret_gives_other_hashes() -> None:
     keys = [b"a", b"k" * 100]
     assert not set(hashes_of(keys)) & set(hashes_of(keys, KeyHash(b"t" * 32)))
-
-
-@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
-def test_a_batch_with_a_record_without_a_key(compression: Compression) -> None:
-    def lacks(*keys: bytes | None) -> bool:
-        batch = encode_batch([Record(0, 1, key, b"v") for key in keys], compression=compression)
-        header = decode_header(batch)
-        return lacks_key(header, payload_of(batch, header))
-
-    assert not lacks(b"a", b"")
-    assert lacks(b"a", None, b"b")
-    assert not lacks(*[b"k"] * 40_000)
-    assert lacks(*[b"k"] * 40_000, None)
 
 
 def test_records_at_offsets_that_cannot_be_are_refused() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
+from semel.types import RecordError
 from semel.wire import fetch, init_producer_id, messages, offset_commit, produce
 from semel.wire.api import SERVED, ApiKey
 from semel.wire.entity import reader_of
@@ -83,9 +84,10 @@ def test_produce_request(version: int) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
 def test_produce_response(version: int) -> None:
     a, b = named(version, "a"), named(version, "b")
+    errors = (RecordError(0, "no key"), RecordError(7, None)) if version >= 8 else ()
     results = [
         produce.ProducedPartition(a, 0, 0, 4711, -1, 3 if version >= 5 else -1),
-        produce.ProducedPartition(b, 1, 45, -1, -1, -1, "a gap" if version >= 8 else None),
+        produce.ProducedPartition(b, 1, 45, -1, -1, -1, "a gap" if version >= 8 else None, errors),
     ]
     data = bytes(produce.encode_response(version, results, 12))
     seen = kio_read(ApiKey.PRODUCE, version, "response", data)

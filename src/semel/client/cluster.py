@@ -247,7 +247,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                     item.base_offset,
                     item.log_append_time_ms,
                     item.log_start_offset,
-                    item.error_message,
+                    item.error_message or next((one.message for one in item.record_errors), None),
                 )
                 for item in results
             }

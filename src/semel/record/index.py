@@ -242,6 +242,13 @@ def key_fields_of(payload: Bytes, starts: Int64s, ends: Int64s) -> KeyFields:
     return KeyFields(timestamp_delta, offset_delta, key_start, key_length, value_length)
 
 
+def key_blocks(payload: Bytes, bounds: Int64s) -> Iterator[KeyFields]:
+    """The same of all records, block by block; ``bounds``: where each begins, and where the last one ends."""
+    for first in range(0, len(bounds) - 1, BLOCK_RECORDS_MAX):
+        block = bounds[first : first + BLOCK_RECORDS_MAX + 1]
+        yield key_fields_of(payload, block[:-1], block[1:])
+
+
 def _read_deltas(payload: Bytes, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Of time and of offset, and the positions after them."""
     length, position = read_varints(payload, starts, ends)

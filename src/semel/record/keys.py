@@ -10,7 +10,7 @@ could. A long key goes through BLAKE2b, keyed with the secret.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b, shake_256
 from typing import Final, NamedTuple
 
@@ -21,13 +21,10 @@ from semel.errors import CorruptRecordBatch
 from semel.record.batch import BatchHeader
 from semel.record.compression import Buffer
 from semel.record.index import (
-    BLOCK_RECORDS_MAX,
     Bytes,
     Int64s,
-    KeyFields,
-    key_fields_of,
+    key_blocks,
     starts_of,
-    walk,
 )
 
 _UInt64s = npt.NDArray[np.uint64]
@@ -66,7 +63,7 @@ def keyed_records(batches: Sequence[tuple[BatchHeader, Buffer]]) -> KeyedRecords
     counts = np.array([header.record_count for header, _ in batches], np.int64)
     ends = np.cumsum(np.array([len(part) for _, part in batches], np.int64))
     bounds = np.append(starts_of(payload, ends, counts), ends[-1])
-    blocks = list(_blocks(np.frombuffer(payload, np.uint8), bounds))
+    blocks = list(key_blocks(np.frombuffer(payload, np.uint8), bounds))
 
     def column(name: str) -> Int64s:
         parts = [getattr(block, name) for block in blocks]
@@ -85,23 +82,6 @@ def keyed_records(batches: Sequence[tuple[BatchHeader, Buffer]]) -> KeyedRecords
         column("key_length"),
         column("value_length"),
     )
-
-
-def lacks_key(header: BatchHeader, payload: Buffer) -> bool:
-    """Whether a record has no key; :class:`CorruptRecordBatch` if the records are not what their header says.
-
-    However many there are: 8 bytes for each, and what :mod:`semel.record.index` says of a block.
-    """
-    positions: array[int] = array("q")
-    walk(bytes(payload), 0, len(payload), header.record_count, positions)
-    bounds = np.append(np.frombuffer(positions, np.int64), len(payload))
-    return any((block.key_length < 0).any() for block in _blocks(np.frombuffer(payload, np.uint8), bounds))
-
-
-def _blocks(content: Bytes, bounds: Int64s) -> Iterator[KeyFields]:
-    for first in range(0, len(bounds) - 1, BLOCK_RECORDS_MAX):
-        block = bounds[first : first + BLOCK_RECORDS_MAX + 1]
-        yield key_fields_of(content, block[:-1], block[1:])
 
 
 def _check_deltas(delta: Int64s, counts: Int64s, last_delta: Int64s) -> None:

@@ -41,6 +41,14 @@ def wrapped_ms(timestamp_ms: int) -> int:
     return (timestamp_ms + _INT64_SPAN // 2) % _INT64_SPAN - _INT64_SPAN // 2
 
 
+class RecordRules(NamedTuple):
+    """What a log asks of each record; a time is within the two bounds, or there is none."""
+
+    needs_key: bool
+    timestamp_ms_min: int
+    timestamp_ms_max: int
+
+
 class RecordLike(Protocol):
     """What :func:`encode_payload` needs of a record: anything with these attributes."""
 

@@ -171,6 +171,7 @@ def open_storage(
             index_interval_bytes=settings.log_index_interval_bytes,
             max_message_bytes=settings.message_max_bytes,
             message_timestamp_type=settings.log_message_timestamp_type,
+            message_timestamp_before_max_ms=settings.log_message_timestamp_before_max_ms,
             message_timestamp_after_max_ms=settings.log_message_timestamp_after_max_ms,
             cleanup_policy=settings.log_cleanup_policy,
             min_cleanable_dirty_ratio=settings.log_cleaner_min_cleanable_ratio,

@@ -77,7 +77,6 @@ def plain_at_head(broker: Broker, frames: Iterable[memoryview]) -> list[Plain]:
 def handle_together(broker: Broker, arrived: Sequence[Sequence[Plain]], now_ms: int) -> list[Handled]:
     """Handle what :func:`plain_at_head` found for several connections, and say what it comes to for each."""
     produced = plain_produces.append_all(broker, chain.from_iterable(arrived), now_ms)
-    plain_produces.count(broker, produced)
     handled, end = [], 0
     for its in arrived:
         begin, end = end, end + len(its)

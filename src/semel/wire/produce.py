@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 from uuid import UUID
 
-from semel.types import NO_TIMESTAMP
+from semel.types import NO_TIMESTAMP, RecordError
 from semel.wire.frames import (
     INT32,
     RESPONSE_ITEMS_MAX,
@@ -64,6 +64,7 @@ class ProducedPartition:
     log_append_time_ms: int = NO_TIMESTAMP
     log_start_offset: int = -1
     error_message: str | None = None
+    record_errors: Sequence[RecordError] = ()  # those for which the batch is refused, where that is known
 
 
 def decode_request(version: int, body: Buffer) -> ProduceRequest:
@@ -136,7 +137,7 @@ def encode_response(
             if version >= 5:
                 out += _INT64.pack(result.log_start_offset)
             if version >= 8:
-                write_count(out, 0, flexible)  # record_errors: semel refuses whole batches
+                _write_record_errors(out, result.record_errors, flexible)
                 write_string(out, result.error_message, flexible)
             if flexible:
                 out.append(0)
@@ -159,14 +160,10 @@ def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition]
             partition, error_code, base_offset, log_append_time_ms = _RESULT.unpack(reader.take(_RESULT.size))
             log_start_offset = reader.int64() if version >= 5 else -1
             error_message = None
+            record_errors: tuple[RecordError, ...] = ()
             if version >= 8:
-                for _ in range(reader.count(flexible, item_bytes_min=5)):
-                    reader.int32()
-                    record_error = reader.nullable_string(flexible)
-                    error_message = error_message or record_error
-                    if flexible:
-                        reader.skip_tags()
-                error_message = reader.nullable_string(flexible) or error_message
+                record_errors = _read_record_errors(reader, flexible)
+                error_message = reader.nullable_string(flexible)
             if flexible:
                 reader.skip_tags()
             results.append(
@@ -178,6 +175,7 @@ def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition]
                     log_append_time_ms,
                     log_start_offset,
                     error_message,
+                    record_errors,
                 )
             )
         if flexible:
@@ -186,6 +184,24 @@ def decode_response(version: int, body: Buffer) -> tuple[list[ProducedPartition]
     if flexible:
         reader.skip_tags()
     return results, throttle_time_ms
+
+
+def _write_record_errors(out: bytearray, errors: Sequence[RecordError], flexible: bool) -> None:
+    write_count(out, len(errors), flexible)
+    for batch_index, message in errors:
+        out += INT32.pack(batch_index)
+        write_string(out, message, flexible)
+        if flexible:
+            out.append(0)
+
+
+def _read_record_errors(reader: Reader, flexible: bool) -> tuple[RecordError, ...]:
+    errors = []
+    for _ in range(reader.count(flexible, item_bytes_min=5)):
+        errors.append(RecordError(reader.int32(), reader.nullable_string(flexible)))
+        if flexible:
+            reader.skip_tags()
+    return tuple(errors)
 
 
 def _read_topic(reader: Reader, version: int) -> str | UUID:

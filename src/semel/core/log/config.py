@@ -44,6 +44,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1_048_588
     message_timestamp_type: str = CREATE_TIME
+    message_timestamp_before_max_ms: int = _INT64_MAX
     message_timestamp_after_max_ms: int = 3_600_000
     compression_type: str = PRODUCERS_COMPRESSION
     compression_gzip_level: int = -1  # zlib's own default
@@ -72,7 +73,15 @@ class LogConfig:
     @property
     def looks_into_records(self) -> bool:
         """Whether what is produced may have to be looked into before it is stored."""
-        return self.is_compacted or self.compression is not None
+        return self.judges_records or self.compression is not None
+
+    @property
+    def judges_records(self) -> bool:
+        """Whether a batch's header does not say all that it is judged by."""
+        return self.is_compacted or (
+            self.message_timestamp_before_max_ms != _INT64_MAX
+            and self.message_timestamp_type != LOG_APPEND_TIME
+        )
 
     @property
     def compression(self) -> Compression | None:
@@ -99,6 +108,7 @@ _BOUNDS: Final = {
     "retention_ms": (UNLIMITED, _INT64_MAX),
     "index_interval_bytes": (0, _INT32_MAX),
     "max_message_bytes": (0, _INT32_MAX),
+    "message_timestamp_before_max_ms": (0, _INT64_MAX),
     "message_timestamp_after_max_ms": (0, _INT64_MAX),
     "compression_gzip_level": (-1, 9),
     "compression_lz4_level": (1, 17),

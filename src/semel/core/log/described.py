@@ -74,6 +74,11 @@ TOPIC_SETTINGS: Final = {
         "log.message.timestamp.after.max.ms",
         "how far a record's timestamp may lie in the future",
     ),
+    "message.timestamp.before.max.ms": Described(
+        ConfigType.LONG,
+        "log.message.timestamp.before.max.ms",
+        "how old a record may be; with a bound each record is looked at",
+    ),
     "message.timestamp.type": Described(
         ConfigType.STRING,
         "log.message.timestamp.type",

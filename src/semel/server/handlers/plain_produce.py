@@ -12,7 +12,13 @@ from typing import Final, TypeAlias
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
 from semel.server.broker import Broker
-from semel.server.handlers.compressing import Waiting, append_in_line, join_line, must_wait
+from semel.server.handlers.compressing import (
+    Waiting,
+    append_in_line,
+    has_records_to_name,
+    join_line,
+    must_wait,
+)
 from semel.server.handlers.produce import NO_OUTCOME, check_batch, find_partition
 from semel.server.outcome import AfterSync, Answer, Compressing
 from semel.server.storage.outcome import AppendOutcome, Incoming
@@ -32,12 +38,13 @@ _PRODUCE: Final = int(ApiKey.PRODUCE)
 class Produced:
     """What becomes of one request."""
 
-    __slots__ = ("correlation_id", "form", "outcome", "partition")
+    __slots__ = ("correlation_id", "form", "outcome", "partition", "waiting")
 
     def __init__(self, form: PlainForm, correlation_id: int) -> None:
         self.form = form
         self.correlation_id = correlation_id
         self.partition: Partition | None = None  # that it was given to
+        self.waiting: Waiting | None = None  # its place in the line, if it has one
         self.outcome: AppendOutcome = NO_OUTCOME
 
 
@@ -64,7 +71,6 @@ def handle_all(
     produced = append_all(broker, arrived, now_ms, in_line=True)
     if not produced:
         return _go_in_line(broker, arrived, now_ms)
-    count(broker, produced)
     return conclude(broker, produced), len(produced)
 
 
@@ -103,19 +109,52 @@ def append_all(
         share.produced.append(produced)
     for partition, share in shares.items():
         outcomes = partition.append_all(share.incoming, now_ms)
-        for produced, outcome in zip(share.produced, outcomes, strict=True):
+        for produced, one, outcome in zip(share.produced, share.incoming, outcomes, strict=True):
             produced.outcome = outcome
+            if outcome.error_code and has_records_to_name(outcome, produced.form.version):
+                _give_place(broker, produced, partition, one.batches, one.headers[0], now_ms)
         _note_readable(broker, partition, share.produced)
     return all_produced
 
 
-def count(broker: Broker, all_produced: Sequence[Produced]) -> None:
-    """In the server's metrics."""
+def _give_place(
+    broker: Broker,
+    produced: Produced,
+    partition: Partition,
+    records: memoryview,
+    header: BatchHeader,
+    now_ms: int,
+) -> None:
+    place = join_line(broker, partition, records, header, now_ms)
+    if isinstance(place, Waiting):
+        produced.waiting = place
+    else:
+        produced.outcome = place
+
+
+def conclude(broker: Broker, all_produced: Sequence[Produced]) -> Answer | AfterSync | Compressing:
+    """All that need not go into the line is appended or refused: the answer, one part for each request, and what it
+    has to wait for.
+    """
+    in_line = [one for one in all_produced if one.waiting is not None]
+    if not in_line:
+        return _concluded(broker, all_produced)
+    line = [one.waiting for one in in_line if one.waiting is not None]
+
+    async def compress_and_append(clock: Callable[[], int]) -> Answer | AfterSync:
+        await append_in_line(broker, line, clock)
+        for produced, one in zip(in_line, line, strict=True):
+            produced.outcome = one.outcome or produced.outcome
+        for partition in {one.partition for one in line}:
+            _note_readable(broker, partition, [one for one in in_line if one.partition is partition])
+        return _concluded(broker, all_produced)
+
+    held_bytes = sum(one.header.size_bytes for one in line)
+    return Compressing(line[0].partition.name.topic, compress_and_append, held_bytes)
+
+
+def _concluded(broker: Broker, all_produced: Sequence[Produced]) -> Answer | AfterSync:
     broker.counters.count_produced(_PRODUCE, [(one.form.version, one.outcome) for one in all_produced])
-
-
-def conclude(broker: Broker, all_produced: Sequence[Produced]) -> Answer | AfterSync:
-    """All is appended or refused: the answer, one part for each request, and what it has to wait for."""
     partitions: dict[Partition, None] = {}
     dirty: dict[Partition, None] = {}
     for one in all_produced:
@@ -134,44 +173,23 @@ def conclude(broker: Broker, all_produced: Sequence[Produced]) -> Answer | After
 def _go_in_line(
     broker: Broker, arrived: Sequence[Plain], now_ms: int
 ) -> tuple[Answer | AfterSync | Compressing, int]:
-    """The first of the requests must be compressed again: with those behind it for the same partition."""
+    """The first of the requests must be looked into: with those behind it for the same partition."""
     first = arrived[0][0]
     found = find_partition(broker, first.partition)
     assert isinstance(found, Partition)
     all_produced: list[Produced] = []
-    line: list[Waiting] = []
-    in_line: list[Produced] = []
     for form, correlation_id, records in arrived:
         if form is not first:
             break
         produced = Produced(form, correlation_id)
         all_produced.append(produced)
         header = check_batch(form.version, records)
-        if not isinstance(header, BatchHeader):
-            produced.outcome = header
-            continue
-        produced.partition = found
-        place = join_line(broker, found, records, header, now_ms)
-        if isinstance(place, Waiting):
-            line.append(place)
-            in_line.append(produced)
+        if isinstance(header, BatchHeader):
+            produced.partition = found
+            _give_place(broker, produced, found, records, header, now_ms)
         else:
-            produced.outcome = place
-
-    if not line:
-        count(broker, all_produced)
-        return conclude(broker, all_produced), len(all_produced)
-
-    async def compress_and_append(clock: Callable[[], int]) -> Answer | AfterSync:
-        await append_in_line(broker, line, clock)
-        for one, produced in zip(line, in_line, strict=True):
-            produced.outcome = one.outcome or produced.outcome
-        _note_readable(broker, found, in_line)
-        count(broker, all_produced)
-        return conclude(broker, all_produced)
-
-    held_bytes = sum(one.header.size_bytes for one in line)
-    return Compressing(found.name.topic, compress_and_append, held_bytes), len(all_produced)
+            produced.outcome = header
+    return conclude(broker, all_produced), len(all_produced)
 
 
 def _note_readable(broker: Broker, partition: Partition, appended: Iterable[Produced]) -> None:
@@ -217,6 +235,7 @@ def _refusal(produced: Produced, outcome: AppendOutcome) -> list[Buffer]:
         outcome.log_append_time_ms,
         outcome.log_start_offset,
         outcome.error_message,
+        outcome.record_errors,
     )
     head = encode_response_header(_PRODUCE, version, produced.correlation_id)
     return frame_of(head, produce.encode_response(version, [result]))

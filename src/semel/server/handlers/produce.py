@@ -21,7 +21,13 @@ from semel.core.log.admission import AppendOrigin
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
 from semel.server.broker import Broker
-from semel.server.handlers.compressing import Waiting, append_in_line, join_line, must_wait
+from semel.server.handlers.compressing import (
+    Waiting,
+    append_in_line,
+    has_records_to_name,
+    join_line,
+    must_wait,
+)
 from semel.server.handlers.transactional import is_still_open, origin_of, refusal_of_write, registers
 from semel.server.outcome import AfterSync, Answer, Call, Compressing, Disconnect, Outcome
 from semel.server.storage.outcome import AppendOutcome, Incoming
@@ -98,6 +104,7 @@ def _conclude(
             outcome.log_append_time_ms,
             outcome.log_start_offset,
             outcome.error_message,
+            outcome.record_errors,
         )
         results.append(result)
         is_appended = outcome.error_code is ErrorCode.NONE
@@ -169,7 +176,8 @@ def _append(
     origin = fate.origin = origin_of(transactional_id, header)
     if not line and not must_wait(partition, header):
         fate.outcome = partition.append_all([Incoming(item.records, (header,), origin)], call.now_ms)[0]
-        return
+        if not has_records_to_name(fate.outcome, call.api_version):
+            return
     still_vouched_for = None
     if transactional_id is not None and origin is AppendOrigin.TRANSACTION:
         still_vouched_for = partial(

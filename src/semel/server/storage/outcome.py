@@ -12,7 +12,7 @@ from semel.core.producer_state.verdict import Verdict
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader, decode_header
 from semel.server.storage.filesystem import File
-from semel.types import NO_TIMESTAMP, TopicPartition
+from semel.types import NO_TIMESTAMP, RecordError, TopicPartition
 
 NO_OFFSET = -1
 
@@ -44,6 +44,7 @@ class AppendOutcome(NamedTuple):
     sync_offset: int = 0
     error_message: str | None = None
     verdict: Verdict | None = None
+    record_errors: Sequence[RecordError] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,56 @@ def records_without_a_key(wire: Wire) -> object:
     return found
 
 
+def named(wire: Wire, topic: str, batch: bytes | bytearray, version: int) -> object:
+    """How it ended, and which of its records are named for it."""
+    asked = [{"name": topic, "partition_data": [{"index": 0, "records": bytes(batch)}]}]
+    given = {"transactional_id": None} if version < 9 else {}
+    found = wire.ask("produce", version, acks=-1, timeout=10_000, topic_data=asked, **given)
+    answer = found.responses[0].partition_responses[0]
+    errors = getattr(answer, "record_errors", None)
+    indexes = None if errors is None else [one.batch_index for one in errors]
+    return (
+        answer.error_code.name,
+        indexes,
+        errors is not None and [bool(one.batch_index_error_message) for one in errors],
+    )
+
+
+HOUR_MS: Final = 3_600_000
+
+
+@case()
+def records_that_are_named(wire: Wire) -> object:
+    """Without a key where there must be one, and of a time that is too early or too late: in a batch of good ones."""
+    keys = [None if n % 10 == 3 else b"k" for n in range(100)]
+    times_ms = [
+        NOW_MS + (5 * HOUR_MS if n % 20 == 3 else -50 * HOUR_MS if n % 30 == 7 else 0) for n in range(100)
+    ]
+    batches = {
+        "keys": [Record(0, NOW_MS, key, b"v") for key in keys],
+        "times": [Record(0, time_ms, b"k", b"v") for time_ms in times_ms],
+        "both": [Record(0, time_ms, key, b"v") for key, time_ms in zip(keys, times_ms, strict=True)],
+        "no times": [Record(0, -1, b"k", b"v"), Record(0, NOW_MS, None, b"v")],
+    }
+    found = {}
+    for configs in (
+        {"cleanup_policy": "compact"},
+        {},
+        {"message_timestamp_before_max_ms": str(10 * HOUR_MS)},
+        {"compression_type": "gzip", "message_timestamp_before_max_ms": str(10 * HOUR_MS)},
+        {"cleanup_policy": "compact", "message_timestamp_type": "LogAppendTime"},
+    ):
+        topic = new_topic(wire, **configs)
+        for name, batch in batches.items():
+            for codec in (Compression.NONE, Compression.ZSTD):
+                data = encode_batch(batch, compression=codec)
+                found[str(configs), name, codec.name] = named(wire, topic, data, 9)
+        found[str(configs), "in every version"] = [
+            named(wire, topic, encode_batch(batches["both"]), version) for version in (3, 7, 8, 12)
+        ]
+    return found
+
+
 @case()
 def deletion_by_wish(wire: Wire) -> object:
     """Of a log that is only compacted nothing is deleted."""
