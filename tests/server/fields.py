@@ -35,6 +35,7 @@ _AT_ONCE: Final = ignorable(
     "the change is answered when it is made; nothing is waited for that could time out"
 )
 _NO_FOLLOWERS: Final = ignorable("there are no followers; whoever asks reads as a consumer does")
+_NO_AUTHORIZER: Final = ignorable("there is no authorizer, and so nothing to find, to add or to take away")
 _NO_SESSIONS: Final = ignorable("no session is ever opened, so there is nothing to forget in one")
 _ONLY_CONSUMER_GROUPS: Final = ignorable("only groups by the newer protocol (KIP-848) are held to it")
 _REASON: Final = ignorable("it says why, to who reads Apache Kafka's log; nothing is decided by it")
@@ -280,6 +281,33 @@ FIELDS: Final[dict[ApiKey, dict[str, Field]]] = {
         "markers.coordinator_epoch": ignorable(
             "one server coordinates all transactions for ever: there is no older coordinator that could come late"
         ),
+    },
+    ApiKey.DESCRIBE_ACLS: {
+        "resource_type_filter": _NO_AUTHORIZER,
+        "resource_name_filter": _NO_AUTHORIZER,
+        "pattern_type_filter": _NO_AUTHORIZER,
+        "principal_filter": _NO_AUTHORIZER,
+        "host_filter": _NO_AUTHORIZER,
+        "operation": _NO_AUTHORIZER,
+        "permission_type": _NO_AUTHORIZER,
+    },
+    ApiKey.CREATE_ACLS: {
+        "creations.resource_type": _NO_AUTHORIZER,
+        "creations.resource_name": _NO_AUTHORIZER,
+        "creations.resource_pattern_type": _NO_AUTHORIZER,
+        "creations.principal": _NO_AUTHORIZER,
+        "creations.host": _NO_AUTHORIZER,
+        "creations.operation": _NO_AUTHORIZER,
+        "creations.permission_type": _NO_AUTHORIZER,
+    },
+    ApiKey.DELETE_ACLS: {
+        "filters.resource_type_filter": _NO_AUTHORIZER,
+        "filters.resource_name_filter": _NO_AUTHORIZER,
+        "filters.pattern_type_filter": _NO_AUTHORIZER,
+        "filters.principal_filter": _NO_AUTHORIZER,
+        "filters.host_filter": _NO_AUTHORIZER,
+        "filters.operation": _NO_AUTHORIZER,
+        "filters.permission_type": _NO_AUTHORIZER,
     },
     ApiKey.DESCRIBE_CONFIGS: {
         "resources.resource_type": honoured("describe_configs.of_what_is_not_there"),

@@ -39,6 +39,9 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
@@ -97,6 +100,9 @@ SERVED: Final[dict[ApiKey, ServedApi]] = {
     ApiKey.END_TXN: ServedApi(0, 5, 3),
     ApiKey.WRITE_TXN_MARKERS: ServedApi(1, 1, 1),
     ApiKey.TXN_OFFSET_COMMIT: ServedApi(0, 5, 3),
+    ApiKey.DESCRIBE_ACLS: ServedApi(1, 3, 2),
+    ApiKey.CREATE_ACLS: ServedApi(1, 3, 2),
+    ApiKey.DELETE_ACLS: ServedApi(1, 3, 2),
     ApiKey.DESCRIBE_CONFIGS: ServedApi(1, 4, 4),
     ApiKey.ALTER_CONFIGS: ServedApi(0, 2, 2),
     ApiKey.DESCRIBE_LOG_DIRS: ServedApi(1, 4, 2),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from semel.server.handlers import (
+    acls,
     api_versions,
     committed_offsets,
     configs,
@@ -52,6 +53,9 @@ _THROUGH_SCHEMA: Final[dict[ApiKey, FieldsHandler]] = {
     ApiKey.END_TXN: transactions.handle_end,
     ApiKey.WRITE_TXN_MARKERS: producers.handle_markers,
     ApiKey.TXN_OFFSET_COMMIT: committed_offsets.handle_transactional_commit,
+    ApiKey.DESCRIBE_ACLS: acls.handle_describe,
+    ApiKey.CREATE_ACLS: acls.handle_create,
+    ApiKey.DELETE_ACLS: acls.handle_delete,
     ApiKey.DESCRIBE_CONFIGS: configs.handle_describe,
     ApiKey.ALTER_CONFIGS: in_turn(configs.handle_replace),
     ApiKey.DESCRIBE_LOG_DIRS: log_dirs.handle,

@@ -106,6 +106,25 @@ def fetches_of_nothing_but_an_open_transaction(wire: Wire) -> object:
 
 
 @case()
+def what_another_connection_sees_at_once(wire: Wire) -> object:
+    """Rows of an open transaction, as soon as they are acknowledged."""
+    room, topic = Transactions(wire), wire.new_topic()
+    holder = room.producer()
+    holder.write(topic)  # it is registered
+    other = Transactions(wire.another())
+    found: list[object] = []
+    for _ in range(3):
+        holder.write(topic, b"a", b"b")
+        found.append([other.end_of(topic, isolation) for isolation in (0, 1)])
+        holder.write(topic)
+        found.append(other.end_of(topic, 0, timestamp=-3, version=7)[0])
+        holder.write(topic)
+        ends = other.fetched(topic, isolation=0, offset=0)["ends"]
+        found.append(ends[0])
+    return found
+
+
+@case()
 def ends_in_every_version_of_a_list(wire: Wire) -> object:
     room = Transactions(wire)
     topic = wire.new_topic()
