@@ -14,7 +14,7 @@ from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_header, encode_batch, scan_batches
 from semel.record.control import encode_abort_marker, encode_commit_marker
 from semel.server.broker import Broker
-from semel.server.outcome import Answer, Delayed, Handled, framed
+from semel.server.outcome import Answer, Delayed, Handled, Outcome, framed
 from semel.server.router import handle_next
 from semel.server.storage.aside import at_once
 from semel.server.storage.outcome import Incoming
@@ -45,7 +45,9 @@ def partition(broker: Broker) -> Partition:
     return found
 
 
-def write(partition: Partition, producer_id: int, sequence: int, *, time_ms: int = NOW_MS) -> None:
+def write(
+    partition: Partition, producer_id: int, sequence: int, *, time_ms: int = NOW_MS, is_synced: bool = True
+) -> None:
     batch = encode_batch(
         [Record(0, time_ms, b"k", b"v")],
         producer_id=producer_id,
@@ -53,7 +55,7 @@ def write(partition: Partition, producer_id: int, sequence: int, *, time_ms: int
         base_sequence=sequence,
         transactional=True,
     )
-    _append(partition, batch, AppendOrigin.TRANSACTION)
+    _append(partition, batch, AppendOrigin.TRANSACTION, is_synced=is_synced)
 
 
 def end(partition: Partition, producer_id: int, *, commit: bool) -> None:
@@ -61,10 +63,13 @@ def end(partition: Partition, producer_id: int, *, commit: bool) -> None:
     _append(partition, encode(producer_id, 0, 0, NOW_MS), AppendOrigin.COORDINATOR)
 
 
-def _append(partition: Partition, batch: bytearray, origin: AppendOrigin) -> None:
+def _append(partition: Partition, batch: bytearray, origin: AppendOrigin, *, is_synced: bool = True) -> None:
     (outcome,) = partition.append_all([Incoming(memoryview(batch), [decode_header(batch)], origin)], NOW_MS)
     assert outcome.error_code is ErrorCode.NONE
-    partition.sync()
+    if is_synced:
+        partition.sync()
+    else:
+        partition.note_acknowledged(outcome.sync_offset)
 
 
 def request(level: int, offset: int, wait_ms: int, min_bytes: int) -> fetch.FetchRequest:
@@ -174,3 +179,44 @@ def test_a_client_may_write_in_no_transaction_that_nobody_vouches_for(broker: Br
     refused = found.append(memoryview(batch), [decode_header(batch)], NOW_MS)
     assert refused.error_code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert "no transactional id" in str(refused.error_message)
+
+
+def _ends(broker: Broker, isolation_level: int, timestamp: int) -> Outcome:
+    item = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    asked = {
+        "replica_id": -1,
+        "isolation_level": isolation_level,
+        "topics": [{"name": "t", "partitions": [item]}],
+    }
+    return ask(broker, ApiKey.LIST_OFFSETS, 7, messages.encode_request(ApiKey.LIST_OFFSETS, 7, asked))
+
+
+@pytest.mark.parametrize("timestamp", [LATEST, AT, -3])
+def test_the_end_is_told_once_what_is_acknowledged_can_be_seen(
+    broker: Broker, partition: Partition, timestamp: int
+) -> None:
+    write(partition, 1, 0, time_ms=AT, is_synced=False)
+    assert isinstance(_ends(broker, fetch.READ_COMMITTED, LATEST), Answer), "for whom nothing is due"
+    answer = carried_out(_ends(broker, fetch.READ_UNCOMMITTED, timestamp))
+    (found,) = messages.decode_response(ApiKey.LIST_OFFSETS, 7, answer).topics[0].partitions
+    assert found.offset == (1 if timestamp == LATEST else 0)
+    assert not partition.owes_sight
+    if timestamp != -3:
+        assert isinstance(_ends(broker, fetch.READ_UNCOMMITTED, timestamp), Answer), (
+            "and nobody waits any more"
+        )
+
+
+def test_a_fetch_that_does_not_wait_for_rows_waits_for_those_that_are_acknowledged(
+    broker: Broker, partition: Partition
+) -> None:
+    write(partition, 1, 0, is_synced=False)
+    body = fetch.encode_request(11, request(fetch.READ_UNCOMMITTED, 0, 0, 1))
+    frame = memoryview(encode_request_header(ApiKey.FETCH, 11, 7, "c") + body)
+    outcome = handle_next(broker, (frame,), DIALLED, NOW_MS, lambda: 10**7).outcome
+    (found,) = fetch.decode_response(11, carried_out(outcome)).partitions
+    assert (offsets_of(found), found.high_watermark) == ([0], 1)
+    write(partition, 1, 1, is_synced=False)
+    assert isinstance(ask(broker, ApiKey.FETCH, 11, body), Answer), "there is something to read"
+    committed = fetch.encode_request(11, request(fetch.READ_COMMITTED, 1, 0, 1))
+    assert isinstance(ask(broker, ApiKey.FETCH, 11, committed), Answer)

@@ -8,6 +8,7 @@ gets stuck before a large one (KIP-74).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -16,8 +17,10 @@ from semel.core.log.leader_epochs import UNDEFINED_OFFSET
 from semel.core.log.watermarks import FetchIsolation
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.outcome import Answer, Call, Delayed, Outcome
+from semel.server.operation import Synced
+from semel.server.outcome import Answer, Call, Delayed, Operation, Outcome
 from semel.server.storage.outcome import OffsetOutOfRange, Slice
+from semel.server.storage.partition import Partition
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire import fetch
 from semel.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
@@ -53,7 +56,19 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
             return None
         return Answer(fetch.encode_response(version, FetchResponse(_read(broker, found))))
 
-    answer = attempt(request.max_wait_ms <= 0 or not request.partitions)
+    waits = request.max_wait_ms > 0 and bool(request.partitions)
+    if not waits and request.isolation_level != fetch.READ_COMMITTED:
+        unseen = _acknowledged_and_unseen(broker, request, names)
+        if unseen and not _look(broker, request, names, request.max_bytes).size_bytes:
+
+            async def fetch_what_is_acknowledged() -> Answer:
+                await Synced(unseen)
+                answer = attempt(True)
+                assert answer is not None
+                return answer
+
+            return Operation(fetch_what_is_acknowledged())
+    answer = attempt(not waits)
     if answer is not None:
         return answer
     waited_for = [
@@ -62,6 +77,19 @@ def handle(broker: Broker, call: Call, body: Buffer) -> Outcome:
         if name is not None
     ]
     return Delayed(waited_for, min(request.max_wait_ms, _WAIT_MS_MAX), attempt)
+
+
+def _acknowledged_and_unseen(
+    broker: Broker, request: FetchRequest, names: Sequence[str | None]
+) -> list[Partition]:
+    """Where rows were acknowledged that are seen only after a sync: who does not wait for rows waits for that."""
+    return [
+        partition
+        for name, item in zip(names, request.partitions, strict=True)
+        if name is not None
+        and (partition := broker.storage.partition(name, item.partition)) is not None
+        and partition.owes_sight
+    ]
 
 
 def isolation_of(isolation_level: int) -> FetchIsolation:

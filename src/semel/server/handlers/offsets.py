@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.fetch import isolation_of
 from semel.server.handlers.schema import partitions_once
-from semel.server.operation import InTurn, Steps
+from semel.server.operation import InTurn, Steps, Synced
 from semel.server.outcome import Call
 from semel.server.storage.outcome import TimestampOffset
 from semel.server.storage.partition import Partition
@@ -63,10 +63,33 @@ _SPECIAL_FROM: Final = {
 
 
 def handle_list(broker: Broker, call: Call, request: Any) -> Fields | Steps[Fields]:
-    """At once, but for the newest record: that may have to be looked for."""
+    """At once, but for the newest record: that may have to be looked for; and for what was acknowledged and cannot be
+    seen yet, whose sync is waited for.
+    """
     asked = partitions_once(request.topics)
     isolation_level = field_of(request, "isolation_level", 0)
     version = call.api_version
+    unseen = [
+        partition
+        for name, items in asked
+        for item in items
+        if (partition := broker.storage.partition(name, item.partition_index)) is not None
+        and partition.owes_sight
+    ]
+    if isolation_level == READ_COMMITTED or not unseen:
+        return _answer_to_list(broker, asked, isolation_level, version)
+
+    async def list_what_is_acknowledged() -> Fields:
+        await Synced(unseen)
+        found = _answer_to_list(broker, asked, isolation_level, version)
+        return await found if isinstance(found, Coroutine) else found
+
+    return list_what_is_acknowledged()
+
+
+def _answer_to_list(
+    broker: Broker, asked: list[tuple[str, list[Any]]], isolation_level: int, version: int
+) -> Fields | Steps[Fields]:
     if version < _SPECIAL_FROM[MAX_TIMESTAMP] or all(
         item.timestamp != MAX_TIMESTAMP for _, items in asked for item in items
     ):

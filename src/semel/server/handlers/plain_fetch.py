@@ -59,6 +59,8 @@ def handle(
                 return None
             size_bytes += piece.length
             pieces.append((number, partition, piece))
+        if not size_bytes and not committed and any(partition.owes_sight for _, partition, _ in pieces):
+            return None
         if form.max_wait_ms > 0 and size_bytes < min(form.min_bytes, bytes_max):
             return None
         found = [

@@ -115,6 +115,7 @@ def _conclude(
         if partition is not None and outcome.sync_offset > partition.high_watermark:
             if is_appended and fate.origin is AppendOrigin.TRANSACTION:
                 (behind if partition.wants_sync else later).append(partition)
+                partition.note_acknowledged(outcome.sync_offset)
             else:
                 waiting.append((result, partition, outcome.sync_offset))
         elif partition is not None and is_appended:

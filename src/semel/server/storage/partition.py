@@ -128,6 +128,7 @@ class Partition:
             producers,
             start_offset,
         )
+        self._acknowledged_offset = 0  # exclusive end of what was acknowledged before it was synced
         self._syncing = syncing = Syncing(
             log, snapshots, recovery_point, sync_failed, snapshot_offset=opened.snapshot_offset
         )
@@ -223,6 +224,15 @@ class Partition:
     def has_unseen(self) -> bool:
         """Whether something was appended that readers cannot see before a sync."""
         return self.high_watermark < self.log_end_offset and self.is_online
+
+    @property
+    def owes_sight(self) -> bool:
+        """Whether rows that were acknowledged, as those of an open transaction are, cannot be seen before a sync."""
+        return self.high_watermark < self._acknowledged_offset and self.is_online
+
+    def note_acknowledged(self, end_offset: int) -> None:
+        """All below it was acknowledged, though it is not synced."""
+        self._acknowledged_offset = max(self._acknowledged_offset, end_offset)
 
     @property
     def wants_sync(self) -> bool:
