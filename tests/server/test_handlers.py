@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.server.carrying_out import carry_out
+from tests.server.carrying_out import CarriedOut, carry_out
 from tests.server.failing_disk import Disk
 
 from semel.config import Address, ServerSettings
@@ -17,6 +17,7 @@ from semel.core.topics import Refused
 from semel.errors import ErrorCode
 from semel.record.batch import Record, encode_batch
 from semel.server.broker import Broker
+from semel.server.operation import InTurn
 from semel.server.outcome import AfterSync, Answer, Call, Delayed, Disconnect, Operation, Outcome
 from semel.server.router import handle, handle_next
 from semel.server.storage.aside import at_once
@@ -355,28 +356,41 @@ def create(broker: Broker, *topics: tuple[str, int]) -> list[int]:
     return [int(one.error_code) for one in messages.decode_response(ApiKey.CREATE_TOPICS, 7, answer).topics]
 
 
-def test_one_request_makes_and_deletes_only_so_many_partitions(
+def delete(broker: Broker, *names: str) -> tuple[list[int], CarriedOut]:
+    fields = {"topics": [{"name": name, "topic_id": None} for name in names], "timeout": 1000}
+    body = messages.encode_request(ApiKey.DELETE_TOPICS, 6, fields)
+    told = carry_out(ask(broker, ApiKey.DELETE_TOPICS, 6, body))
+    answer = messages.decode_response(ApiKey.DELETE_TOPICS, 6, b"".join(told.answer.parts))
+    return [int(one.error_code) for one in answer.responses], told
+
+
+def test_one_request_makes_and_deletes_many_topics_and_others_have_their_turn_in_between(
+    broker: Broker,
+) -> None:
+    names = [f"new-{n}" for n in range(250)]  # more than 1,000 partitions' work
+    assert create(broker, *((name, 1) for name in names)) == [0] * len(names)
+    codes, told = delete(broker, *names)
+    assert codes == [0] * len(names)
+    assert sum(isinstance(each, InTurn) for each in told.waits) == len(names)
+
+
+def test_a_request_for_more_than_kafka_takes_is_refused_whole(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changes go one at a time; the client comes again, and those of others are served in between."""
-    monkeypatch.setattr("semel.server.handlers.room.PARTITIONS_MAX", 20)
-    later = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert create(broker, ("a", 21)) == [ErrorCode.POLICY_VIOLATION]
-    assert create(broker, ("a", 10), ("b", 10), ("c", 1)) == [0, later, 0]
-    assert create(broker, ("a", 10), ("a", 10), ("b", 10)) == [ErrorCode.INVALID_REQUEST, 0]
-    fields = {"topics": [{"name": name, "topic_id": None} for name in ("a", "b", "c")], "timeout": 1000}
-    body = messages.encode_request(ApiKey.DELETE_TOPICS, 6, fields)
-    answer = carried_out(ask(broker, ApiKey.DELETE_TOPICS, 6, body))
-    codes = [
-        int(one.error_code) for one in messages.decode_response(ApiKey.DELETE_TOPICS, 6, answer).responses
-    ]
-    assert codes == [0, 0, later]
+    monkeypatch.setattr("semel.server.handlers.pieces.RECORDS_MAX", 20)
+    too_many = ErrorCode.POLICY_VIOLATION
+    assert create(broker, ("a", 20)) == [too_many]
+    assert create(broker, ("a", 10), ("b", 10), ("c", 1)) == [too_many] * 3
+    assert create(broker, ("a", 10), ("a", 10), ("b", 7)) == [ErrorCode.INVALID_REQUEST, 0]
+    assert create(broker, ("a", 19)) == [0]
+    assert delete(broker, "a", "b", *(f"x-{n}" for n in range(19)))[0] == [too_many] * 21
+    assert delete(broker, "a", "b")[0] == [0, 0]
 
 
 def test_a_question_for_many_new_topics_makes_some_of_them(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.server.handlers.room.PARTITIONS_MAX", 20)
+    monkeypatch.setattr("semel.server.handlers.metadata._PARTITIONS_AT_ONCE", 24)
     wanted = [{"name": f"new-{n}"} for n in range(5)] + [{"name": "new-0"}]
     fields = {
         "topics": wanted,
@@ -447,19 +461,19 @@ def test_a_topic_is_described_once_whatever_ids_come_with_its_name(broker: Broke
     assert [topic.name for topic in answer.topics] == ["t"]
 
 
-def test_one_request_has_only_so_many_topics_validated(broker: Broker) -> None:
-    """What would be the settings of each is told, which is more than was asked in."""
+def test_what_many_topics_would_be_is_told_and_nothing_is_made(broker: Broker) -> None:
     topic = {"num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
     fields = {
-        "topics": [topic | {"name": f"new-{n}"} for n in range(1000)],
+        "topics": [topic | {"name": f"new-{n}"} for n in range(200)],
         "timeout": 1000,
         "validate_only": True,
     }
     body = messages.encode_request(ApiKey.CREATE_TOPICS, 7, fields)
-    answer = carried_out(ask(broker, ApiKey.CREATE_TOPICS, 7, body))
-    codes = [int(one.error_code) for one in messages.decode_response(ApiKey.CREATE_TOPICS, 7, answer).topics]
-    assert (codes[0], codes[-1]) == (0, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-    assert len(answer) < 20 * len(body)
+    told = carry_out(ask(broker, ApiKey.CREATE_TOPICS, 7, body))
+    assert told.asides == 1, "the answer is made in a thread"
+    answer = messages.decode_response(ApiKey.CREATE_TOPICS, 7, b"".join(told.answer.parts))
+    assert {int(one.error_code) for one in answer.topics} == {0}
+    assert broker.storage.topics.get("new-0") is None
 
 
 def test_a_partition_that_was_full_and_is_deleted_is_not_called_written_again(

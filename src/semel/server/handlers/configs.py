@@ -17,7 +17,7 @@ from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
-from semel.server.handlers.room import Room
+from semel.server.handlers.pieces import in_pieces, refusal_of
 from semel.server.handlers.schema import Large, once
 from semel.server.operation import InTurn, Steps
 from semel.server.outcome import Call
@@ -207,34 +207,42 @@ async def _alter_each(
     *,
     replaces: bool,
 ) -> Fields:
-    named, room = Counter(map(_key, request.resources)), Room()
-    responses = []
-    for item in once(request.resources, _key):
-        result: object = Refused(ErrorCode.INVALID_REQUEST, "the resource is named more than once")
-        if _is_nothing(broker, item):
-            result = None
-        elif named[_key(item)] == 1:
-            changes = room.refusal_of_another() or _asked_of_topic(broker, item, asked)
-            result = changes
-            if not isinstance(changes, Refused):
-                result = await broker.alter_config(
-                    item.resource_name,
-                    changes,
-                    call.now_ms,
-                    replaces=replaces,
-                    validate_only=request.validate_only,
-                )
-                room.spend(0)
+    named = Counter(map(_key, request.resources))
+    asked_for = list(once(request.resources, _key))
+    too_many = refusal_of(sum(1 + len(item.configs) for item in asked_for))
+
+    async def alter(item: Any) -> Fields:
+        result = too_many or await _alter(broker, call, request, item, asked, named[_key(item)], replaces)
         refused = result if isinstance(result, Refused) else None
-        responses.append(
-            {
-                "error_code": ErrorCode.NONE if refused is None else refused.error_code,
-                "error_message": None if refused is None else refused.reason,
-                "resource_type": item.resource_type,
-                "resource_name": item.resource_name,
-            }
-        )
-    return {"responses": responses}
+        return {
+            "error_code": ErrorCode.NONE if refused is None else refused.error_code,
+            "error_message": None if refused is None else refused.reason,
+            "resource_type": item.resource_type,
+            "resource_name": item.resource_name,
+        }
+
+    return {"responses": await in_pieces(asked_for, alter)}
+
+
+async def _alter(
+    broker: Broker,
+    call: Call,
+    request: Any,
+    item: Any,
+    asked: Callable[[Topic, Any], dict[str, str | None] | Refused],
+    times: int,
+    replaces: bool,
+) -> object:
+    if _is_nothing(broker, item):
+        return None
+    if times > 1:
+        return Refused(ErrorCode.INVALID_REQUEST, "the resource is named more than once")
+    changes = _asked_of_topic(broker, item, asked)
+    if isinstance(changes, Refused):
+        return changes
+    return await broker.alter_config(
+        item.resource_name, changes, call.now_ms, replaces=replaces, validate_only=request.validate_only
+    )
 
 
 def _is_nothing(broker: Broker, item: Any) -> bool:

@@ -14,9 +14,9 @@ from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
 from semel.server.handlers.authorized import ON_CLUSTER, ON_TOPIC, when_asked
-from semel.server.handlers.room import Room
+from semel.server.handlers.pieces import in_pieces
 from semel.server.handlers.schema import once
-from semel.server.operation import InTurn, Steps
+from semel.server.operation import Steps
 from semel.server.outcome import Call
 from semel.wire.frames import MalformedMessage
 from semel.wire.messages import Fields, field_of
@@ -24,6 +24,8 @@ from semel.wire.messages import Fields, field_of
 _BY_ID_FROM: Final = 12  # 10 and 11 carry ids, but their answers cannot leave out a name
 _BROKERS: Final = 1  # DescribeCluster's endpoint types
 _CONTROLLERS: Final = 2
+_PARTITIONS_AT_ONCE: Final = 1000  # that a client waits for, about a second
+_TOPIC_COST: Final = 5  # a topic's own sync, in partitions
 
 
 def handle(broker: Broker, call: Call, request: Any) -> Fields | Steps[Fields]:
@@ -48,7 +50,7 @@ def handle(broker: Broker, call: Call, request: Any) -> Fields | Steps[Fields]:
         return answer(_find(broker, item, {}) for item in asked)
 
     async def create_and_answer() -> Fields:
-        not_made = await InTurn(lambda: _create_missing(broker, call, asked))
+        not_made = await _create_missing(broker, call, asked)
         return answer(_find(broker, item, not_made) for item in asked)
 
     return create_and_answer()
@@ -116,19 +118,19 @@ def _missing_names(broker: Broker, asked: Iterable[Any]) -> list[str]:
 
 
 async def _create_missing(broker: Broker, call: Call, asked: Iterable[Any]) -> dict[str, ErrorCode]:
-    """Make the topics that are not there, as far as there is room; why the others were not made."""
-    room, partition_count = Room(), broker.settings.num_partitions
-    not_made: dict[str, ErrorCode] = {}
-    for name in _missing_names(broker, asked):
-        if room.refusal(partition_count) is not None:
-            not_made[name] = ErrorCode.LEADER_NOT_AVAILABLE  # as of a topic in the making: ask again
-            continue
-        created = await broker.create_topic(name, partition_count, {}, call.now_ms)
-        if isinstance(created, Refused):
-            not_made[name] = created.error_code
-        else:
-            room.spend(partition_count)
-    return not_made
+    """Make the topics that are not there, as many as are made soon; why the others were not made."""
+    partition_count = broker.settings.num_partitions
+    missing = _missing_names(broker, asked)
+    at_once = max(1, _PARTITIONS_AT_ONCE // (partition_count + _TOPIC_COST))
+
+    async def create(name: str) -> Topic | Refused:
+        return await broker.create_topic(name, partition_count, {}, call.now_ms)
+
+    made = await in_pieces(missing[:at_once], create)
+    # As of a topic in the making: ask again.
+    not_made = dict.fromkeys(missing[at_once:], ErrorCode.LEADER_NOT_AVAILABLE)
+    refused = zip(missing[:at_once], made, strict=True)
+    return not_made | {name: one.error_code for name, one in refused if isinstance(one, Refused)}
 
 
 def _find(broker: Broker, item: Any, not_made: Mapping[str, ErrorCode]) -> Fields:

@@ -1,41 +1,34 @@
-"""How much one request may make or delete: changes go one at a time, and those of others wait meanwhile.
+"""A request for many changes: each has a turn of its own, and those of others come in between.
 
-What does not fit is refused with THROTTLING_QUOTA_EXCEEDED, as Kafka does with too many changes at once
-(KIP-599): the client asks again for the rest, and others are served in between.
+The bound is Apache Kafka's (``QuorumController.MAX_RECORDS_PER_USER_OP``): there is no code at which every client asks
+again for a part of what it asked. What is too much is refused whole, before anything of it is done.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, TypeVar
 
 from semel.core.topics import Refused
 from semel.errors import ErrorCode
+from semel.server.operation import InTurn
+from semel.server.storage.aside import Change
 
-PARTITIONS_MAX: Final = 1000  # about a second
-_TOPIC_COST: Final = 5  # a topic's own sync, in partitions
+RECORDS_MAX: Final = 10_000  # a topic is one, and so is each of its partitions and settings
 
-_COME_AGAIN: Final = Refused(
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many changes in one request; ask again for the rest"
-)
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-class Room:
-    """What one request may still do."""
+def refusal_of(records: int) -> Refused | None:
+    """Why so much cannot be asked for in one request."""
+    if records <= RECORDS_MAX:
+        return None
+    reason = f"{records} topics, partitions and settings in one request, the bound is {RECORDS_MAX}; nothing was done"
+    return Refused(ErrorCode.POLICY_VIOLATION, reason)
 
-    def __init__(self) -> None:
-        self._left = PARTITIONS_MAX
 
-    def refusal(self, partitions: int) -> Refused | None:
-        """Why so many partitions of one topic cannot be made now, or never."""
-        if partitions > PARTITIONS_MAX:
-            reason = f"{partitions} partitions at once: make up to {PARTITIONS_MAX}, then add more"
-            return Refused(ErrorCode.POLICY_VIOLATION, reason)
-        return _COME_AGAIN if partitions > self._left else None
-
-    def refusal_of_another(self) -> Refused | None:
-        """Why no topic can be deleted or altered now; the first one always can, however large it is."""
-        return _COME_AGAIN if self._left <= 0 else None
-
-    def spend(self, partitions: int) -> None:
-        """So many partitions of one topic were made, or deleted; none if it was altered."""
-        self._left -= partitions + _TOPIC_COST
+async def in_pieces(items: Iterable[T], change: Callable[[T], Change[R]]) -> list[R]:
+    """What became of each, in order."""
+    return [await InTurn(partial(change, item)) for item in items]

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.handlers.broker_settings import broker_settings
+from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
 from semel.server.handlers.configs import topic_entries
-from semel.server.handlers.room import Room
-from semel.server.handlers.schema import once
+from semel.server.handlers.pieces import in_pieces, refusal_of
+from semel.server.handlers.schema import Large, once
 from semel.server.outcome import Call
 from semel.wire.messages import Fields, field_of
 
 
-async def handle_create(broker: Broker, call: Call, request: Any) -> Fields:
-    room = Room()
-    validate_only = request.validate_only
+async def handle_create(broker: Broker, call: Call, request: Any) -> Large:
+    asked = list(once(request.topics, attrgetter("name")))
     named = Counter(item.name for item in request.topics)
-    return {
-        "topics": [
-            await _create(broker, call, item, room, validate_only, _refuse_repeated(named[item.name]))
-            for item in once(request.topics, attrgetter("name"))
-        ]
-    }
+    too_many = refusal_of(sum(1 + _partitions_of(broker, item) + len(item.configs) for item in asked))
+    settings = broker_settings(broker, call)
+
+    async def create(item: Any) -> Fields:
+        refused = too_many or _refuse_repeated(named[item.name])
+        return await _create(broker, call, item, settings, request.validate_only, refused)
+
+    return Large({"topics": await in_pieces(asked, create)})
+
+
+def _partitions_of(broker: Broker, item: Any) -> int:
+    asked: int = len(item.assignments) or item.num_partitions
+    return broker.settings.num_partitions if asked == -1 else asked
 
 
 def _refuse_repeated(times: int) -> Refused | None:
@@ -35,16 +42,17 @@ def _refuse_repeated(times: int) -> Refused | None:
 
 
 async def _create(
-    broker: Broker, call: Call, item: Any, room: Room, validate_only: bool, refused: Refused | None
+    broker: Broker,
+    call: Call,
+    item: Any,
+    settings: Mapping[str, BrokerSetting],
+    validate_only: bool,
+    refused: Refused | None,
 ) -> Fields:
-    asked = len(item.assignments) or item.num_partitions
-    partition_count = broker.settings.num_partitions if asked == -1 else asked
-    refused = (
-        refused or _refuse_replicas(broker, item) or _refuse_configs(item) or room.refusal(partition_count)
-    )
+    refused = refused or _refuse_replicas(broker, item) or _refuse_configs(item)
     result: Topic | Refused = refused or await broker.create_topic(
         item.name,
-        partition_count,
+        _partitions_of(broker, item),
         {config.name: config.value for config in item.configs},
         call.now_ms,
         validate_only=validate_only,
@@ -57,7 +65,6 @@ async def _create(
             "error_message": result.reason,
             "configs": None,
         }
-    room.spend(0 if validate_only else result.partition_count)  # to tell of its settings costs something, too
     return {
         "name": item.name,
         "topic_id": result.topic_id,
@@ -65,7 +72,7 @@ async def _create(
         "error_message": None,
         "num_partitions": result.partition_count,
         "replication_factor": 1,
-        "configs": topic_entries(broker_settings(broker, call), result),
+        "configs": topic_entries(settings, result),
     }
 
 
@@ -97,7 +104,6 @@ def _refuse_assignments(broker: Broker, item: Any) -> Refused | None:
 
 
 async def handle_delete(broker: Broker, call: Call, request: Any) -> Fields:
-    room = Room()
     topics = field_of(request, "topics")
     asked = (
         [(name, None) for name in request.topic_names]
@@ -105,16 +111,16 @@ async def handle_delete(broker: Broker, call: Call, request: Any) -> Fields:
         else [(item.name, item.topic_id) for item in topics]
     )
     named = Counter(asked)
-    return {
-        "responses": [
-            await _delete(broker, call, room, *one, _refuse_repeated(named[one]))
-            for one in once(asked, tuple)
-        ]
-    }
+    too_many = refusal_of(len(named))
+
+    async def delete(one: tuple[str | None, Any]) -> Fields:
+        return await _delete(broker, call, *one, too_many or _refuse_repeated(named[one]))
+
+    return {"responses": await in_pieces(list(named), delete)}
 
 
 async def _delete(
-    broker: Broker, call: Call, room: Room, name: str | None, topic_id: Any, repeated: Refused | None
+    broker: Broker, call: Call, name: str | None, topic_id: Any, repeated: Refused | None
 ) -> Fields:
     topics = broker.storage.topics
     topic = topics.get(name) if name is not None else topics.by_id(topic_id)
@@ -126,9 +132,7 @@ async def _delete(
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         result = Refused(unknown, "there is no such topic")
     else:
-        result = room.refusal_of_another() or await broker.delete_topic(topic.name, call.now_ms)
-        if isinstance(result, Topic):
-            room.spend(result.partition_count)
+        result = await broker.delete_topic(topic.name, call.now_ms)
     refused = isinstance(result, Refused)
     return {
         "name": name if topic is None else topic.name,
@@ -139,28 +143,36 @@ async def _delete(
 
 
 async def handle_create_partitions(broker: Broker, call: Call, request: Any) -> Fields:
-    results = []
-    room = Room()
+    asked = list(once(request.topics, attrgetter("name")))
     named = Counter(item.name for item in request.topics)
-    for item in once(request.topics, attrgetter("name")):
-        known = broker.storage.topics.get(item.name)
-        added = 0 if known is None else item.count - known.partition_count
-        no = _refuse_repeated(named[item.name]) or room.refusal(added)
-        if no is None and item.assignments is not None and added > 0:
-            counted = len(item.assignments) == added
-            wrong = Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{added} partitions are to be placed")
-            no = _refuse_assignments(broker, item) if counted else wrong
-        result: Topic | Refused = no or await broker.add_partitions(
-            item.name, item.count, call.now_ms, validate_only=request.validate_only
-        )
-        refused = result if isinstance(result, Refused) else None
-        if refused is None and not request.validate_only:
-            room.spend(added)
-        results.append(
-            {
-                "name": item.name,
-                "error_code": ErrorCode.NONE if refused is None else refused.error_code,
-                "error_message": None if refused is None else refused.reason,
-            }
-        )
-    return {"results": results}
+    too_many = refusal_of(sum(max(0, _added(broker, item)) for item in asked))
+
+    async def grow(item: Any) -> Fields:
+        refused = too_many or _refuse_repeated(named[item.name])
+        return await _grow(broker, call, item, request.validate_only, refused)
+
+    return {"results": await in_pieces(asked, grow)}
+
+
+def _added(broker: Broker, item: Any) -> int:
+    known = broker.storage.topics.get(item.name)
+    return 0 if known is None else item.count - known.partition_count
+
+
+async def _grow(
+    broker: Broker, call: Call, item: Any, validate_only: bool, refused: Refused | None
+) -> Fields:
+    added = _added(broker, item)
+    if refused is None and item.assignments is not None and added > 0:
+        counted = len(item.assignments) == added
+        wrong = Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{added} partitions are to be placed")
+        refused = _refuse_assignments(broker, item) if counted else wrong
+    result: Topic | Refused = refused or await broker.add_partitions(
+        item.name, item.count, call.now_ms, validate_only=validate_only
+    )
+    refused = result if isinstance(result, Refused) else None
+    return {
+        "name": item.name,
+        "error_code": ErrorCode.NONE if refused is None else refused.error_code,
+        "error_message": None if refused is None else refused.reason,
+    }
