@@ -345,7 +345,10 @@ class ServerSettings:
         "max.frame.arrival.ms", 30_000, _integer(10), "time in which a request must arrive whole"
     )
     shutdown_max_ms: int = _setting(
-        "max.shutdown.ms", 10_000, _integer(0), "time that open requests get to end on SIGTERM"
+        "max.shutdown.ms",
+        10_000,
+        _integer(0),
+        "time in which a stop ends: on SIGTERM open requests get half of it, the disk the rest",
     )
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, Protocol, TypeAlias
@@ -84,7 +85,10 @@ class LoopThreads:
             self._ended.append(done)
             if not self._will_tell:  # one call for all that end before it runs
                 self._will_tell = True
-                self._loop.call_soon_threadsafe(self._tell)
+                with suppress(
+                    RuntimeError
+                ):  # the loop is closed: it did not wait for this, and nobody is left
+                    self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
         self._will_tell = False  # before looking: what ends from now on calls again

@@ -71,17 +71,28 @@ class Listener:
         self.address = Address(listen.host, port)
         return self.address
 
-    async def stop(self) -> None:
-        """Accept nothing new, answer what is open within ``max.shutdown.ms``, close."""
+    async def stop(self, deadline_s: float | None = None) -> bool:
+        """Accept nothing new, answer what is open in half of the time until then, close; whether all has ended.
+
+        ``deadline_s`` is by the loop's clock: in ``max.shutdown.ms`` unless it is given.
+        """
         assert self._server is not None
+        now_s = self._loop.time()
+        if deadline_s is None:
+            deadline_s = now_s + self.settings.shutdown_max_ms / 1000
         for task in self._ticking:
             task.cancel()
         self._server.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.shutdown_max_ms / 1000):
+            async with asyncio.timeout_at((now_s + deadline_s) / 2):
                 await _end_of(self.shell.stop)
-        await _end_of(self.shell.drain)
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await _end_of(self.shell.drain)
+        except TimeoutError:
+            return False
         self.shell.close()
+        return True
 
     # -- within
 

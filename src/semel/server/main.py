@@ -28,6 +28,7 @@ from semel.core.log.recovery import Sound
 from semel.core.transaction.transactions import TransactionSettings
 from semel.errors import ConfigError, StorageError
 from semel.server.broker import Broker
+from semel.server.closing import close_in_time
 from semel.server.limits import cold_files_max, fitted, raise_open_files_max
 from semel.server.listener import Listener
 from semel.server.logs import configure_logs
@@ -141,8 +142,10 @@ async def _serve_until_stopped(
     log.info("stopping")
     if metrics is not None:
         metrics.close()
-    await listener.stop()
-    clean = storage.close(now_ms=listener.wall_clock_ms())
+    deadline_s = loop.time() + settings.shutdown_max_ms / 1000
+    clean = await listener.stop(deadline_s) and await close_in_time(
+        storage, loop, deadline_s, listener.wall_clock_ms()
+    )
     log.info("stopped" if clean else "stopped; the next start will check the log")
     return 0 if clean else 1
 

@@ -128,6 +128,7 @@ class Partition:
             producers,
             start_offset,
         )
+        self._closed_well: bool | None = None
         self._acknowledged_offset = 0  # exclusive end of what was acknowledged before it was synced
         self._syncing = syncing = Syncing(
             log, snapshots, recovery_point, sync_failed, snapshot_offset=opened.snapshot_offset
@@ -303,13 +304,17 @@ class Partition:
         return self.append_all([Incoming(batches, headers)], now_ms)[0]
 
     def close(self, *, now_ms: int) -> bool:
-        """Sync and leave everything so that the next start need not scan; whether that worked."""
-        if self.is_online and self._log.segments.all:
-            self._syncing.close()
-        clean = self.is_online
-        self._log.go_offline("closed")
-        self.let_go()
-        return clean
+        """Sync and leave everything so that the next start need not scan; whether that worked, also when asked again.
+
+        In any thread, where nothing else is done to it any more.
+        """
+        if self._closed_well is None:
+            if self.is_online and self._log.segments.all:
+                self._syncing.close()
+            self._closed_well = self.is_online
+            self._log.go_offline("closed")
+            self.let_go()
+        return self._closed_well
 
     def abandon(self, reason: str) -> None:
         """The partition is deleted: it answers nothing any more, and :meth:`let_go` may follow."""
