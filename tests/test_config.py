@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from semel.config import Address, ServerSettings, load_settings, setting_names
+from semel.config import Address, ServerSettings, load_settings, setting_names, unknown_in
 from semel.errors import ConfigError
 
 
@@ -65,9 +65,7 @@ def test_zookeepers_are_named_as_in_kafka(connect: str) -> None:
     assert load_settings(overrides=[f"zookeeper.connect={connect}"]).zookeeper_connect == connect
 
 
-def test_an_unknown_variable_and_a_broken_file_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="SEMEL_NUM_PARTITION"):
-        load_settings(environment={"SEMEL_NUM_PARTITION": "3"})
+def test_a_broken_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.toml"):
         load_settings(config_file=tmp_path / "no.toml")
     (tmp_path / "bad.toml").write_text("= 1")
@@ -87,9 +85,56 @@ def test_addresses() -> None:
 
 
 def test_only_the_commands_own_variables_are_left_to_them() -> None:
-    load_settings(environment={"SEMEL_BOOTSTRAP": "b:1", "SEMEL_TEST_X": "1", "HOME": "/"})
-    with pytest.raises(ConfigError, match="SEMEL_CONFIGS"):
-        load_settings(environment={"SEMEL_CONFIGS": "x"})
+    environment = {"SEMEL_BOOTSTRAP": "b:1", "SEMEL_TEST_X": "1", "HOME": "/"}
+    assert load_settings(environment=environment) == ServerSettings()
+    assert unknown_in(environment) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["SEMEL_CONFIGS", "SEMEL_NUM_PARTITION", "SEMEL_PORT", "SEMEL_", "SEMEL_LISTEN_PORT"]
+)
+def test_an_unknown_variable_is_warned_of_by_its_name(name: str) -> None:
+    environment = {name: "9092", "SEMEL_NUM_PARTITIONS": "4"}
+    assert load_settings(environment=environment) == ServerSettings(num_partitions=4)
+    (warning,) = unknown_in(environment)
+    assert f"environment variable {name}: unknown setting" in warning
+
+
+def links(service: str) -> dict[str, str]:
+    """What Kubernetes sets for a service, and what Docker adds for a linked container."""
+    port = f"{service}_PORT_9092_TCP"
+    return {
+        f"{service}_SERVICE_HOST": "10.0.0.5",
+        f"{service}_SERVICE_PORT": "9092",
+        f"{service}_SERVICE_PORT_KAFKA": "9092",
+        f"{service}_SERVICE_PORT_LOG_DIRS": "9092",
+        f"{service}_PORT": "tcp://10.0.0.5:9092",
+        port: "tcp://10.0.0.5:9092",
+        f"{port}_PROTO": "tcp",
+        f"{port}_PORT": "9092",
+        f"{port}_ADDR": "10.0.0.5",
+        f"{service}_PORT_8125_UDP": "udp://10.0.0.5:8125",
+        f"{service}_PORT_9092_TCP_START": "tcp://10.0.0.5:9092",
+        f"{service}_PORT_9092_TCP_PORT_END": "9093",
+        f"{service}_ENV_PATH": "/bin",
+    }
+
+
+@pytest.mark.parametrize(
+    "service", ["SEMEL", "SEMEL_METRICS", "SEMEL_LISTEN", "SEMEL_DATA_DIR", "SEMEL_BOOTSTRAP"]
+)
+def test_the_links_of_a_service_are_passed_over(service: str) -> None:
+    assert load_settings(environment=links(service)) == ServerSettings()
+    assert unknown_in(links(service)) == []
+
+
+def test_no_setting_looks_like_a_link() -> None:
+    for name in setting_names():
+        environment = {f"SEMEL_{name.replace('.', '_').upper()}": "tcp://10.0.0.5:9092"}
+        try:
+            assert load_settings(environment=environment) != ServerSettings(), "it was heeded"
+        except ConfigError as refused:
+            assert name in str(refused)
 
 
 def test_names_are_unique() -> None:

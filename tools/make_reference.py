@@ -71,7 +71,9 @@ def reference() -> str:
                 ),
             ),
             "## Settings\n`semel serve` takes each as `-X name=value`, as `SEMEL_NAME` in the environment "
-            "(dots as underscores), and in a TOML file (`--config`).",
+            "(dots as underscores), and in a TOML file (`--config`). An unknown name is an error; in the environment "
+            "it is a warning, and what Kubernetes and Docker set there for a service called `semel` "
+            "(`SEMEL_PORT=tcp://…`, `SEMEL_SERVICE_HOST` …) is passed over.",
             table(
                 ["setting", "default", "meaning"],
                 (

@@ -4,6 +4,10 @@ A later source wins: defaults, TOML file, ``SEMEL_*`` environment, flags and ``-
 Kafka's where Kafka has the setting (``log.segment.bytes``); dots, dashes and underscores mean the same, in
 every source, so ``SEMEL_LOG_SEGMENT_BYTES`` and ``log_segment_bytes`` name it too. An unknown name is a
 :class:`~semel.errors.ConfigError` that names the nearest known one. Values carry their unit in the name.
+
+The environment is not only ours: Kubernetes and Docker set variables for each service, named after it, and a service of
+this server is naturally called ``semel``. So there an unknown name is only warned of (:func:`unknown_in`), and what has
+the form of such a link is passed over, without a word: no setting has a name of that form.
 """
 
 # ruff: noqa: RUF009 - the table below is made of calls that build dataclass fields
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +28,14 @@ ENVIRONMENT_PREFIX: Final = "SEMEL_"
 # Read by the commands, the tests and the benchmarks, not by the server.
 _OTHER_ENVIRONMENT: Final = ("BOOTSTRAP", "CONFIG", "FORMAT")
 _OTHER_PREFIXES: Final = ("TEST_", "BENCH_", "DEMO_", "SIM_", "CI_")
+# What Kubernetes and Docker say of a service whose name begins with ours, behind the prefix. A port alone may be ours
+# one day, so it is a link only with a link's value.
+_SERVICE_LINK: Final = re.compile(
+    r"(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?(_(START|END))?|ENV_.+)",
+    re.I,
+)
+_PORT_LINK: Final = re.compile(r"(.+_)?PORT", re.I)
+_LINKED_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://", re.I)
 
 _PLAINTEXT: Final = "PLAINTEXT://"  # what Kafka's "listeners" begin with
 MIB: Final = 1024 * 1024
@@ -424,23 +437,50 @@ def _flatten(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]
             yield f"{prefix}{name}", value
 
 
+def unknown_in(environment: Mapping[str, str]) -> list[str]:
+    """What is wrong with each variable that has our prefix, and is neither a setting nor a service's link."""
+    return [
+        f"environment variable {name}: unknown setting {bare!r}{_hint(_name_of(bare))}; it is not heeded"
+        for name, bare in _ours(environment)
+        if _name_of(bare) not in _FIELDS
+    ]
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, text in environment.items():
-        bare = name.removeprefix(ENVIRONMENT_PREFIX)
-        if bare != name and bare not in _OTHER_ENVIRONMENT and not bare.startswith(_OTHER_PREFIXES):
-            _put(values, bare, text, f"environment variable {name}")
+    for name, bare in _ours(environment):
+        if _name_of(bare) in _FIELDS:
+            _put(values, bare, environment[name], f"environment variable {name}")
     return values
 
 
-def _put(values: dict[str, Any], name: str, value: object, source: str) -> None:
+def _ours(environment: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Each variable that may be a setting, and its name without the prefix."""
+    for name, text in environment.items():
+        bare = name.removeprefix(ENVIRONMENT_PREFIX)
+        if bare == name or bare in _OTHER_ENVIRONMENT or bare.startswith(_OTHER_PREFIXES):
+            continue
+        if not _SERVICE_LINK.fullmatch(bare) and not (
+            _PORT_LINK.fullmatch(bare) and _LINKED_ADDRESS.match(text)
+        ):
+            yield name, bare
+
+
+def _name_of(name: str) -> str:
     canonical = _canonical(name)
-    canonical = _ALIASES.get(canonical, canonical)
+    return _ALIASES.get(canonical, canonical)
+
+
+def _hint(canonical: str) -> str:
+    near = difflib.get_close_matches(canonical, _FIELDS, n=1, cutoff=0.5)
+    return f"; did you mean {_FIELDS[near[0]].metadata['name']!r}?" if near else ""
+
+
+def _put(values: dict[str, Any], name: str, value: object, source: str) -> None:
+    canonical = _name_of(name)
     item = _FIELDS.get(canonical)
     if item is None:
-        near = difflib.get_close_matches(canonical, _FIELDS, n=1, cutoff=0.5)
-        hint = f"; did you mean {_FIELDS[near[0]].metadata['name']!r}?" if near else ""
-        raise ConfigError(f"{source}: unknown setting {name!r}{hint}")
+        raise ConfigError(f"{source}: unknown setting {name!r}{_hint(canonical)}")
     parse: Callable[[str], Any] = item.metadata["parse"]
     text = str(value).lower() if isinstance(value, bool) else str(value)
     try:

@@ -50,7 +50,7 @@ def serve(
 
     Example: semel serve --data-dir data -X log.segment.bytes=67108864
     """
-    from semel.config import load_settings
+    from semel.config import load_settings, unknown_in
     from semel.server.main import run
 
     flags = {
@@ -63,4 +63,4 @@ def serve(
     settings = load_settings(
         flags=flags, overrides=overrides or (), environment=os.environ, config_file=config
     )
-    raise typer.Exit(run(settings) or 0)
+    raise typer.Exit(run(settings, unknown_in(os.environ)) or 0)

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from semel.config import Address, ServerSettings, load_settings
+from semel.config import Address, ServerSettings, load_settings, unknown_in
 from semel.core.group.groups import OffsetSettings
 from semel.core.group.membership import GroupSettings
 from semel.core.log.config import LogConfig
@@ -71,12 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"semel: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    return run(settings)
+    return run(settings, unknown_in(os.environ))
 
 
-def run(settings: ServerSettings) -> int:
-    """Serve until SIGTERM or SIGINT."""
+def run(settings: ServerSettings, warnings: Sequence[str] = ()) -> int:
+    """Serve until SIGTERM or SIGINT; ``warnings`` are of the settings, and the first that it logs."""
     configure_logs(settings.log_format, settings.log_level)
+    for warning in warnings:
+        log.warning("%s", warning)
     open_files_max = raise_open_files_max()
     settings = fitted(settings, open_files_max)
     try:
