@@ -19,6 +19,8 @@ from semel import errors
 from semel.client.consumer_settings import ConsumerSettings
 from semel.client.settings import ProducerSettings
 from semel.config import describe_settings
+from semel.core.log.config import LogConfig, describe_config
+from semel.core.log.described import TOPIC_SETTINGS
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side
 from semel.wire.api import SERVED
 
@@ -26,6 +28,12 @@ from semel.wire.api import SERVED
 def _plain(docstring: str) -> str:
     """In one line, and with Sphinx's roles as plain code."""
     return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", " ".join(docstring.split()))
+
+
+def _default_of(name: str) -> str:
+    of_server = TOPIC_SETTINGS[name].server_name
+    default = describe_config(LogConfig(), {})[name] if of_server is None else of_server
+    return f"`{default}`" if default else ""
 
 
 def _exceptions() -> list[tuple[str, str, str]]:
@@ -79,6 +87,16 @@ def reference() -> str:
                 (
                     (f"`{name}`", f"`{default}`" if default else "", doc)
                     for name, default, doc in describe_settings()
+                ),
+            ),
+            "## Settings of a topic\nGiven when a topic is made (`semel topic create -c name=value`), or altered while "
+            "the server runs. A default that is a setting of the server is its value. What is *kept* is taken and "
+            "told, for those who bring it along, and changes nothing.",
+            table(
+                ["setting", "default", "meaning"],
+                (
+                    (f"`{name}`", _default_of(name), one.meaning)
+                    for name, one in sorted(TOPIC_SETTINGS.items())
                 ),
             ),
             "## Settings of a producer\nKeywords of `semel.Producer` and `semel.aio.Producer`; `semel produce` takes "

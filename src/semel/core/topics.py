@@ -97,7 +97,7 @@ class Topics:
 
     def describe_config(self, topic: Topic) -> dict[str, str]:
         """Every setting of the topic that is in force, by Kafka's names."""
-        return describe_config(topic.config)
+        return describe_config(topic.config, topic.settings)
 
     def decide(self, request: Request, now_ms: int) -> Decision[Topic | Refused]:
         """What becomes of ``request``; the topic as it will be, or as it was when it goes."""

@@ -1,18 +1,19 @@
 import pytest
 
 from semel.core.log.config import FIXED, NAMES, BadConfig, LogConfig, describe_config, parse_config
+from semel.core.log.kept import KEPT
 from semel.record.compression import Compression
 
 
 def test_settings_have_kafkas_names() -> None:
     config = parse_config({"retention.ms": "1000", "message.timestamp.type": "LogAppendTime"}, LogConfig())
     assert config == LogConfig(retention_ms=1000, message_timestamp_type="LogAppendTime")
-    assert set(describe_config(LogConfig())) == {*NAMES, *FIXED}
+    assert set(describe_config(LogConfig(), {})) == {*NAMES, *FIXED, *KEPT}
 
 
 def test_what_is_shown_can_be_given_back() -> None:
     config = LogConfig(segment_bytes=2048)
-    assert parse_config(dict(describe_config(config)), LogConfig()) == config
+    assert parse_config(dict(describe_config(config, {})), LogConfig()) == config
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,13 @@ def test_what_is_shown_can_be_given_back() -> None:
         ("min.cleanable.dirty.ratio", "nan"),
         ("min.cleanable.dirty.ratio", "half"),
         ("max.compaction.lag.ms", "0"),
+        ("flush.messages", "0"),
+        ("flush.ms", "-1"),
+        ("preallocate", "maybe"),
+        ("segment.index.bytes", "3"),
+        ("local.retention.ms", "-3"),
+        ("leader.replication.throttled.replicas", "all"),
+        ("remote.storage.enable", "true"),
         ("segment.bytes", "12"),
         ("segment.bytes", "many"),
         ("message.timestamp.type", "Now"),
@@ -39,6 +47,22 @@ def test_what_is_not_done_is_refused(name: str, value: str) -> None:
     refused = parse_config({name: value}, LogConfig())
     assert isinstance(refused, BadConfig)
     assert refused.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("flush.ms", "0"),
+        ("segment.jitter.ms", "100"),
+        ("preallocate", "TRUE"),
+        ("leader.replication.throttled.replicas", "0:1,2:1"),
+        ("follower.replication.throttled.replicas", "*"),
+    ],
+)
+def test_what_changes_nothing_here_is_kept_and_told(name: str, value: str) -> None:
+    assert parse_config({name: value}, LogConfig()) == LogConfig()
+    assert describe_config(LogConfig(), {name: value})[name] == value
+    assert describe_config(LogConfig(), {})[name] == KEPT[name].default
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """A topic's settings: Kafka's names, defaults and bounds (``TopicConfig``, ``LogConfig``).
 
-Only what semel really does is listed. A setting that is not here is refused, never ignored, except for
-those in :data:`FIXED`, which may be given with the one value that is true anyway.
+What semel really does is listed here. Of Kafka's other settings those in :mod:`semel.core.log.kept` are kept and told,
+as nothing depends on them; those in :data:`FIXED` may be given with the one value that is true anyway. Any other is
+refused, never ignored.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from semel.core.log.kept import KEPT
 from semel.record.compression import Compression
 
 UNLIMITED: Final = -1
@@ -126,7 +128,7 @@ _CHOICES: Final = {
 FIXED: Final = {
     "min.insync.replicas": "1",
     "message.format.version": "3.0-IV1",
-    "unclean.leader.election.enable": "false",
+    "remote.storage.enable": "false",
 }
 NAMES: Final = tuple(field.name.replace("_", ".") for field in fields(LogConfig))
 
@@ -148,6 +150,11 @@ def parse_config(settings: Mapping[str, str | None], base: LogConfig) -> LogConf
         if name in FIXED:
             if text != FIXED[name]:
                 return BadConfig(name, f"only {FIXED[name]!r} is supported, not {text!r}")
+            continue
+        if name in KEPT:
+            wrong = KEPT[name].refusal(text)
+            if wrong is not None:
+                return BadConfig(name, wrong)
             continue
         if name not in NAMES:
             return BadConfig(name, "unknown or not supported")
@@ -185,7 +192,8 @@ def _parse(name: str, text: str) -> int | float | str | BadConfig:
     return value
 
 
-def describe_config(config: LogConfig) -> dict[str, str]:
-    """Every setting by Kafka's name, as text."""
+def describe_config(config: LogConfig, settings: Mapping[str, str]) -> dict[str, str]:
+    """Every setting by Kafka's name, as text; ``settings`` are those that were set."""
     shown = {field.name.replace("_", "."): str(getattr(config, field.name)) for field in fields(LogConfig)}
-    return FIXED | shown
+    kept = {name: settings.get(name, one.default) for name, one in KEPT.items()}
+    return FIXED | kept | shown

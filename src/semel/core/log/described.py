@@ -104,6 +104,47 @@ TOPIC_SETTINGS: Final = {
     "unclean.leader.election.enable": Described(
         ConfigType.BOOLEAN,
         "unclean.leader.election.enable",
-        "whether a replica that is behind may lead; there is none",
+        "whether a replica that is behind may lead: kept, and there is none",
+    ),
+    "file.delete.delay.ms": Described(
+        ConfigType.LONG,
+        None,
+        "wait before a file is deleted: kept; a file goes once nobody reads it any more",
+    ),
+    "flush.messages": Described(
+        ConfigType.LONG, None, "records after which the log is synced: kept; `durability` says when it is"
+    ),
+    "flush.ms": Described(
+        ConfigType.LONG, None, "time after which the log is synced: kept; `durability` says when it is"
+    ),
+    "follower.replication.throttled.replicas": Described(
+        ConfigType.LIST, None, "replicas that are slowed as followers: kept, and there are none"
+    ),
+    "leader.replication.throttled.replicas": Described(
+        ConfigType.LIST, None, "replicas that are slowed as leaders: kept, and nothing follows them"
+    ),
+    "local.retention.bytes": Described(
+        ConfigType.LONG, None, "size kept here of what is elsewhere too: kept; everything is here"
+    ),
+    "local.retention.ms": Described(
+        ConfigType.LONG, None, "age kept here of what is elsewhere too: kept; everything is here"
+    ),
+    "preallocate": Described(
+        ConfigType.BOOLEAN, None, "whether a segment's file has its size from the start: kept; it grows"
+    ),
+    "remote.log.copy.disable": Described(
+        ConfigType.BOOLEAN, None, "whether nothing more is copied elsewhere: kept; nothing ever is"
+    ),
+    "remote.log.delete.on.disable": Described(
+        ConfigType.BOOLEAN, None, "whether what is elsewhere goes with that: kept; nothing is there"
+    ),
+    "remote.storage.enable": Described(
+        ConfigType.BOOLEAN, None, "whether segments are kept elsewhere: only false; there is no such storage"
+    ),
+    "segment.index.bytes": Described(
+        ConfigType.INT, None, "size of a segment's index: kept; it has the size that it needs"
+    ),
+    "segment.jitter.ms": Described(
+        ConfigType.LONG, None, "spread of the times at which segments are rolled: kept; there is none"
     ),
 }

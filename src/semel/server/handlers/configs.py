@@ -132,7 +132,7 @@ def topic_entries(
     settings: Mapping[str, BrokerSetting], topic: Topic, wanted: Collection[str] = ()
 ) -> Iterator[dict[str, Any]]:
     """A topic's settings, or those that are ``wanted``, as DescribeConfigs and CreateTopics tell of them."""
-    for name, value in describe_config(topic.config).items():
+    for name, value in describe_config(topic.config, topic.settings).items():
         if wanted and name not in wanted:
             continue
         config_type, server_name, meaning = TOPIC_SETTINGS[name]
@@ -296,7 +296,7 @@ def _changes(topic: Topic, item: Any) -> dict[str, str | None] | Refused:
         elif name not in TOPIC_SETTINGS or TOPIC_SETTINGS[name].config_type is not ConfigType.LIST:
             return Refused(ErrorCode.INVALID_CONFIG, f"{name} is not a list")
         else:
-            now = describe_config(topic.config)[name].split(",")
+            now = list(filter(None, describe_config(topic.config, topic.settings)[name].split(",")))
             given = config.value.split(",")
             kept = [one for one in now if operation == _APPEND or one not in given]
             added = [one for one in given if operation == _APPEND and one not in now]

@@ -109,6 +109,41 @@ def values_and_sources_of_a_topic(wire: Wire) -> object:
 
 
 @case()
+def settings_that_semel_only_keeps(wire: Wire) -> object:
+    """What each is by itself, what becomes of it in CreateTopics, and which values are refused."""
+    given = {
+        "file.delete.delay.ms": ("1000", "-1"),
+        "flush.messages": ("10", "0"),
+        "flush.ms": ("1000", "-1"),
+        "follower.replication.throttled.replicas": ("0:1", "x"),
+        "leader.replication.throttled.replicas": ("*", "0:1,x"),
+        "local.retention.bytes": ("-2", "-3"),
+        "local.retention.ms": ("-2", "-3"),
+        "preallocate": ("true", "maybe"),
+        "remote.log.copy.disable": ("false", "maybe"),
+        "remote.log.delete.on.disable": ("false", "maybe"),
+        "remote.storage.enable": ("false", "true"),
+        "segment.index.bytes": ("4096", "3"),
+        "segment.jitter.ms": ("100", "-1"),
+        "unclean.leader.election.enable": ("true", "maybe"),
+        "message.timestamp.before.max.ms": ("1000", "-1"),
+    }
+    names = list(given)
+    bare = _ask(wire, _TOPIC, wire.new_topic(), names)
+    topic = wire.new_topic(**{name.replace(".", "_"): good for name, (good, _) in given.items()})
+    refused = {}
+    for name, (_, bad) in given.items():
+        one = {
+            "name": wire.name(), "num_partitions": 1, "replication_factor": 1, "assignments": [],
+            "configs": [{"name": name, "value": bad}],
+        }  # fmt: skip
+        answer = wire.ask("create_topics", 7, topics=[one], timeout=10_000, validate_only=True)
+        refused[name] = answer.topics[0].error_code.name
+    what = ("value", "config_source", "config_type", "read_only")
+    return _each(bare, *what[:3]), _each(_ask(wire, _TOPIC, topic, names), *what[:3]), refused
+
+
+@case()
 def values_and_sources_of_the_broker(wire: Wire) -> object:
     wanted = ["broker.id", "node.id", "num.partitions", "message.max.bytes", "auto.create.topics.enable"]
     return _each(_ask(wire, _BROKER, str(NODE_ID), wanted), "value")
