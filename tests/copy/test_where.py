@@ -66,6 +66,14 @@ def test_a_row_that_a_condition_cannot_be_judged_on_stops_the_copy(log, topic):
     assert go(job_of(log, topic, where="json_valid(value) AND value ->> 'n' = 1"))[0].rows == 1
 
 
+def test_a_copy_reads_json_as_a_flow_does(log, topic):
+    """Of a doubled key the last one counts, whatever the machine's SQLite takes."""
+    put(log, topic, [b'{"id":3,"id":4}', b'{"id":4,"id":3}', b"{id:4}", b'{"id":4}\x00'])
+    assert go(job_of(log, topic, where="json_valid(value) AND value ->> 'id' = 4"))[0].rows == 1
+    (copied,) = [value for number in range(2) for value in values(log, f"eu.{topic}", number)]
+    assert copied == b'{"id":3,"id":4}'  # as it came
+
+
 def test_what_does_not_hold_is_not_read_again(log, topic, monkeypatch):
     """A copy that was killed has said before how far it was read: what was trimmed up to there is no loss."""
     monkeypatch.setattr("semel.copy.writing.PASSED_EVERY_MS", 0)

@@ -81,3 +81,101 @@ def test_a_field_of_json_is_compared_as_the_number_it_is(numbers: list[int | Non
     assert [record.offset for record in chosen] == [
         offset for offset, number in enumerate(numbers) if number is not None and number > bound
     ]
+
+
+JSON = (
+    b'{"a":{"b":[1,{"c":"x"},2.50]},"a.b":7,"n":null,"t":true,"f":false,"i":-3,"r":1e2,"s":"12","":5,"e":[]}'
+)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "value ->> 'i' = -3",
+        "value ->> 'r' = 100 AND typeof(value ->> 'r') = 'real'",
+        "value ->> 's' = '12' AND value ->> 's' <> 12",
+        "value ->> 't' = 1 AND value ->> 'f' = 0 AND value ->> 'n' IS NULL AND value ->> 'none' IS NULL",
+        "value -> 'n' = 'null' AND value -> 'none' IS NULL AND value -> 's' = '\"12\"' AND value -> 'r' = '1e2'",
+        "value ->> 'a.b' = 7 AND value ->> '$.a.b[0]' = 1 AND value ->> '$.\"a.b\"' = 7 AND value ->> '' = 5",
+        "value ->> '$.a.b[#-1]' = 2.5 AND value ->> '$.a.b[3]' IS NULL AND value ->> '$.i.b' IS NULL",
+        "value -> 'a' ->> '$.b[1].c' = 'x' AND value -> 'a' -> 'b' ->> 0 = 1 AND value -> 'a' -> 'b' ->> -1 = 2.5",
+        "value -> 'a' -> 'b' ->> '[1]' = '{\"c\":\"x\"}'",
+        'value ->> \'a\' = \'{"b":[1,{"c":"x"},2.50]}\'',
+        "json_extract(value, '$.i') = -3 AND json_extract(value, '$.i', '$.none', '$.s') = '[-3,null,\"12\"]'",
+        "json_type(value) = 'object' AND json_type(value, '$.r') = 'real' AND json_type(value, '$.none') IS NULL",
+        "json_array_length(value, '$.a.b') = 3 AND json_array_length(value, '$.e') = 0",
+        "json_array_length(value) = 0 AND json_valid(value) AND NOT json_valid(key) AND json_valid('1')",
+        "value ->> NULL IS NULL",
+    ],
+)
+def test_what_stands_in_json(condition: str) -> None:
+    assert holds(condition, value=JSON)
+
+
+def test_a_key_is_json_by_the_same_rule() -> None:
+    assert holds("key ->> 'a' = 2", key=b'{"a":1,"a":2}')
+    with pytest.raises(ConditionFailed, match="malformed JSON"):
+        holds("key ->> 'a' = 2", key=b"{a:2}")
+
+
+def test_of_a_doubled_key_the_last_counts() -> None:
+    records = [Record(n, 0, None, b'{"id":%d,"id":%d,"name":"n"}' % (n, 7 - n)) for n in (3, 4)]
+    assert [each.offset for each in compile_where("value ->> 'id' = 4")(0, records)] == [3]
+    assert holds("value ->> 'o' = '{\"id\":4}'", value=b'{"o":{"id":3, "id":4}}')
+    assert holds("value ->> 'text' ->> 'id' = 4", value=json.dumps({"text": '{"id":3,"id":4}'}).encode())
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        ("1e400", "beyond a double"),
+        ("-1e400", "beyond a double"),
+        ("9223372036854775808", "beyond the 64 bits"),
+        ("-9223372036854775809", "beyond the 64 bits"),
+        ("1" * 5_000, "beyond the 64 bits"),
+    ],
+)
+def test_a_number_that_sql_cannot_hold_is_refused_where_it_is_asked_for(number: str, why: str) -> None:
+    value = f'{{"x":{number},"y":1}}'.encode()
+    for condition in ("value ->> 'x' > 5", "json_extract(value, '$.x') > 5"):
+        with pytest.raises(ConditionFailed, match=f"{why}.*value -> 'field'"):
+            holds(condition, value=value)
+    assert holds("value ->> 'y' = 1 AND json_valid(value)", value=value)
+    assert holds(f"value -> 'x' = '{number}'", value=value)
+
+
+@pytest.mark.parametrize("number", [-(2**63), 2**63 - 1, 0, 10**18])
+def test_whole_numbers_are_exact(number: int) -> None:
+    value = json.dumps({"x": number}).encode()
+    assert holds(f"value ->> 'x' = {number}", value=value)
+    assert not holds(f"value ->> 'x' = {number - 1 if number > 0 else number + 1}", value=value)
+
+
+def test_a_value_that_is_json_is_still_the_text_that_it_is() -> None:
+    value = b' {"a":1, "a":2} '
+    assert holds(
+        f"value = '{value.decode()}' AND length(value) = {len(value)} AND value ->> 'a' = 2", value=value
+    )
+    assert holds("value ->> 'a' = 1", value=b'{"a":1,"z":"\xff"}')  # bytes that are no text
+
+
+def test_a_tombstone_is_no_json() -> None:
+    assert holds("NOT json_valid(value) AND value ->> 'a' IS NULL", value=None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("json_set(value, '$.a', 1) = 1", "json_set is no function of a condition: JSON is read by"),
+        ("json(value) = '1'", "json is no function"),
+        ("value ->> '$[x' = 1", "JSON path error near '\\[x'"),
+        ("value ->> '$.a.' = 1", "JSON path error near '.'"),
+        ("json_extract(value, 'a') = 1", "a path begins with"),
+        ("json_valid(value, 6)", "json_valid is of one value"),
+        ("json_type(value, '$', '$') = 1", "wrong number of arguments"),
+        ("'x' IN (SELECT value FROM json_each(value))", "--where"),
+    ],
+)
+def test_what_a_condition_may_not_ask_of_json(condition: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        compile_where(condition)

@@ -3,7 +3,8 @@
 Rows
     :mod:`~semel.record.batch` (header, CRC, whole batches), :mod:`~semel.record.records` (what is inside),
     :mod:`~semel.record.varint`, :mod:`~semel.record.control` (transaction markers),
-    :mod:`~semel.record.where` (which of them an SQL condition chooses).
+    :mod:`~semel.record.where` (which of them an SQL condition chooses), :mod:`~semel.record.json_values` (what JSON
+    in a value is), :mod:`~semel.record.json_sql` (the same for SQL).
 Columns
     :mod:`~semel.record.columnar` (to and from Arrow), :mod:`~semel.record.index` (where every field lies).
 Both

@@ -4,6 +4,9 @@ SQLite comes with Python and has the whole of a condition's grammar, with SQL's 
 of its own for it: nothing else can be read, and nothing written. Kept from surprising those who come from Spark:
 ``LIKE`` minds the case, and a ``CAST`` to a type that SQLite does not have, which it would take for a number, is
 refused.
+
+JSON is not read by SQLite, whose reader is another one with each of its versions: the functions of it that a condition
+may have are those of :mod:`~semel.record.json_sql`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Final
 
 from semel.errors import ConfigError, SemelError
 from semel.record.batch import Record
+from semel.record.json_sql import FUNCTIONS, JsonSql
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp_ms")
 _ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
@@ -45,9 +49,21 @@ def compile_where(condition: str) -> Select:
             )
     database = sqlite3.connect(":memory:", cached_statements=8)
     database.execute("PRAGMA case_sensitive_like = ON")
-    database.set_authorizer(
-        lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
-    )
+    json_sql = JsonSql(database)
+    other_functions: list[str] = []
+
+    def allowed(action: int, _: str | None, name: str | None, *__: object) -> int:
+        if (
+            action == sqlite3.SQLITE_FUNCTION
+            and name
+            and name.lower().startswith("json")
+            and name.lower() not in FUNCTIONS
+        ):
+            other_functions.append(name)
+            return sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(allowed)
     columns = ", ".join(f'? AS "{name}"' for name in COLUMNS)
     # A limit keeps the row a row: as constants, all of the condition would be judged at once, also what stands behind
     # an AND whose left side does not hold.
@@ -55,8 +71,11 @@ def compile_where(condition: str) -> Select:
     try:
         database.execute(query, (None,) * len(COLUMNS)).fetchone()
     except (sqlite3.Error, sqlite3.Warning) as error:
+        why = json_sql.taken_why() or str(error)
+        if other_functions:
+            why = f"{other_functions[0]} is no function of a condition: JSON is read by {', '.join(sorted(FUNCTIONS))}"
         raise ConfigError(
-            f"--where {condition!r}: {error}. It is an SQL condition over {', '.join(COLUMNS)}, as value = 'late', "
+            f"--where {condition!r}: {why}. It is an SQL condition over {', '.join(COLUMNS)}, as value = 'late', "
             f"or value ->> 'delay' > 60 of a JSON value"
         ) from None
 
@@ -68,7 +87,7 @@ def compile_where(condition: str) -> Select:
                 if database.execute(query, row).fetchone() is not None:
                     chosen.append(record)
             except sqlite3.Error as error:
-                raise ConditionFailed(record.offset, str(error)) from None
+                raise ConditionFailed(record.offset, json_sql.taken_why() or str(error)) from None
         return chosen
 
     return select

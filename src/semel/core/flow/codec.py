@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Final
 
 from semel.core.flow.columns import NotOfSchema
-from semel.core.flow.decode import NESTING_MAX, Decoded, decode_rows, decode_table
+from semel.core.flow.decode import Decoded, decode_rows, decode_table
 from semel.core.flow.encode import encode_rows, encode_table
 from semel.core.flow.keys import key_bytes, keys_of_rows, keys_of_table, read_key
 from semel.core.flow.tables import conform, rows_of_table, table_of
+from semel.record.json_values import NESTING_MAX
 
 CODEC_VERSION: Final = 1  # raised when a value is judged, or a row or key written, in another way
 

@@ -1,12 +1,12 @@
 """JSON values to rows.
 
-msgspec is the one reader of JSON, so a value is judged alike wherever it is read. A value is *bad* unless it is one
-JSON object, at most ``NESTING_MAX`` deep, whose columns are of their kinds: types are strict (``1.0`` is no integer), a
-whole number must fit its bits, NaN and infinity are no JSON, a text is UTF-8 without half surrogate pairs. A missing or
-null column is None, and what is no column is not looked at beyond that it is JSON. Of a doubled key the last counts, as
-for Spark, but each must be of its column's kind. A timestamp is ISO 8601 with date and time to the second at least,
-rounded to microseconds, in UTC if it has no zone; or a whole number of seconds since 1970, as for Spark's
-``from_json``.
+What is JSON is said in :mod:`semel.record.json_values`, also for conditions and audits. A value is *bad* unless it is
+one JSON object, at most ``NESTING_MAX`` deep, whose columns are of their kinds: types are strict (``1.0`` is no
+integer), a whole number must fit its bits, NaN and infinity are no JSON, a text is UTF-8 without half surrogate pairs.
+A missing or null column is None, and what is no column is not looked at beyond that it is JSON. Of a doubled key the
+last counts, as for Spark's ``from_json``, but each must be of its column's kind. A timestamp is ISO 8601 with date and
+time to the second at least, rounded to microseconds, in UTC if it has no zone; or a whole number of seconds since 1970,
+as for Spark's ``from_json``.
 
 Invariants: a value is judged by itself; the values are read in one call, joined by line ends, but that result counts
 only where it is proven that each row is exactly one value (:func:`_read_together`), else they are read one by one. What
@@ -16,7 +16,6 @@ replay differ.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC
 from functools import lru_cache
@@ -32,11 +31,9 @@ import pyarrow.compute as pc
 from semel.core.flow.columns import NotOfSchema, in_family, in_utc, nearest, of_seconds
 from semel.core.flow.schema import Kind, Schema
 from semel.core.flow.tables import table_of
+from semel.record.json_values import NESTING_MAX, TOO_DEEP, UNREADABLE, starts_of, too_deep
 
-NESTING_MAX: Final = 128  # objects and arrays in one another; far below where any interpreter gives up
 _TOGETHER_BYTES_MAX: Final = 1 << 30  # what Arrow joins into one value
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
-_JSON_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 Int64s = npt.NDArray[np.int64]
 Bad = list[tuple[int, str]]
@@ -108,7 +105,7 @@ def _read_together(schema: Schema, values: pa.Array) -> list[Any] | None:
     count = len(values)
     if not count:
         return []
-    starts = _starts(values)
+    starts = starts_of(values)
     if starts[-1] - starts[0] + count > _TOGETHER_BYTES_MAX:
         return None
     if (starts[1:] == starts[:-1]).any():
@@ -122,14 +119,14 @@ def _read_together(schema: Schema, values: pa.Array) -> list[Any] | None:
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), values), b"\n")
     try:
         rows: list[Any] = _decoder(schema).decode_lines(joined[0].as_buffer())
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     return rows if len(rows) == count else None
 
 
 def _read_each(schema: Schema, values: pa.Array) -> tuple[list[Any], Bad]:
     rows: list[Any] = []
-    bad: Bad = [(index, f"it is nested more than {NESTING_MAX} deep") for index in _too_deep(values)]
+    bad: Bad = [(index, TOO_DEEP) for index in too_deep(values)]
     deep = {index for index, _ in bad}
     decode = _decoder(schema).decode
     for index, value in enumerate(values.to_pylist()):
@@ -137,41 +134,9 @@ def _read_each(schema: Schema, values: pa.Array) -> tuple[list[Any], Bad]:
             continue
         try:
             rows.append(decode(value))
-        except _UNREADABLE:
+        except UNREADABLE:
             bad.append((index, _why_bad(schema, value)))
     return rows, sorted(bad)
-
-
-def _too_deep(values: pa.Array) -> list[int]:
-    """The values that are nested too deep; only those with so many brackets are looked at one by one."""
-    starts = _starts(values)
-    letters = np.frombuffer(values.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]]
-    opening = np.flatnonzero((letters == ord("{")) | (letters == ord("["))) + starts[0]
-    counts = np.diff(np.searchsorted(opening, starts))
-    return [
-        index
-        for index in np.flatnonzero(counts > NESTING_MAX).tolist()
-        if _depth(values[index].as_py()) > NESTING_MAX
-    ]
-
-
-def _depth(value: bytes) -> int:
-    deepest = depth = 0
-    for letter in _JSON_TEXT.sub(b"", value):
-        if letter in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif letter in b"]}":
-            depth -= 1
-    return deepest
-
-
-def _starts(values: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each value begins, and where the last one ends."""
-    buffer = values.buffers()[1]
-    if buffer is None or not len(values):
-        return np.zeros(1, np.int32)
-    return np.frombuffer(buffer, np.int32)[values.offset : values.offset + len(values) + 1]
 
 
 @lru_cache(maxsize=256)
@@ -187,20 +152,20 @@ def _why_bad(schema: Schema, value: bytes) -> str:
     """In words of our own, which are stored: a newer msgspec must not tell a replay otherwise."""
     try:
         _ANY.decode(value)
-    except _UNREADABLE:
+    except UNREADABLE:
         return "it is no JSON"
     try:
         columns = _OBJECT.decode(value)
     except msgspec.ValidationError:
         return "it is no JSON object"
-    except _UNREADABLE:
+    except UNREADABLE:
         return "it is no JSON in UTF-8"
     for field in schema:
         text = columns.get(field.name)
         if text is not None:
             try:
                 msgspec.json.decode(text, type=field.kind.json | None)
-            except _UNREADABLE:
+            except UNREADABLE:
                 return f"column {field.name!r} is no {field.kind.value}"
     return "a column stands there twice, and one of the two is not of its type"
 
