@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.audit.columns import RowUnreadable, texts_of
+from semel.audit.columns import RowUnreadable, contents_of, texts_of
 from semel.audit.identity import IdentityRule, IdentityUnreadable, KeyFrom
 
 MaybeRow = tuple[bytes | None, bytes | None]
-maybe_bytes = st.none() | st.binary(max_size=12)
+maybe_bytes = st.none() | st.binary(max_size=12) | st.just(b"\x00null")
 
 odd_json = st.sampled_from(
     [
@@ -25,6 +25,10 @@ odd_json = st.sampled_from(
         b'{"a":1,"b":"\x01"}',
         b'{"a":1,"b":2} x',
         b'{"a":-0,"b":007}',
+        b'{"a":1e400,"b":{"c":1.50}}',
+        b'{"a":"\\ud800","b":1}',
+        b'{"a":{"c":1},"b":{"a":1},"b":{"c":[1.0,"\xff"]}}',
+        b'{"a":1,"b":2,"d":%b}' % (b"[" * 200 + b"]" * 200),
         b"[1]",
         b"",
     ]
@@ -45,7 +49,8 @@ json_values = documents.flatmap(
 )
 rules = st.sampled_from(
     [IdentityRule(), IdentityRule(KeyFrom.KEY), IdentityRule(KeyFrom.VALUE)]
-    + [IdentityRule.of(fields, None) for fields in ("a", "b", "b.c", "a,b.c", "b,b.c", "a,a", "d,a")]
+    + [IdentityRule.of(fields, None) for fields in ("a", "b", "b.c", "a,b.c", "b,b.c", "a,a", "d,a", 'a,q"')]
+    + [IdentityRule.of(field, None).held_against(IdentityRule(KeyFrom.KEY)) for field in ("a", "b.c")]
 )
 
 
@@ -65,3 +70,11 @@ def test_columns_have_the_texts_of_their_rows(
             assert (caught.value.row, str(caught.value)) == (number, str(error))
             return
     assert texts_of(rule)(keys, values).to_pylist() == expected
+
+
+@given(st.lists(maybe_bytes, max_size=5))
+def test_contents_tell_null_from_any_bytes(values: list[bytes | None]) -> None:
+    column = pa.array(values, pa.binary())
+    texts = contents_of(IdentityRule(KeyFrom.VALUE))(column, column)
+    assert texts.null_count == 0
+    assert len(set(texts.to_pylist())) == len(set(values))

@@ -104,6 +104,50 @@ def test_input_and_output_may_name_rows_differently(cluster: Cluster) -> None:
     assert audit(cluster, plan(input_identity=IdentityRule(KeyFrom.KEY))).holds
 
 
+@pytest.mark.parametrize(
+    ("key", "rows", "others"),
+    [
+        ("a,b", ['{"a":"x\\u001fy","b":"z"}'], ['{"a":"x","b":"y\\u001fz"}']),
+        ("x", ['{"x":1}', '{"x":true}', '{"x":[1,2]}'], ['{"x":"1"}', '{"x":"true"}', '{"x":"[1,2]"}']),
+        ("x", ['{"x":1e400}', '{"x":0.1}'], ['{"x":1e401}', '{"x":0.1000000000000000055}']),
+        ("x", ['{"x":null}'], ['{"x":"\\u0000null"}']),
+        (None, [None], ["\0null"]),
+        (None, ["\0null"], [None]),
+    ],
+)
+def test_other_rows_are_not_proven(
+    cluster: Cluster, key: str | None, rows: list[str | None], others: list[str | None]
+) -> None:
+    for topic, values in (("in", rows), ("out", others)):
+        records = [Record(0, 0, b"k", None if value is None else value.encode()) for value in values]
+        cluster.produce({TopicPartition(topic, 0): encode_batch(records)})
+    rule = IdentityRule.of(key, None)
+    report = audit(cluster, plan(input_identity=rule, output_identity=rule))
+    assert {each.check: each.row_count for each in report.result.findings} == {
+        "missing": len(rows),
+        "extra": len(rows),
+    }
+    alone = audit(cluster, plan(input_topic=None, output_identity=rule, named=True))
+    assert not alone.result.findings
+
+
+def test_a_condition_reads_json_as_a_flow_does(cluster: Cluster) -> None:
+    """Of a doubled key the last one counts; what is no JSON stops the audit, and so does a number that SQL has not."""
+    rows = [b'{"id":3,"id":4,"name":"a"}', b'{"id":4,"id":3,"name":"b"}']
+    cluster.produce({TopicPartition("in", 0): encode_batch([Record(0, 0, None, row) for row in rows])})
+    cluster.produce({TopicPartition("out", 0): encode_batch([Record(0, 0, None, b'{"id":4,"name":"a"}')])})
+    rule = IdentityRule.of("id,name", None)
+    named = plan(input_identity=rule, output_identity=rule, where="value ->> 'id' = 4")
+    assert audit(cluster, named).holds
+    for offset, (odd, why) in enumerate(
+        [(b'{"id":NaN}', "malformed JSON"), (b'{"id":1e400}', "beyond a double")]
+    ):
+        cluster.produce({TopicPartition("in", 1): encode_batch([Record(0, 0, None, odd)])})
+        with pytest.raises(SemelError, match=f"in-1 offset {offset}: --where: .*{why}"):
+            audit(cluster, named)
+        cluster.delete_records({TopicPartition("in", 1): offset + 1})
+
+
 def test_a_fence_in_the_output_is_no_row(cluster: Cluster) -> None:
     write(cluster, "in", 0, [1])
     write(cluster, "out", 0, [1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cli.conftest import Command, semel
 
+from semel.audit.identity import NULL_FIELD, field_text
+from semel.audit.tables import _as_bytes, _as_text
 from semel.land import files_of
 
 __all__ = ["semel"]  # the fixture
@@ -176,6 +179,62 @@ def test_rows_are_named_by_columns(topic: Command, write: Write, tmp_path: Path)
     assert "VIOLATED missing: 1 input rows that are not in the output\n  t-0@0: 0\n" in done.out
 
 
+def field_texts(column: pa.Array, as_bytes: bool = False) -> list[bytes | None]:
+    batch = pa.record_batch({"x": column})
+    return (_as_bytes if as_bytes else _as_text)(batch, "x").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("column", "fields"),
+    [
+        (pa.array(["1", "", None]), ['"1"', '""', None]),
+        (pa.array(["a", "b"]).dictionary_encode(), ['"a"', '"b"']),
+        (pa.array([b"1"], pa.large_binary()), ['"1"']),
+        (pa.array([1, -1, 0, 2**63 - 1, None], pa.int64()), ["1", "-1.0", "-0", "9223372036854775807", None]),
+        (pa.array([2**64 - 1], pa.uint64()), ["18446744073709551615"]),
+        (pa.array([True, False, None]), ["true", "false", None]),
+        (pa.array([0.1, 1.0, -0.0, 1e300, 2.5, None]), ["0.1", "1", "0", "1e300", "2.50", None]),
+        (pa.array([0.1], pa.float32()), ["0.10000000149011612"]),
+        (pa.array([Decimal("1.00"), Decimal("0.10"), None], pa.decimal128(20, 2)), ["1", "0.1", None]),
+        (pa.array([Decimal("0E-10")], pa.decimal128(20, 10)), ["0"]),
+    ],
+    ids=lambda each: str(each.type) if isinstance(each, pa.Array) else "",
+)
+def test_a_column_is_what_it_is_in_json(column: pa.Array, fields: list[str | None]) -> None:
+    expected = [None if each is None else field_text(each.encode()) for each in fields]
+    assert field_texts(column) == expected
+
+
+def test_columns_that_are_other_values_have_other_texts() -> None:
+    columns = [
+        *(
+            pa.array(["1", "1.0", "true", "null", "[1]", "NaN", ""]),
+            pa.array([1, 0]),
+            pa.array([True, False]),
+        ),
+        *(pa.array([0.1, 0.30000000000000004, float("nan"), float("inf"), float("-inf")]), pa.array([0.5])),
+    ]
+    texts = [text for column in columns for text in field_texts(column)]
+    assert len(set(texts)) == len(texts)
+    assert NULL_FIELD not in texts
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        (pa.array(["1", None]), [b"1", None]),
+        (pa.array([b"\x00\xff"]), [b"\x00\xff"]),
+        (pa.array([1]), [b"1"]),
+        (pa.array([True]), [b"true"]),
+        (pa.array([1.0, 0.1]), [b"1.0", b"0.1"]),
+        (pa.array([Decimal("1.50")], pa.decimal128(5, 2)), [b"1.50"]),
+    ],
+    ids=lambda each: str(each.type) if isinstance(each, pa.Array) else "",
+)
+def test_a_column_may_be_held_against_record_keys(column: pa.Array, keys: list[bytes | None]) -> None:
+    assert field_texts(column, as_bytes=True) == keys
+
+
 def test_a_table_alone_is_looked_through_for_repeats(topic: Command, write: Write, tmp_path: Path) -> None:
     name = write(tmp_path, landed([0, 1, 2], VALUES[:3]))
     done = topic("audit", "--output", name)
@@ -209,6 +268,29 @@ def test_two_tables_of_which_one_names_the_topic(topic: Command, write: Write, t
     assert done.code == 1
     assert "VIOLATED missing: 1 " in done.out
     assert ": of u-0@0\n" in done.out
+
+
+def test_a_null_is_not_the_bytes_that_look_like_one(semel: Command, tmp_path: Path) -> None:
+    """In keys and values, of a topic and of a table of its rows."""
+    assert semel("produce", "t", "-k", "k", "-Z", stdin=b"\n\x00null\nn\n").code == 0
+    table = landed([0, 1, 2], ["", "\x00null", "n"])
+    raw = table.schema.get_field_index("_value")
+    for number, (values, code) in enumerate(
+        [
+            ([None, b"\x00null", b"n"], 0),
+            ([b"\x00null", b"\x00null", b"n"], 1),
+            ([b"n", b"\x00null", b"n"], 1),
+            ([b"", b"\x00null", b"n"], 1),
+            ([None, None, b"n"], 1),
+            ([None, b"\x00null", None], 1),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        name = write_parquet(folder, table.set_column(raw, "_value", pa.array(values, pa.binary())))
+        done = semel("audit", "--input", "t", "--output", name)
+        assert done.code == code, done.out + done.err
+        assert ("VIOLATED differs: 1 " in done.out) is bool(code)
 
 
 @pytest.mark.parametrize(

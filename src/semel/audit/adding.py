@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from semel.audit.columns import RowUnreadable, texts_of
+from semel.audit.columns import RowUnreadable, contents_of, texts_of
 from semel.audit.identity import By, IdentityRule, IdentityUnreadable, KeyFrom
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
 from semel.audit.store import ROWS_MAX_DEFAULT, Rows
@@ -55,7 +55,7 @@ class Adding:
         self._select = None if reading.where is None else compile_where(reading.where)
         self._identity = texts_of(reading.identity)
         self._order = None if reading.order is None else texts_of(reading.order)
-        self._content = None if reading.content is None else texts_of(reading.content)
+        self._content = None if reading.content is None else contents_of(reading.content)
         self.other_rows = 0  # whose lineage is of another topic
         self.unprovable_rows = 0  # whose lineage is of a record below its log's start
 
@@ -72,14 +72,16 @@ class Adding:
             else:
                 texts = places(pa.repeat(partition.partition, len(offsets)), offsets)
             if texts.null_count:
-                what = "value" if self._reading.identity.key_from is KeyFrom.VALUE else "key"
-                raise RowUnreadable(int(np.argmax(np.asarray(texts.is_null()))), f"its {what} is null")
+                raise RowUnreadable(
+                    int(np.argmax(np.asarray(texts.is_null()))),
+                    f"its {_what_names(self._reading.identity)} is null",
+                )
             order_texts = None if self._order is None else self._order(keys, values)
         except RowUnreadable as error:
             raise IdentityUnreadable(
                 f"{partition} offset {offsets[error.row]} has no identity: {error}; {ADVICE}"
             ) from None
-        contents = None if self._content is None else pc.fill_null(self._content(keys, values), b"\x00null")
+        contents = None if self._content is None else self._content(keys, values)
         self._rows.add(
             partition.partition,
             np.asarray(offsets),
@@ -133,6 +135,12 @@ class Adding:
         except ConditionFailed as error:
             raise SemelError(f"{partition} offset {error.offset}: --where: {error.why}") from None
         return records.take(pa.array([n for n, row in enumerate(rows) if row.offset in chosen], pa.int64()))
+
+
+def _what_names(rule: IdentityRule) -> str:
+    if rule.fields:
+        return f"field {rule.fields[0]!r}"
+    return "value" if rule.key_from is KeyFrom.VALUE else "key"
 
 
 def places(partitions: pa.Array, offsets: pa.Array) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -11,13 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from semel.audit.identity import (
-    FIELD_SEPARATOR,
-    NULL_TEXT,
+    BYTES,
+    NULL,
     IdentityRule,
     IdentityUnreadable,
     KeyFrom,
-    json_fields,
+    Path,
+    field_bytes,
+    field_text,
+    json_field_as_bytes,
+    json_parts,
 )
+from semel.record.json_values import SHALLOW_LENGTH, UNREADABLE, NotJson, too_deep
 
 Columns = Callable[[pa.Array, pa.Array], pa.Array]  # the texts of rows with these keys and values
 
@@ -43,54 +48,73 @@ def texts_of(rule: IdentityRule) -> Columns:
         case KeyFrom.ROW:
             return _whole_rows
         case KeyFrom.VALUE_JSON:
-            return _JsonColumns(rule.paths())
+            return _JsonColumns(rule)
+
+
+def contents_of(rule: IdentityRule) -> Columns:
+    """The same where a null is held against bytes, and not left out: never null."""
+    texts = texts_of(rule)
+    return texts if rule.key_from is KeyFrom.ROW else lambda keys, values: marked(texts(keys, values))
+
+
+def marked(column: pa.Array) -> pa.Array:
+    """Bytes, and null apart from any of them."""
+    return pc.fill_null(pc.binary_join_element_wise(BYTES, column, b""), NULL)
+
+
+def with_lengths(columns: Sequence[pa.Array]) -> pa.Array:
+    """Columns of binary as one: :func:`~semel.audit.identity.framed` of each row."""
+    parts = [part for column in columns for part in (_lengths(column), b":", column)]
+    return pc.binary_join_element_wise(*parts, b"")
+
+
+def _lengths(column: pa.Array) -> pa.Array:
+    return pc.binary_length(column).cast(pa.string()).cast(pa.binary())
 
 
 def _whole_rows(keys: pa.Array, values: pa.Array) -> pa.Array:
-    lengths = pc.binary_length(keys).cast(pa.string()).cast(pa.binary())
-    with_length = pc.binary_join_element_wise(lengths, keys, b":")
-    return pc.binary_join_element_wise(
-        pc.fill_null(with_length, NULL_TEXT), pc.fill_null(values, NULL_TEXT), b""
-    )
+    lengths, mark = _lengths(keys), BYTES
+    if keys.null_count:
+        lengths, keys = pc.fill_null(lengths, NULL), pc.fill_null(keys, b"")
+    if values.null_count:
+        mark, values = pc.if_else(pc.is_valid(values), BYTES, NULL), pc.fill_null(values, b"")
+    return pc.binary_join_element_wise(lengths, b":", keys, mark, values, b"")
 
 
 class _JsonColumns:
-    """Fields of JSON values: those that are asked for are found by msgspec, everything odd is left to the rule."""
+    """Fields of JSON values: all that are asked for in one go, or what is odd by the rule."""
 
-    def __init__(self, paths: tuple[tuple[str, ...], ...]) -> None:
-        self._exactly = json_fields(paths)
-        shape = _shape_of(paths)
-        self._raw = None if shape is None else _reader_of(shape, paths)
+    def __init__(self, rule: IdentityRule) -> None:
+        paths = rule.paths()
+        self._raws = _reader_of(paths)
+        self._as_bytes = rule.as_bytes
+        of_value = json_field_as_bytes(paths[0])
+        self._exactly = (lambda value: [of_value(value)]) if rule.as_bytes else json_parts(paths)
 
     def __call__(self, keys: pa.Array, values: pa.Array) -> pa.Array:
-        try:
-            values.cast(pa.string())
-        except (
-            pa.ArrowInvalid
-        ):  # some value is no text, which msgspec does not look for in fields that it skips
-            raw = None
-        else:
-            raw = self._raw
-        texts = []
+        raws, of = self._raws, field_bytes if self._as_bytes else field_text
+        is_short = (pc.max(pc.binary_length(values)).as_py() or 0) <= SHALLOW_LENGTH
+        deep = set() if is_short else set(too_deep(values))
+        rows: list[Sequence[bytes | None]] = []
         for row, value in enumerate(values.to_pylist()):
             try:
-                texts.append(self._one(row, value) if raw is None else raw(value))
-            except (msgspec.DecodeError, _Odd, TypeError):  # TypeError: a value that is null
-                texts.append(self._one(row, value))
-        return pa.array(texts, pa.binary())
+                parts = None if raws is None or row in deep else [of(raw) for raw in raws(value)]
+            except (*UNREADABLE, NotJson, TypeError):  # TypeError: a value that is null
+                parts = None
+            rows.append(self._one(row, value) if parts is None else parts)
+        columns = [pa.array(column, pa.binary()) for column in zip(*rows, strict=True)]
+        if not columns:
+            return pa.array([], pa.binary())
+        return columns[0] if self._as_bytes else with_lengths(columns)
 
-    def _one(self, row: int, value: bytes | None) -> bytes | None:
+    def _one(self, row: int, value: bytes | None) -> Sequence[bytes | None]:
         try:
-            return self._exactly(None, value)
+            return self._exactly(value)
         except IdentityUnreadable as error:
             raise RowUnreadable(row, str(error)) from None
 
 
-class _Odd(Exception):
-    """A field whose text takes more than a look."""
-
-
-def _shape_of(paths: tuple[tuple[str, ...], ...]) -> dict[str, Any] | None:
+def _shape_of(paths: tuple[Path, ...]) -> dict[str, Any] | None:
     """The paths as a tree; ``None`` where one goes on behind the end of another."""
     tree: dict[str, Any] = {}
     for path in paths:
@@ -104,7 +128,11 @@ def _shape_of(paths: tuple[tuple[str, ...], ...]) -> dict[str, Any] | None:
     return tree
 
 
-def _reader_of(shape: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> Callable[[bytes], bytes]:
+def _reader_of(paths: tuple[Path, ...]) -> Callable[[bytes], list[bytes]] | None:
+    """What stands at the paths; ``None`` where one look cannot tell. A value that lacks one is no value of the type."""
+    shape = _shape_of(paths)
+    if shape is None:
+        return None
     numbers: dict[int, dict[str, int]] = {}
 
     def struct(tree: dict[str, Any]) -> Any:
@@ -115,7 +143,10 @@ def _reader_of(shape: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> Cal
         numbers[id(tree)] = {name: number for number, name in enumerate(tree)}
         return msgspec.defstruct("Fields", members)
 
-    decode = msgspec.json.Decoder(struct(shape)).decode
+    try:
+        decode = msgspec.json.Decoder(struct(shape)).decode
+    except ValueError:  # a name with a quote or the like, which msgspec takes for no field's
+        return None
     getters = []
     for path in paths:
         at: dict[str, Any] = shape
@@ -125,18 +156,8 @@ def _reader_of(shape: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> Cal
             at = at[name] or {}
         getters.append(attrgetter(".".join(names)))
 
-    def text(value: bytes) -> bytes:
-        found = decode(value)
-        return FIELD_SEPARATOR.join([_plain(bytes(get(found))) for get in getters])
+    def raws(value: bytes) -> list[bytes]:
+        members = decode(value)
+        return [bytes(get(members)) for get in getters]
 
-    return text
-
-
-def _plain(raw: bytes) -> bytes:
-    """The text of a field as it stands in the JSON, where that is what :func:`text_of` would give."""
-    if raw[:1] == b'"':
-        if b"\\" not in raw:
-            return raw[1:-1]
-    elif raw.isdigit():
-        return raw
-    raise _Odd
+    return raws

@@ -69,10 +69,7 @@ class AuditPlan:
             raise ConfigError(
                 "--where and --subset say what of the input is wanted: name it with --input TOPIC"
             )
-        if len(self.input_identity.fields) != len(self.output_identity.fields) and (
-            self.input_identity.fields and self.output_identity.fields
-        ):
-            raise ConfigError("input and output must name a row by the same number of fields")
+        self._held_against(self.input_identity, self.output_identity)  # refused before anything is read
         if self.where is not None and self.input_table is not None:
             raise ConfigError(
                 "--where chooses among the rows of a topic or the lines of a file, not of a table"
@@ -137,11 +134,17 @@ class AuditPlan:
         """What to read of the input, which gives the order too."""
         assert self.source is not None
         order = self.order if self.is_ordered else None
-        return self._reading(self.source, self.input_identity, order, self.where)
+        identity = self._held_against(self.input_identity, self.output_identity)
+        return self._reading(self.source, identity, order, self.where)
 
     def output_reading(self) -> TopicReading:
         """What to read of the output."""
-        return self._reading(self.output, self.output_identity, None)
+        identity = self._held_against(self.output_identity, self.input_identity)
+        return self._reading(self.output, identity, None)
+
+    def _held_against(self, identity: IdentityRule, other: IdentityRule) -> IdentityRule:
+        is_compared = self.source is not None and self.known_by is By.CONTENT
+        return identity.held_against(other) if is_compared else identity
 
     def _reading(
         self, side: Side, identity: IdentityRule, order: IdentityRule | None, where: str | None = None

@@ -4,7 +4,8 @@ Kept per row: its identity (128 bits), its place, a number for what it is ordere
 sequence. In memory is what ``memory_bytes_max`` allows, whatever the number of rows; the rest lies in the folder, at
 most :data:`DISK_BYTES_PER_ROW` for each row of either side while they are compared.
 
-An identity is MD5 over 16 secret bytes, drawn for each audit, and the identity's text. Of 10^9 rows two different ones
+An identity is MD5 over 16 secret bytes, drawn for each audit, and the identity's text; so is what a row holds beside
+it. Of 10^9 rows two different ones
 share one with probability 10^18 / 2^129 < 2·10^-21; the collisions that can be made of MD5 are no help to who writes
 rows, for the secret is drawn later. Numbers for order are DuckDB's 64-bit hash: where two keys share one, order may be
 found broken between them that nobody promised (10^9 keys: in about one of 37 audits), but none that is broken is
@@ -167,9 +168,9 @@ class RowStore:
             # DuckDB finds ``chunk`` by its name here; one that is registered would be kept until the commit.
             self._database.execute(
                 f"INSERT INTO {table} SELECT md5_number(?::BLOB || text), place, "
-                "CASE WHEN order_text IS NOT NULL THEN hash(order_text) END, md5_number(content), number, sequenced, "
-                "coalesce(below_start, false) FROM chunk",
-                [self._secret],
+                "CASE WHEN order_text IS NOT NULL THEN hash(order_text) END, md5_number(?::BLOB || content), number, "
+                "sequenced, coalesce(below_start, false) FROM chunk",
+                [self._secret, self._secret],
             )
         self._check_size()
 

@@ -6,8 +6,9 @@ A row of a table is known by the place of the record that it came of, where the 
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,22 +20,15 @@ import pyarrow.compute as pc
 
 from semel import landed
 from semel.audit.adding import TopicReading, places
-from semel.audit.columns import texts_of
-from semel.audit.identity import (
-    FIELD_SEPARATOR,
-    NULL_TEXT,
-    By,
-    IdentityRule,
-    IdentityUnreadable,
-    KeyFrom,
-    text_of,
-)
+from semel.audit.columns import Columns, contents_of, texts_of, with_lengths
+from semel.audit.identity import NULL_FIELD, By, IdentityRule, IdentityUnreadable, KeyFrom, float_text
 from semel.audit.report import TopicAudit
 from semel.audit.sequences import SequenceCheck
 from semel.audit.store import Rows, RowStore
 from semel.core.land.manifest import FOLDER as MANIFESTS
 from semel.errors import ConfigError, SemelError
 from semel.record.columnar import HEADERS_TYPE
+from semel.record.json_values import exact_number
 
 TOPIC: Final = "_topic"
 PARTITION: Final = "_partition"
@@ -235,19 +229,20 @@ class _Texts:
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         if self._by is By.PLACE:
             texts = places(batch.column(PARTITION), batch.column(OFFSET))
-            if self._names_topic:
-                return pc.binary_join_element_wise(batch.column(TOPIC).cast(pa.binary()), texts, b"-")
+            if self._names_topic:  # behind the numbers, for there may be anything in it
+                return pc.binary_join_element_wise(texts, batch.column(TOPIC).cast(pa.binary()), b"/")
             return texts
         if self._rule.key_from is not KeyFrom.VALUE_JSON:
-            return _record_texts(self._rule, self._fields, batch)
-        fields = [pc.fill_null(_as_text(batch, name), NULL_TEXT) for name in self._fields]
-        return pc.binary_join_element_wise(*fields, FIELD_SEPARATOR)
+            return _record_texts(texts_of(self._rule), self._fields, batch)
+        if self._rule.as_bytes:
+            return _as_bytes(batch, self._fields[0])
+        return with_lengths([pc.fill_null(_as_text(batch, name), NULL_FIELD) for name in self._fields])
 
     def contents(self, batch: pa.RecordBatch) -> pa.Array | None:
         """What a row holds of the record that it came of."""
         if self._content is None:
             return None
-        return pc.fill_null(_record_texts(self._content, self._record, batch), NULL_TEXT)
+        return _record_texts(contents_of(self._content), self._record, batch)
 
     def below_start(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows came of records that are gone, for their log begins behind them; ``None``: none did."""
@@ -279,9 +274,9 @@ def _columns_of(files: TableFiles, rule: IdentityRule) -> list[str]:
             return [files.column(*_KEYS), files.raw or files.column(_VALUE)]
 
 
-def _record_texts(rule: IdentityRule, columns: list[str], batch: pa.RecordBatch) -> pa.Array:
+def _record_texts(of: Columns, columns: list[str], batch: pa.RecordBatch) -> pa.Array:
     found = [batch.column(name).cast(pa.binary()) for name in columns]
-    return texts_of(rule)(found[0], found[-1])  # of one alone the other is not looked at
+    return of(found[0], found[-1])  # of one alone the other is not looked at
 
 
 def _unlisted(path: Path) -> Any:
@@ -340,21 +335,41 @@ def _part(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _as_text(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column as the text that its values have in JSON."""
-    column = _part(batch, name)
+    """A column as the texts of JSON fields with its values: :func:`~semel.audit.identity.field_text` of each."""
+    column = _plain(_part(batch, name))
+    if _is_bytes(column.type):
+        return pc.binary_join_element_wise(b'"', column.cast(pa.binary()), b"")
+    if pa.types.is_floating(column.type):
+        return _each(float_text, column)
+    if pa.types.is_decimal(column.type):
+        return _each(lambda number: exact_number(str(number).encode()), column)
+    return _as_bytes(batch, name)
+
+
+def _as_bytes(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """The same where it is held against a record's key, or value: what it is in JSON, without the quotes of a text."""
+    column = _plain(_part(batch, name))
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
     if _is_bytes(kind):
         return column.cast(pa.binary())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string()).cast(pa.binary())
     if pa.types.is_floating(kind):
-        return pa.array([None if x is None else text_of(x) for x in column.to_pylist()], pa.binary())
+        return _each(lambda number: json.dumps(number).encode(), column)
+    if pa.types.is_decimal(kind):
+        return _each(lambda number: str(number).encode(), column)
     raise ConfigError(
-        f"the column {name!r} is {kind}, which has no one text in JSON: name rows by text or whole numbers"
+        f"the column {name!r} is {kind}, which has no one text in JSON: name rows by text, numbers or booleans"
     )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    is_dictionary = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if is_dictionary else column
+
+
+def _each(text: Callable[[Any], bytes], column: pa.Array) -> pa.Array:
+    return pa.array([None if each is None else text(each) for each in column.to_pylist()], pa.binary())
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

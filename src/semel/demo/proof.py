@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from semel.audit.checks import Comparison, compare
-from semel.audit.identity import FIELD_SEPARATOR, IdentityRule
+from semel.audit.columns import with_lengths
+from semel.audit.identity import IdentityRule
 from semel.audit.read import Progress, read_topic
 from semel.audit.report import AuditReport, TopicAudit
 from semel.audit.run import AuditPlan, audit, judge
 from semel.audit.store import Rows, RowStore
 from semel.audit.tables import TableFiles
 from semel.client.blocking import Cluster
-from semel.demo.data import UNIQUE_FIELDS, data_folder
+from semel.demo.data import NUMBERS, UNIQUE_FIELDS, data_folder
 
 IDENTITY: Final = IdentityRule.of(",".join(UNIQUE_FIELDS), None)
 _KEY_FIELDS: Final = ("carrier", "flight")
@@ -134,18 +135,23 @@ def _conclusion(report: AuditReport) -> list[str]:
 def rows_of_file(store: RowStore, row_count_max: int | None, progress: Progress | None = None) -> Rows:
     """The flights of the file as if they were one partition, in the order of the file."""
     columns = _columns_of_file().slice(0, row_count_max)
-    separator = FIELD_SEPARATOR.decode()
     rows = store.rows("nycflights13")
     first = 0
     for chunk in columns.to_batches(_CHUNK_ROWS):
-        names = pc.binary_join_element_wise(*(chunk.column(field) for field in UNIQUE_FIELDS), separator)
+        names = with_lengths([_field_texts(chunk, field) for field in UNIQUE_FIELDS])
         keys = pc.binary_join_element_wise(*(chunk.column(field) for field in _KEY_FIELDS), "")
         offsets = np.arange(first, first + len(chunk), dtype=np.int64)
-        rows.add(0, offsets, names.cast(pa.binary()), keys.cast(pa.binary()))
+        rows.add(0, offsets, names, keys.cast(pa.binary()))
         first += len(chunk)
         if progress is not None:
             progress(len(chunk))
     return rows
+
+
+def _field_texts(chunk: pa.RecordBatch, field: str) -> pa.Array:
+    """As an audit writes the field of the topic's JSON: a text has a quote before it."""
+    column = chunk.column(field).cast(pa.binary())
+    return column if field in NUMBERS else pc.binary_join_element_wise(b'"', column, b"")
 
 
 def _columns_of_file() -> pa.Table:
