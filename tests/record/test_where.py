@@ -159,6 +159,23 @@ def test_a_value_that_is_json_is_still_the_text_that_it_is() -> None:
     assert holds("value ->> 'a' = 1", value=b'{"a":1,"z":"\xff"}')  # bytes that are no text
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        """json_set(value, '$.c', 5) = '{"a":2,"b":1.50,"c":5}'""",
+        """json_insert(value, '$.a', 5) = '{"a":2,"b":1.50}'""",
+        """json_replace(value, '$.a', 'x') = '{"a":"x","b":1.50}'""",
+        """json_remove(value, '$.a') ->> 'a' IS NULL""",
+        """json_patch(value, '{"a":3, "a":4}') = '{"a":4,"b":1.50}'""",
+        "json_set(NULL, '$.a', 1) IS NULL",
+    ],
+)
+def test_json_may_be_changed(condition: str) -> None:
+    assert holds(condition, value=b'{"a":1, "b":1.50, "a":2}')
+    with pytest.raises(ConditionFailed, match="malformed JSON"):
+        holds(condition.replace("NULL,", "value,"), value=b"{a:1}")
+
+
 def test_a_tombstone_is_no_json() -> None:
     assert holds("NOT json_valid(value) AND value ->> 'a' IS NULL", value=None)
 
@@ -166,7 +183,7 @@ def test_a_tombstone_is_no_json() -> None:
 @pytest.mark.parametrize(
     ("condition", "why"),
     [
-        ("json_set(value, '$.a', 1) = 1", "json_set is no function of a condition: JSON is read by"),
+        ("json_quote(value) = '1'", "json_quote is no function of a condition: JSON is read by"),
         ("json(value) = '1'", "json is no function"),
         ("value ->> '$[x' = 1", "JSON path error near '\\[x'"),
         ("value ->> '$.a.' = 1", "JSON path error near '.'"),

@@ -14,11 +14,13 @@ import math
 import re
 import sqlite3
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from semel.errors import SemelError
 from semel.record.json_values import (
+    NO_UTF_8,
+    TOO_DEEP,
     Document,
     NotJson,
     Step,
@@ -47,21 +49,40 @@ class JsonSql:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._why: str | None = None
+        self._plain = sqlite3.connect(":memory:")  # with SQLite's own functions
         for name, (function, counts) in FUNCTIONS.items():
             for count in counts:
                 database.create_function(name, count, self._reporting(function), deterministic=True)
+        for name, count in _CHANGES.items():
+            changed = self._reporting(partial(self._changed, name))
+            database.create_function(name, count, changed, deterministic=True)
 
     def taken_why(self) -> str | None:
         """Why the last call failed, if it was one of these."""
         why, self._why = self._why, None
         return why
 
+    def _changed(self, name: str, value: Sql = None, *others: Sql) -> Sql:
+        """What SQLite makes of a value that it is given written in one way: then all its versions read the same."""
+        document = _document(value)
+        if document is None:
+            return None
+        values = [_one_way(document), *others]
+        if name == "json_patch":
+            values[1:] = [None if each is None else _one_way(each) for each in map(_document, others)]
+        try:
+            (made,) = self._plain.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()
+        except sqlite3.Error as error:
+            raise _Refused(str(error)) from None
+        return made  # type: ignore[no-any-return]
+
     def _reporting(self, function: Callable[..., Sql]) -> Callable[..., Sql]:
         def called(*values: Sql) -> Sql:
             try:
                 return function(*values)
             except NotJson as error:
-                self._why = f"malformed JSON ({error})"
+                why = str(error)
+                self._why = f"malformed JSON ({why})" if why in (NO_UTF_8, TOO_DEEP) else "malformed JSON"
                 raise
             except _Refused as error:
                 self._why = str(error)
@@ -130,6 +151,14 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Sql], tuple[int, ...]]]] = {
     "json_type": (_type, (1, 2)),
     "json_array_length": (_array_length, (1, 2)),
 }
+
+
+_CHANGES: Final = {"json_set": -1, "json_insert": -1, "json_replace": -1, "json_remove": -1, "json_patch": 2}
+NAMES: Final = (*FUNCTIONS, *_CHANGES)
+
+
+def _one_way(document: Document) -> str:
+    return as_written(found(document, ()) or b"").decode()
 
 
 def _document(value: Sql) -> Document | None:

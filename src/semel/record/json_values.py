@@ -25,6 +25,7 @@ from semel.errors import SemelError
 
 NESTING_MAX: Final = 128  # objects and arrays in one another; far below where any interpreter gives up
 SHALLOW_LENGTH: Final = 2 * NESTING_MAX  # what is no longer is no deeper, for each bracket has to be closed
+NO_UTF_8: Final = "a text in it is no UTF-8"
 TOO_DEEP: Final = f"it is nested more than {NESTING_MAX} deep"
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 
@@ -253,5 +254,5 @@ def exact_number(raw: bytes) -> bytes:
 def _why(error: Exception) -> str:
     """In words of our own where a flow stores the like of them; msgspec's say where."""
     if isinstance(error, UnicodeDecodeError):
-        return "a text in it is no UTF-8"
+        return NO_UTF_8
     return str(error) or "it is no JSON"

@@ -18,7 +18,7 @@ from typing import Final
 
 from semel.errors import ConfigError, SemelError
 from semel.record.batch import Record
-from semel.record.json_sql import FUNCTIONS, JsonSql
+from semel.record.json_sql import NAMES, JsonSql
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp_ms")
 _ALLOWED: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION}
@@ -57,7 +57,7 @@ def compile_where(condition: str) -> Select:
             action == sqlite3.SQLITE_FUNCTION
             and name
             and name.lower().startswith("json")
-            and name.lower() not in FUNCTIONS
+            and name.lower() not in NAMES
         ):
             other_functions.append(name)
             return sqlite3.SQLITE_DENY
@@ -73,7 +73,7 @@ def compile_where(condition: str) -> Select:
     except (sqlite3.Error, sqlite3.Warning) as error:
         why = json_sql.taken_why() or str(error)
         if other_functions:
-            why = f"{other_functions[0]} is no function of a condition: JSON is read by {', '.join(sorted(FUNCTIONS))}"
+            why = f"{other_functions[0]} is no function of a condition: JSON is read by {', '.join(NAMES)}"
         raise ConfigError(
             f"--where {condition!r}: {why}. It is an SQL condition over {', '.join(COLUMNS)}, as value = 'late', "
             f"or value ->> 'delay' > 60 of a JSON value"
