@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from semel.errors import ConfigError
 from semel.record.batch import Record
-from semel.record.where import ConditionFailed, compile_where
+from semel.record.where import ConditionFailed, compile_value, compile_where
 
 
 def holds(condition: str, key: bytes | None = b"k", value: bytes | None = b"v") -> bool:
@@ -196,3 +196,34 @@ def test_a_tombstone_is_no_json() -> None:
 def test_what_a_condition_may_not_ask_of_json(condition: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         compile_where(condition)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "made"),
+    [
+        ("upper(value)", b"late", b"LATE"),
+        ("upper(value) -- a comment", b"late", b"LATE"),
+        ("value", b"\xff\x00", b"\xff\x00"),
+        ("value || '\u00e9'", "\u00e9".encode(), "\u00e9\u00e9".encode()),
+        ("key", b"v", b"k"),
+        ("CASE WHEN value = 'v' THEN NULL ELSE value END", b"v", None),
+        ("value", None, None),
+        ("offset + 1", b"v", b"8"),
+        ("json_extract(value, '$.a')", b'{"a": "x"}', b"x"),
+    ],
+)
+def test_expressions(expression: str, value: bytes | None, made: bytes | None) -> None:
+    assert compile_value(expression)(3, [Record(7, 1_000, b"k", value)] * 2) == [made] * 2
+
+
+@pytest.mark.parametrize(
+    "expression", ["", "nonsense", "upper(", "value, key", "1) FROM (SELECT 1", "CAST(1 AS MONEY)"]
+)
+def test_what_is_no_expression_is_refused_by_its_option(expression: str) -> None:
+    with pytest.raises(ConfigError, match="--input-value"):
+        compile_value(expression)
+
+
+def test_what_an_expression_cannot_make_is_told_by_its_offset() -> None:
+    with pytest.raises(ConditionFailed, match="offset 7: --input-value: "):
+        compile_value("json_extract(value, '$.a')")(0, [Record(7, 0, None, b"{")])
