@@ -122,7 +122,7 @@ def land(
         table_format=table_format,
         value_format=value,
         schema=schema,
-        writers=_writers(writer_schema),
+        writers=writers_of(writer_schema),
         partition_by=partition_by,
         with_headers=headers,
         metrics=metrics,
@@ -157,7 +157,7 @@ def _duration_ms(text: str) -> int:
         raise ConfigError(f"--commit-every: {error}") from None
 
 
-def _writers(texts: list[str] | None) -> dict[int, Path]:
+def writers_of(texts: list[str] | None) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for number, path in pairs(texts or (), "--writer-schema").items():
         if not (number.isascii() and number.isdigit() and int(number) < 2**32):

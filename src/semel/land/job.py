@@ -60,16 +60,10 @@ class Job:
             raise ConfigError(
                 f"--to {self.table}: a folder of this machine is wanted, or one that is mounted there"
             )
-        if (self.schema is None) != (self.value_format is ValueFormat.RAW):
-            raise ConfigError(
-                f"--value {self.value_format.value} "
-                + ("takes no --schema" if self.schema else "needs a --schema: the columns' names and types")
-            )
+        check_format(self.value_format, self.schema, self.writers)
         if self.dead_letter_topic in self.plan.topics:
             raise ConfigError(f"--dead-letter {self.dead_letter_topic}: not a topic that is landed")
         check_topics(self.plan.topics, self.partition_column)
-        if self.writers and self.value_format is not ValueFormat.AVRO:
-            raise ConfigError("--writer-schema is for --value avro")
 
     @property
     def partition_column(self) -> str | None:
@@ -78,15 +72,7 @@ class Job:
 
     def values(self) -> Values:
         """The reader of values."""
-        if self.schema is None:
-            return RawValues()
-        if self.value_format is ValueFormat.JSON:
-            return JsonValues(parse_schema(self.schema))
-        if importlib.util.find_spec("fastavro") is None:
-            raise ConfigError(f"--value avro {_MISSING}")
-        from semel.land.avro import AvroValues
-
-        return AvroValues(Path(self.schema), self.writers)
+        return value_reader(self.value_format, self.schema, self.writers)
 
     def target(self, schema: pa.Schema) -> Target:
         """The table, made where there is none."""
@@ -104,6 +90,31 @@ class Job:
         from semel.land.delta import DeltaTarget
 
         return DeltaTarget(self.table, self.name, schema, self.partition_column)
+
+
+def check_format(value_format: ValueFormat, schema: str | None, writers: Mapping[int, Path]) -> None:
+    """:class:`ConfigError` where these do not go together."""
+    if (schema is None) != (value_format is ValueFormat.RAW):
+        raise ConfigError(
+            f"--value {value_format.value} "
+            + ("takes no --schema" if schema else "needs a --schema: the columns' names and types")
+        )
+    if writers and value_format is not ValueFormat.AVRO:
+        raise ConfigError("--writer-schema is for --value avro")
+
+
+def value_reader(value_format: ValueFormat, schema: str | None, writers: Mapping[int, Path]) -> Values:
+    """What makes columns of values: for who lands them, and for who holds a table against them."""
+    check_format(value_format, schema, writers)
+    if schema is None:
+        return RawValues()
+    if value_format is ValueFormat.JSON:
+        return JsonValues(parse_schema(schema))
+    if importlib.util.find_spec("fastavro") is None:
+        raise ConfigError(f"--value avro {_MISSING}")
+    from semel.land.avro import AvroValues
+
+    return AvroValues(Path(schema), writers)
 
 
 def run_job(
