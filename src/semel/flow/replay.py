@@ -9,7 +9,8 @@ moved, or cut otherwise, it is the same, or it is told where it is not. Beside t
 * each offset of a merged input is in exactly one entry that counts, and every decided end is behind an entry;
 * the decided state, from the DECISION or the changelog, is the one that the replay comes to, key by key;
 * no decision takes a decided end back, and none counts other rows than the replay gives;
-* nobody but the flow's own writers has written to its own topics.
+* nobody but the flow's own writers has written to its own topics. Rows of others in its outputs are counted: an output
+  may be shared on purpose.
 
 Rows that stand behind a decided end are visible and not decided; they are counted, not compared. What cannot be
 compared, because it was trimmed or wants Spark, is said to be left out: it is neither right nor wrong.
@@ -17,17 +18,20 @@ compared, because it was trimmed or wants Spark, is said to be left out: it is n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from semel.client.blocking import Cluster
+from semel.client.cluster import Isolation
 from semel.core.flow.changelog import ChangelogRows
 from semel.core.flow.coverage import uncovered
 from semel.core.flow.merge_records import InputTopic, PlacedEntry
 from semel.core.flow.state import MemoryBase, State
 from semel.core.sink.committed_state import CommittedState
+from semel.core.sink.history import SinkHistory
 from semel.core.sink.ranges import SourceRange
 from semel.core.sink.refusal import Refusal
 from semel.errors import DataLoss, ReplayUnprovable, SemelError, StepFailed
@@ -37,6 +41,8 @@ from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.recorded import StageRecord, recorded
 from semel.flow.replayed import Stateful, stateless
 from semel.flow.topics import found_topics
+from semel.record.batch import BatchHeader
+from semel.spark.known_sinks import known_sinks
 from semel.spark.options import Connection
 from semel.spark.output import has_numbers
 from semel.spark.process import connect
@@ -44,11 +50,37 @@ from semel.spark.reading import read_range
 from semel.spark.sink_log import topic_partition_count
 from semel.spark.stored_rows import stored_rows
 from semel.spark.takeover import listed
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_PRODUCER_ID, TopicPartition
 from semel.wording import counted
 
 _KEYS_SHOWN_MAX = 3
+_WRITERS_SHOWN_MAX = 3
 _NOT_PROVABLE = "not provable"
+
+
+@dataclass(slots=True)
+class Strangers:
+    """Rows in an output that the flow has not written, by producer id, and the ids of its own writers."""
+
+    own_ids: frozenset[int]
+    rows: dict[int, int] = field(default_factory=dict)
+    sinks: dict[int, str] = field(default_factory=dict)  # whose ids these are, where that is recorded
+
+    @property
+    def row_count(self) -> int:
+        return sum(self.rows.values())
+
+    def text(self, topic: str) -> str:
+        """How many, and whose."""
+        by: dict[str, int] = {}
+        for producer_id, count in self.rows.items():
+            who = f"producer {producer_id}" if producer_id != NO_PRODUCER_ID else "producers without an id"
+            who = f"sink {self.sinks[producer_id]}" if producer_id in self.sinks else who
+            by[who] = by.get(who, 0) + count
+        shown = ", ".join(f"{count:,} by {who}" for who, count in list(by.items())[:_WRITERS_SHOWN_MAX])
+        more = ", …" * (len(by) > _WRITERS_SHOWN_MAX)
+        were = "was" if self.row_count == 1 else "were"
+        return f"{counted(self.row_count, 'row')} in {topic} {were} not written by this flow ({shown}{more})"
 
 
 @dataclass(slots=True)
@@ -65,6 +97,7 @@ class StageReplay:
     lag: int = 0  # offsets of its inputs behind the decided ends
     differences: list[Difference] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    outputs: dict[str, Strangers] = field(default_factory=dict)  # its outputs that hold rows of others
 
     @property
     def holds(self) -> bool:
@@ -88,7 +121,8 @@ class StageReplay:
         more = len(self.differences) - DIFFERENCES_MAX
         if more > 0:
             lines.append(f"  DIFFERS  in {counted(more, 'place')} more")
-        return "\n".join(lines + [f"  left out {each}" for each in self.left_out])
+        lines += [f"  left out {each}" for each in self.left_out]
+        return "\n".join(lines + [f"  of others {each.text(topic)}" for topic, each in self.outputs.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,26 +394,67 @@ def _strangers(
     records: dict[str, StageRecord],
     results: dict[str, StageReplay],
 ) -> None:
-    """Rows in topics that are the flow's alone, by nobody of it."""
+    """Rows in the flow's topics by nobody of it: in those that are its alone, and in its outputs."""
     cluster = connect(connection)
+    ids = {stage.name: _writer_ids(records[stage.name].history) for stage in stages}
+    outputs: dict[str, str] = {}  # and the first stage that writes there
     for stage in stages:
         own = [stage.output.topic] if stage.output.is_internal else []
         own += [stage.changelog_topic] if stage.has_state else []
-        writers = records[stage.name].history.writers.values()
-        ids = {each for of_writer in writers for each in of_writer.values()}
         for topic in own:
-            for number in range(topic_partition_count(cluster, topic) or 0):
-                tp = TopicPartition(topic, number)
-                start, end = (
-                    listed(cluster, [tp], which)[tp] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
-                )
-                for batches in read_range(cluster, tp, start, end, isolation="read_uncommitted"):
-                    for _, header in batches:
-                        if not header.is_control and header.producer_id not in ids:
-                            results[stage.name].differences.append(
-                                Difference(
-                                    f"{tp}@{header.base_offset}",
-                                    f"{counted(header.record_count, 'row')} by producer {header.producer_id}, "
-                                    f"which is no writer of the stage",
-                                )
-                            )
+            for tp, header in _batches(cluster, topic, "read_uncommitted"):
+                if header.producer_id not in ids[stage.name]:
+                    results[stage.name].differences.append(
+                        Difference(
+                            f"{tp}@{header.base_offset}",
+                            f"{counted(header.record_count, 'row')} by producer {header.producer_id}, "
+                            f"which is no writer of the stage",
+                        )
+                    )
+        for topic in [*records[stage.name].history.outputs, *[stage.output.topic] * (not own)]:
+            if topic not in own:
+                outputs.setdefault(topic, stage.name)
+    for topic, name in outputs.items():
+        found = _of_others(cluster, connection, topic, {stage.sink_id for stage in stages}, ids.values())
+        if found.rows:
+            results[name].outputs[topic] = found
+
+
+def _of_others(
+    cluster: Cluster, connection: Connection, topic: str, sink_ids: set[str], ids: Iterable[frozenset[int]]
+) -> Strangers:
+    """The rows of an output that none of these sinks has written, whose writers may come and go meanwhile."""
+    own: frozenset[int] = frozenset().union(*ids)
+    rows: dict[int, int] = {}
+    for _, header in _batches(cluster, topic, "read_committed"):
+        if header.producer_id not in own:
+            rows[header.producer_id] = rows.get(header.producer_id, 0) + header.record_count
+    if not rows:
+        return Strangers(own)
+    known = known_sinks(connection.bootstrap)
+    own = own.union(*(_writer_ids(known[each]) for each in sink_ids if each in known))
+    return Strangers(
+        own,
+        {producer_id: count for producer_id, count in rows.items() if producer_id not in own},
+        {
+            each: sink_id
+            for sink_id, history in known.items()
+            for each in _writer_ids(history)
+            if each in rows
+        },
+    )
+
+
+def _writer_ids(history: SinkHistory) -> frozenset[int]:
+    return frozenset(each for of_writer in history.writers.values() for each in of_writer.values())
+
+
+def _batches(
+    cluster: Cluster, topic: str, isolation: Isolation
+) -> Iterator[tuple[TopicPartition, BatchHeader]]:
+    """The headers of a topic's batches that have rows."""
+    for number in range(topic_partition_count(cluster, topic) or 0):
+        tp = TopicPartition(topic, number)
+        start, end = (listed(cluster, [tp], which)[tp] for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+        for batches in read_range(cluster, tp, start, end, isolation=isolation):
+            yield from ((tp, header) for _, header in batches if not header.is_control)
