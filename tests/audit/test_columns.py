@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.audit.columns import RowUnreadable, contents_of, texts_of
+from semel.audit.columns import RowUnreadable, texts_of
 from semel.audit.identity import IdentityRule, IdentityUnreadable, KeyFrom
 
 MaybeRow = tuple[bytes | None, bytes | None]
@@ -70,11 +70,3 @@ def test_columns_have_the_texts_of_their_rows(
             assert (caught.value.row, str(caught.value)) == (number, str(error))
             return
     assert texts_of(rule)(keys, values).to_pylist() == expected
-
-
-@given(st.lists(maybe_bytes, max_size=5))
-def test_contents_tell_null_from_any_bytes(values: list[bytes | None]) -> None:
-    column = pa.array(values, pa.binary())
-    texts = contents_of(IdentityRule(KeyFrom.VALUE))(column, column)
-    assert texts.null_count == 0
-    assert len(set(texts.to_pylist())) == len(set(values))

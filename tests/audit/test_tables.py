@@ -73,7 +73,7 @@ def test_a_landed_topic_is_proven_by_place(topic: Command, write: Write, tmp_pat
         0,
         f"PROVEN: {name} holds every row of t exactly once",
     ), done.out
-    assert done.out.splitlines()[1] == f"{name}: 5 rows"
+    assert f"\n{name}: 5 rows\n" in done.out
 
 
 def test_each_fault_of_a_landed_table_is_named(topic: Command, write: Write, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_each_fault_of_a_landed_table_is_named(topic: Command, write: Write, tmp
     row = re.escape(f"{name} row ") + r"\d"  # which one is for the table's writer to say
     assert re.search(f"{row}, {row}: of t-0@1\n", text)
     assert "VIOLATED differs: 1 output rows that hold something else than their input row\n" in text
-    assert re.search(f"input row\n  {row}: of t-0@3\n", text)
+    assert re.search(f"input row\n  {row}: of t-0@3: column '_value' is b'other', where the input has", text)
     assert "; 2 of other topics not looked at" in text
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from semel.audit.columns import RowUnreadable, contents_of, texts_of
+from semel.audit.columns import RowUnreadable, texts_of
+from semel.audit.contents import Contents
 from semel.audit.identity import By, IdentityRule, IdentityUnreadable, KeyFrom
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
 from semel.audit.store import ROWS_MAX_DEFAULT, Rows
 from semel.core.flow.lineage import LINEAGE_HEADER, Lineage
+from semel.core.land.columns import HEADERS
 from semel.errors import SemelError
 from semel.record.batch import Record
-from semel.record.where import ConditionFailed, compile_where
+from semel.record.where import ConditionFailed, compile_value, compile_where
 from semel.types import TopicPartition
 
 ADVICE: Final = "say with --key or --key-from what names a row"
@@ -35,7 +38,8 @@ class TopicReading:
     examples_max: int = 10
     producers_max: int = PRODUCERS_MAX_DEFAULT
     by: By = By.CONTENT
-    content: IdentityRule | None = None  # what a row has to hold beside its identity
+    contents: Contents | None = None  # what a row has to hold beside its identity
+    value: str | None = None  # SQL that makes the value of a row, before it is looked at
     names_topic: bool = False  # with PLACE: the topic is a part of it, for every side has it in a column
     lineage_of: str | None = None  # with LINEAGE, of an output: the input as headers name it, TOPIC@ID
     # Of the topic whose records these rows came of, by partition: what lies below has nothing to be held against.
@@ -43,11 +47,23 @@ class TopicReading:
     dead_letter_topic: str | None = None  # has the batches that nobody can read; they are left out
     dead_letter_bootstrap: str = ""  # of the cluster that it is in; "": this one
 
+    @property
+    def wants_headers(self) -> bool:
+        """Whether records are to come with their headers."""
+        return self.lineage_of is not None or (
+            self.contents is not None and HEADERS in self.contents.columns.names
+        )
+
+    @property
+    def wants_timestamp_ms(self) -> bool:
+        """Whether records are to come with their times as they were sent."""
+        return self.where is not None or self.value is not None
+
 
 class Adding:
     """Takes columns ``key``, ``value`` and ``offset`` into one side of a store.
 
-    With lineage ``headers``, too, and with a condition ``timestamp_ms``.
+    With lineage ``headers``, too, with a condition or an expression ``timestamp_ms``, and with contents all others.
     """
 
     def __init__(self, rows: Rows, reading: TopicReading) -> None:
@@ -55,7 +71,7 @@ class Adding:
         self._select = None if reading.where is None else compile_where(reading.where)
         self._identity = texts_of(reading.identity)
         self._order = None if reading.order is None else texts_of(reading.order)
-        self._content = None if reading.content is None else contents_of(reading.content)
+        self._mapped = value_mapper(reading)
         self.other_rows = 0  # whose lineage is of another topic
         self.unprovable_rows = 0  # whose lineage is of a record below its log's start
 
@@ -63,6 +79,7 @@ class Adding:
         """How many were taken."""
         if self._select is not None:
             records = self._selected(partition, records)
+        records = self._mapped(partition, records)
         if self._reading.lineage_of is not None:
             return self._add_lineages(partition, records)
         keys, values, offsets = (records.column(name) for name in ("key", "value", "offset"))
@@ -81,7 +98,8 @@ class Adding:
             raise IdentityUnreadable(
                 f"{partition} offset {offsets[error.row]} has no identity: {error}; {ADVICE}"
             ) from None
-        contents = None if self._content is None else self._content(keys, values)
+        of = self._reading.contents
+        contents = None if of is None else of.texts(of.of_records(partition.partition, records))
         self._rows.add(
             partition.partition,
             np.asarray(offsets),
@@ -128,12 +146,9 @@ class Adding:
 
     def _selected(self, partition: TopicPartition, records: pa.RecordBatch) -> pa.RecordBatch:
         assert self._select is not None
-        columns = [records.column(name).to_pylist() for name in ("offset", "timestamp_ms", "key", "value")]
-        rows = [Record(*row) for row in zip(*columns, strict=True)]
-        try:
+        rows = _as_records(records)
+        with _naming(partition):
             chosen = {record.offset for record in self._select(partition.partition, rows)}
-        except ConditionFailed as error:
-            raise SemelError(f"{partition} offset {error.offset}: --where: {error.why}") from None
         return records.take(pa.array([n for n, row in enumerate(rows) if row.offset in chosen], pa.int64()))
 
 
@@ -141,6 +156,34 @@ def _what_names(rule: IdentityRule) -> str:
     if rule.fields:
         return f"field {rule.fields[0]!r}"
     return "value" if rule.key_from is KeyFrom.VALUE else "key"
+
+
+def value_mapper(reading: TopicReading) -> Callable[[TopicPartition, pa.RecordBatch], pa.RecordBatch]:
+    """What gives records the values that they are compared by."""
+    if reading.value is None:
+        return lambda partition, records: records
+    value_of = compile_value(reading.value)
+
+    def mapped(partition: TopicPartition, records: pa.RecordBatch) -> pa.RecordBatch:
+        with _naming(partition):
+            values = value_of(partition.partition, _as_records(records))
+        at = records.schema.get_field_index("value")
+        return records.set_column(at, "value", pa.array(values, pa.binary()))
+
+    return mapped
+
+
+@contextmanager
+def _naming(partition: TopicPartition) -> Iterator[None]:
+    try:
+        yield
+    except ConditionFailed as error:
+        raise SemelError(f"{partition} {error}") from None
+
+
+def _as_records(records: pa.RecordBatch) -> list[Record]:
+    columns = [records.column(name).to_pylist() for name in ("offset", "timestamp_ms", "key", "value")]
+    return [Record(*row) for row in zip(*columns, strict=True)]
 
 
 def places(partitions: pa.Array, offsets: pa.Array) -> pa.Array:

@@ -67,6 +67,7 @@ class Comparison:
     input_repeated_rows: int  # rows beyond the first of their identity: legitimate, but worth knowing
     order_keys: int
     findings: tuple[Finding, ...]
+    unordered_rows: int = 0  # input rows that no order was promised for
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def compare(
     if positions is not None:
         beyond = f"source IS NOT NULL AND output IS NOT NULL AND NOT ({_before(source, positions)})"
         found.append(finding.of("ahead", f"SELECT output FROM {pairs} WHERE {beyond}"))
-    order_keys = 0
+    order_keys = unordered_rows = 0
     if order:
         broken = _out_of_order(store, pairs)
         found += [
@@ -124,6 +125,7 @@ def compare(
         order_keys = store.one(
             f"SELECT count(*) FROM (SELECT order_key FROM {source.table} WHERE order_key IS NOT NULL GROUP BY 1)"
         )
+        unordered_rows = store.one(f"SELECT count(*) FROM {source.table} WHERE order_key IS NULL")
         store.run(f"DROP TABLE {broken}")
     matched = store.one(f"SELECT count(*) FROM {pairs} WHERE source IS NOT NULL AND output IS NOT NULL")
     store.run(f"DROP TABLE {pairs}")
@@ -135,6 +137,7 @@ def compare(
         input_repeated_rows=repeats.of_source,
         order_keys=order_keys,
         findings=tuple(each for each in found if each is not None),
+        unordered_rows=unordered_rows,
     )
 
 
@@ -228,6 +231,12 @@ def compare_lineage(
         order_keys=0,
         findings=tuple(each for each in found if each is not None),
     )
+
+
+def count_repeats(rows: Rows, others: Rows) -> int:
+    """How many of ``others`` equal one of ``rows``."""
+    store = _ready(rows, others)
+    return store.one(f"SELECT count(*) FROM {others.table} SEMI JOIN {rows.table} USING (identity)")
 
 
 def _ready(*sides: Rows) -> RowStore:

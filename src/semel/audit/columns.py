@@ -51,17 +51,6 @@ def texts_of(rule: IdentityRule) -> Columns:
             return _JsonColumns(rule)
 
 
-def contents_of(rule: IdentityRule) -> Columns:
-    """The same where a null is held against bytes, and not left out: never null."""
-    texts = texts_of(rule)
-    return texts if rule.key_from is KeyFrom.ROW else lambda keys, values: marked(texts(keys, values))
-
-
-def marked(column: pa.Array) -> pa.Array:
-    """Bytes, and null apart from any of them."""
-    return pc.fill_null(pc.binary_join_element_wise(BYTES, column, b""), NULL)
-
-
 def with_lengths(columns: Sequence[pa.Array]) -> pa.Array:
     """Columns of binary as one: :func:`~semel.audit.identity.framed` of each row."""
     parts = [part for column in columns for part in (_lengths(column), b":", column)]

@@ -29,15 +29,22 @@ class Report(Protocol):
 
 def page(report: Report, what: str) -> str:
     """The whole page; ``what`` was asked, as one would ask it again."""
-    verdict = str(report.as_document()["verdict"])
+    document = report.as_document()
+    verdict = str(document["verdict"])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{escape(verdict)}: {escape(what)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(what)}</h1>"
         f'<p class="verdict {escape(verdict.split()[0])}">{escape(report.conclusion())}</p>'
+        f"{_listed('Not compared', document['not_compared'])}"
         f"{''.join(_table(*each) for each in report.tables() if each[2])}"
         f"<h2>As text</h2><pre>{escape(chr(10).join(report.as_lines()))}</pre></body></html>\n"
     )
+
+
+def _listed(heading: str, lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(each)}</li>" for each in lines)
+    return f"<p>{escape(heading)}:</p><ul>{items}</ul>" if items else ""
 
 
 def _table(heading: str, heads: Sequence[str], rows: list[Sequence[Any]]) -> str:

@@ -121,8 +121,8 @@ def read_topic(
                 piece.partition, stored.header, is_visible=stored.is_visible, marker=stored.marker
             )
         tables = piece.tables(
-            include_headers=reading.lineage_of is not None,
-            include_timestamp_ms=reading.where is not None,
+            include_headers=reading.wants_headers,
+            include_timestamp_ms=reading.wants_timestamp_ms,
             passes=passes,
         )
         for sequenced, table in tables:
@@ -144,6 +144,7 @@ def read_topic(
         unprovable_rows=add.unprovable_rows,
         transactions=transactions.verdict(),
         dead_letters=dead,
+        is_compacted=compacted,
     )
     return audit, side
 
@@ -193,14 +194,15 @@ class Piece:
         include_headers: bool = False,
         include_timestamp_ms: bool = False,
         passes: Callable[[UnreadableBatch], bool] = lambda found: False,
+        parted_by: Callable[[StoredBatch], bool] | None = None,
     ) -> Iterator[tuple[bool, pa.Table]]:
-        """The visible rows as columns, each run with and without sequences for itself.
+        """The visible rows as columns, each run with and without sequences, or as is said, for itself.
 
         ``timestamp_ms`` is as it was sent: ``timestamp`` cannot hold every one, which is no damage. A batch that nobody
         can read is an error, but where ``passes`` says that it may be missing.
         """
         visible = (stored for stored in self.batches if stored.is_visible)
-        for sequenced, run in groupby(visible, _has_sequence):
+        for sequenced, run in groupby(visible, parted_by or _has_sequence):
             read = tables_of(
                 self.partition,
                 [stored.batch for stored in run],

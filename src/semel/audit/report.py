@@ -18,6 +18,7 @@ from semel.audit.sequences import SequenceVerdict
 from semel.audit.transactions import TransactionVerdict
 from semel.wording import counted
 
+NOT_COMPARED: Final = "NOT COMPARED"  # how a line begins that says what the verdict does not cover
 _MEANING: Final = {
     "missing": "input rows that are not in the output",
     "duplicated": "rows that stand more than once",
@@ -49,6 +50,7 @@ class TopicAudit:
     unprovable_rows: int = 0  # those that came of records below their log's start, which are gone
     bootstrap: str = ""  # a server of its cluster, where there are two
     dead_letters: int = 0  # batches that nobody can read, and that a topic of those has
+    is_compacted: bool = False
 
     @property
     def name(self) -> str:
@@ -71,6 +73,9 @@ class AuditReport:
     subset: bool = False
     group: GroupAudit | None = None
     names: Mapping[Place, str] = field(default_factory=dict)
+    not_compared: tuple[str, ...] = ()  # what a reader could take for compared (gaps.py)
+    unprovable_columns: str | None = None  # nulls of a table of which nobody can say whether they are right
+    by: str = ""  # what rows were known by, where that was all that was compared
     elapsed_ms: int = 0
 
     @property
@@ -109,7 +114,7 @@ class AuditReport:
                     f"{counted(topic.unprovable_rows, 'row')} of {topic.name} came of records that stood before the "
                     f"start of {other.name}: they are gone, and what came of them is not provable"
                 )
-        return None
+        return self.unprovable_columns
 
     @property
     def unproven(self) -> str | None:
@@ -139,6 +144,7 @@ class AuditReport:
             "holds": self.holds,
             "verdict": self.verdict,
             "unproven": self.unproven,
+            "not_compared": list(self.not_compared),
             "identity": self.identity,
             "elapsed_ms": self.elapsed_ms,
             "topics": [_topic_document(topic) for topic in self.topics],
@@ -153,8 +159,9 @@ class AuditReport:
         }
 
     def as_lines(self) -> list[str]:
-        """One screen for a person; the last line is the verdict."""
-        lines = [_topic_line(topic) for topic in self.topics]
+        """One screen for a person: first what was not compared, last the verdict."""
+        lines = [f"{NOT_COMPARED}: {each}" for each in self.not_compared]
+        lines += [_topic_line(topic) for topic in self.topics]
         if self.group is not None:
             lines.append(self.group.as_line())
         if isinstance(self.result, Comparison):
@@ -172,9 +179,11 @@ class AuditReport:
                 f"note: {self.result.repeated_rows:,} {equal} an earlier one under a sequence of its own: sent more "
                 f"than once, each stored once. If no two rows may be equal, name them with --key or --key-from"
             )
-        lines += [f"note: {text}" for topic in self.topics for text in _trimmed(topic)]
-        left_out = ((t.name, t.transactions.as_line()) for t in self.topics if t.transactions is not None)
-        lines += [f"note: {topic}: {text}" for topic, text in left_out if text]
+        lines += [
+            f"note: {topic.name}: {counted(topic.transactions.aborted_rows, 'row')} of aborted transactions left out"
+            for topic in self.topics
+            if topic.transactions is not None and topic.transactions.aborted_rows
+        ]
         if self.group is not None:
             lines += [f"VIOLATED positions: {text}" for text in self.group.findings]
         for word, finding in [("VIOLATED", f) for f in self.result.findings] + [
@@ -227,8 +236,10 @@ class AuditReport:
                 f"{self.group.group} exactly once, and none behind them{ordered}"
             )
         if self.subset:
-            return f"PROVEN: every row of {self.output.name} is in {of}, none more often than there{ordered}"
-        return f"PROVEN: {self.output.name} holds every row of {of} exactly once{ordered}"
+            alone = f", by {self.by} alone" if self.by else ""
+            return f"PROVEN: every row of {self.output.name} is in {of}, none more often than there{ordered}{alone}"
+        alone = f", by {self.by} alone" if self.by else ""
+        return f"PROVEN: {self.output.name} holds every row of {of} exactly once{ordered}{alone}"
 
     def tables(self) -> list[tuple[str, Sequence[str], list[Sequence[Any]]]]:
         """The same as tables: heading, heads, rows."""
@@ -254,6 +265,8 @@ class AuditReport:
             for topic in self.topics
             if topic.unprovable_rows
         ]
+        if self.unprovable_columns is not None:
+            found.append(("not provable", "", self.unprovable_columns))
         offenders: list[Sequence[Any]] = [
             (finding.check, text)
             for finding in (*self.result.findings, *self.doubts)
@@ -279,6 +292,8 @@ class AuditReport:
         """What a log proves without an input."""
         repeated = isinstance(self.result, Uniqueness) and self.result.repeated_rows
         text = "holds nothing twice that was sent once" if repeated else "holds no row twice"
+        if repeated:
+            text += f" ({counted(repeated, 'row equals', 'rows equal')} an earlier one)"
         if not self.output.is_log:
             return text
         unsequenced = self.output.sequences.unsequenced_records
@@ -331,15 +346,6 @@ def _in_order(result: Comparison) -> bool:
     """Whether order was looked at, and held."""
     broken = any(finding.check in ("out_of_order", "scattered") for finding in result.findings)
     return result.order_keys > 0 and not broken
-
-
-def _trimmed(topic: TopicAudit) -> list[str]:
-    """A log that lost its head to retention or a trim proves nothing of what was there."""
-    starts = [f"{number}@{offset}" for number, offset in sorted(topic.log_start_offsets.items()) if offset]
-    if not starts:
-        return []
-    shown = ", ".join(starts[:5]) + ", …" * (len(starts) > 5)
-    return [f"{topic.name} begins at {shown} (partition@offset): what was before is gone, and not looked at"]
 
 
 def _topic_line(topic: TopicAudit) -> str:

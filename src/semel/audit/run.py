@@ -9,9 +9,11 @@ from typing import Final
 
 from semel.audit.adding import TopicReading
 from semel.audit.checks import EXAMPLES_MAX_DEFAULT, Comparison, Uniqueness, compare, compare_lineage, unique
+from semel.audit.contents import Contents, ValueReader, of_table, of_two_tables, own_columns
+from semel.audit.gaps import not_compared
 from semel.audit.groups import GroupAudit, read_group
 from semel.audit.identity import By, IdentityRule, KeyFrom
-from semel.audit.naming import Side, name_places
+from semel.audit.naming import Side, name_differences, name_places
 from semel.audit.read import InputRows, Progress, partitions_of, read_rows, read_topic, row_count
 from semel.audit.report import AuditReport, TopicAudit
 from semel.audit.sequences import PRODUCERS_MAX_DEFAULT
@@ -22,6 +24,7 @@ from semel.errors import ConfigError
 
 _BY_RECORD_KEY: Final = IdentityRule(KeyFrom.KEY)
 _WHOLE_ROW: Final = IdentityRule(KeyFrom.ROW)
+_ALONE: Final = {By.LINEAGE: "lineage", By.PLACE: "place"}  # for the verdict, where no content was compared
 
 Reading = tuple[TopicAudit, Rows]  # what read_topic gives
 Watch = Callable[[str, int | None], Progress]  # is told what is done next, and of how many rows
@@ -41,6 +44,13 @@ class AuditPlan:
     output_bootstrap: str = ""
     by: By | None = None  # None: by place where a table has columns for it and nothing else names a row
     where: str | None = None  # the input's rows that the output has to hold; None: all of them
+    input_value: str | None = None  # SQL over an input row: its value as the output has to hold it
+    values: ValueReader | None = (
+        None  # by place, what a table's columns were read by; None: JSON, where they can be
+    )
+    columns: tuple[str, ...] | None = (
+        None  # by place, those of a table that are compared; None: all that can be
+    )
     subset: bool = False  # the output may lack rows of the input
     group: str | None = None  # what it has committed is how far the input has to be in the output
     named: bool | None = None  # no two output rows may have one identity; None: unless that is the whole row
@@ -74,6 +84,12 @@ class AuditPlan:
             raise ConfigError(
                 "--where chooses among the rows of a topic or the lines of a file, not of a table"
             )
+        if self.input_value is not None and self.input_topic is None and self.input_rows is None:
+            raise ConfigError(
+                "--input-value maps the values of a topic or of a file's lines: name it with --input TOPIC"
+            )
+        if self.input_value is not None and self.by is By.LINEAGE:
+            raise ConfigError("--input-value maps what is compared, and by lineage no value is")
         if self.group is not None and self.input_topic is None and (self.source or self.output_table):
             raise ConfigError("--group says how far a topic was read: name that topic with --input, or alone")
         if self.by is By.LINEAGE and (self.input_topic is None or self.output_table is not None):
@@ -82,6 +98,17 @@ class AuditPlan:
             )
         if self.by is By.PLACE and self.output_table is None and self.input_table is None:
             raise ConfigError("--by place reads columns of a table: name one with --output delta:PATH")
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        if self.values is None and self.columns is None:
+            return
+        if self.source is None or self.known_by is not By.PLACE:
+            raise ConfigError(
+                "--value and --columns are of a table that is held against what it was made of, by place"
+            )
+        if self.values is not None and None not in (self.input_table, self.output_table):
+            raise ConfigError("--value reads a topic's values, and both sides are tables: leave it out")
 
     @property
     def source(self) -> Side | None:
@@ -130,34 +157,50 @@ class AuditPlan:
         no_order = self.order is None or self.input_table or self.output_table
         return not no_order and self.known_by is By.CONTENT
 
-    def input_reading(self) -> TopicReading:
+    def input_reading(self, contents: Contents | None = None) -> TopicReading:
         """What to read of the input, which gives the order too."""
         assert self.source is not None
         order = self.order if self.is_ordered else None
         identity = self._held_against(self.input_identity, self.output_identity)
-        return self._reading(self.source, identity, order, self.where)
+        reading = self._reading(self.source, identity, order, self.where, contents)
+        return replace(reading, value=self.input_value)
 
-    def output_reading(self) -> TopicReading:
+    def output_reading(self, contents: Contents | None = None) -> TopicReading:
         """What to read of the output."""
         identity = self._held_against(self.output_identity, self.input_identity)
-        return self._reading(self.output, identity, None)
+        return self._reading(self.output, identity, None, contents=contents)
 
     def _held_against(self, identity: IdentityRule, other: IdentityRule) -> IdentityRule:
         is_compared = self.source is not None and self.known_by is By.CONTENT
         return identity.held_against(other) if is_compared else identity
 
+    def contents(self) -> Contents | None:
+        """What rows of a table have to hold beside their place; ``None``: nothing is held against them."""
+        if self.source is None or self.known_by is not By.PLACE or self.input_rows is not None:
+            return None
+        tables = [each for each in (self.input_table, self.output_table) if each is not None]
+        if len(tables) > 1:
+            return of_two_tables(tables[0].schema, tables[1].schema, self.columns)
+        (table,) = tables
+        found = of_table(table.shape, self.values, self.columns)
+        grown = [] if found.reader is None else own_columns(found.columns)
+        if grown:
+            found.growth = table.growth(grown, self.input_topic or self.output_topic)
+        return found
+
     def _reading(
-        self, side: Side, identity: IdentityRule, order: IdentityRule | None, where: str | None = None
+        self,
+        side: Side,
+        identity: IdentityRule,
+        order: IdentityRule | None,
+        where: str | None = None,
+        contents: Contents | None = None,
     ) -> TopicReading:
         by = self.known_by
         sides = [each for each in (self.source, self.output) if each is not None]
         names_topic = by is By.PLACE and all(
             isinstance(each, TableFiles) and each.has_topic for each in sides
         )
-        content = None
-        if by is By.PLACE and self.source is not None:
-            contents = {each.content for each in (self.input_table, self.output_table) if each is not None}
-            content = contents.pop() if len(contents) == 1 else None
         return TopicReading(
             side if isinstance(side, str) else side.name,
             identity,
@@ -167,8 +210,8 @@ class AuditPlan:
             self.examples_max,
             self.producers_max,
             by,
-            content,
-            names_topic,
+            None if contents is None or not contents.columns.names else contents,
+            names_topic=names_topic,
             dead_letter_topic=self.dead_letter_topic,
             dead_letter_bootstrap=self.output_bootstrap,
         )
@@ -195,29 +238,43 @@ def audit(
     if plan.group is not None and group_cluster is not None:
         topic = plan.input_topic or plan.output_topic
         group = read_group(group_cluster, plan.group, topic, partitions_of(group_cluster, topic))
+    contents = plan.contents()
     with RowStore(plan.room) as store:
 
         def read(in_input: bool, side: Side, reading: TopicReading, of_topic: str | None) -> Reading:
             return _read(store, clusters[in_input], side, reading, of_topic, progress, watch)
 
-        reading = plan.output_reading()
+        reading = plan.output_reading(contents)
         if plan.known_by is By.LINEAGE and cluster is not None and plan.input_topic is not None:
             topic_id = cluster.topic(plan.input_topic).topic_id
             reading = replace(reading, lineage_of=f"{plan.input_topic}@{topic_id}")
         source = None
         if plan.input_table is None:
             if plan.source is not None:
-                source = read(True, plan.source, plan.input_reading(), None)
+                source = read(True, plan.source, plan.input_reading(contents), None)
+                if contents is not None and contents.is_refuted:
+                    contents = contents.without_values()
+                    source = read(True, plan.source, plan.input_reading(contents), None)
+                    reading = plan.output_reading(contents)
                 reading = _beside(reading, source[0])
             output = read(False, plan.output, reading, plan.input_topic)
         else:  # the topic first: where its log begins says which rows of the table can be held against it
             output = read(False, plan.output, reading, None)
-            reading = plan.input_reading() if plan.subset else _beside(plan.input_reading(), output[0])
+            if contents is not None and contents.is_refuted:
+                contents = contents.without_values()
+                output = read(False, plan.output, plan.output_reading(contents), None)
+            reading = plan.input_reading(contents)
+            reading = reading if plan.subset else _beside(reading, output[0])
             source = read(True, plan.input_table, reading, plan.output_topic or None)
         if watch is not None:
             watch("compare", None)(0)
-        report = judge(clusters, plan, source, output, group)
+        report = judge(clusters, plan, source, output, group, contents)
     return replace(report, elapsed_ms=int((time.monotonic() - began) * 1000))
+
+
+def _topic_and_table(plan: AuditPlan) -> tuple[str, str]:
+    table = plan.output_table or plan.input_table
+    return plan.input_topic or plan.output_topic, "" if table is None else table.name
 
 
 def _check_clusters(plan: AuditPlan, clusters: Mapping[bool, Cluster | None]) -> None:
@@ -261,6 +318,7 @@ def judge(
     source: Reading | None,
     output: Reading,
     group: GroupAudit | None = None,
+    contents: Contents | None = None,
 ) -> AuditReport:
     """Hold what was read of the output against what was read of the input. ``clusters``: True for the input's."""
     output_audit, output_rows = output
@@ -280,15 +338,25 @@ def judge(
         )
     doubts = result.doubts if isinstance(result, Uniqueness) else ()
     places = [place for finding in (*result.findings, *doubts) for place in finding.examples]
-    sides = {False: (plan.output, plan.output_reading())}
+    sides = {False: (plan.output, plan.output_reading(contents))}
     if plan.source is not None:
-        sides[True] = (plan.source, plan.input_reading())
+        sides[True] = (plan.source, plan.input_reading(contents))
+    names = name_places(clusters, places, sides)
+    if contents is not None:
+        differing = [place for each in result.findings if each.check == "differs" for place in each.examples]
+        for place, text in name_differences(clusters, differing, sides, contents).items():
+            names[place] = f"{names[place]}: {text}" if place in names else text
+    output_audit = replace(output_audit, bootstrap=plan.output_bootstrap)
+    input_audit = None if source is None else replace(source[0], bootstrap=plan.input_bootstrap)
     return AuditReport(
-        output=replace(output_audit, bootstrap=plan.output_bootstrap),
+        output=output_audit,
         result=result,
-        input=None if source is None else replace(source[0], bootstrap=plan.input_bootstrap),
+        input=input_audit,
         identity=plan.identity,
         subset=plan.subset,
         group=group,
-        names=name_places(clusters, places, sides),
+        names=names,
+        not_compared=not_compared(plan, input_audit, output_audit, result, contents),
+        by="" if contents is not None and contents.columns.names else _ALONE.get(plan.known_by, ""),
+        unprovable_columns=None if contents is None else contents.unprovable(*_topic_and_table(plan)),
     )

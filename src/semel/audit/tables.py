@@ -20,27 +20,33 @@ import pyarrow.compute as pc
 
 from semel import landed
 from semel.audit.adding import TopicReading, places
-from semel.audit.columns import Columns, contents_of, texts_of, with_lengths
+from semel.audit.columns import Columns, texts_of, with_lengths
+from semel.audit.contents import PARTITION, Growth, TableShape
 from semel.audit.identity import NULL_FIELD, By, IdentityRule, IdentityUnreadable, KeyFrom, float_text
 from semel.audit.report import TopicAudit
 from semel.audit.sequences import SequenceCheck
 from semel.audit.store import Rows, RowStore
+from semel.core.land.columns import ERROR, OFFSET, TOPIC, VALUE
 from semel.core.land.manifest import FOLDER as MANIFESTS
 from semel.errors import ConfigError, SemelError
 from semel.record.columnar import HEADERS_TYPE
 from semel.record.json_values import exact_number
 
-TOPIC: Final = "_topic"
-PARTITION: Final = "_partition"
-OFFSET: Final = "_offset"
 _KEYS: Final = ("_key", "key")  # a record's key, in the order in which it is looked for
 _VALUE: Final = "value"
-_RAW: Final = "_value"  # as semel land calls it; beside _error it has the bad rows' alone
-_ERROR: Final = "_error"
 _HEADERS: Final = "headers"
 _KINDS: Final = ("delta", "parquet")
 _DELTA_LOG: Final = "_delta_log"
 _BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A table's files; ``has_guesses``: nothing but folders' names says what the columns are that part it."""
+
+    dataset: Any
+    parted_by: tuple[str, ...] = ()
+    has_guesses: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,12 @@ class TableFiles:
     def name(self) -> str:
         return f"{self.kind}:{self.path}"
 
-    @cached_property
+    @property
     def _dataset(self) -> Any:
+        return self._opened.dataset
+
+    @cached_property
+    def _opened(self) -> _Opened:
         if self.kind == "delta":
             try:
                 from deltalake import DeltaTable
@@ -80,12 +90,14 @@ class TableFiles:
             from deltalake.exceptions import DeltaError
 
             try:
-                return DeltaTable(str(self.path)).to_pyarrow_dataset()
+                table = DeltaTable(str(self.path))
+                return _Opened(table.to_pyarrow_dataset(), tuple(table.metadata().partition_columns))
             except DeltaError as error:
                 raise SemelError(f"{self.name} is not read: {error}") from None
         try:
             if (self.path / MANIFESTS).is_dir():
-                return landed.dataset(self.path)
+                by = landed.read_manifest(self.path).partition_by
+                return _Opened(landed.dataset(self.path), () if by is None else (by,))
             return _unlisted(self.path)
         except (pa.ArrowException, OSError) as error:
             raise SemelError(f"{self.name} is not read: {error}") from None
@@ -109,9 +121,9 @@ class TableFiles:
         """The column with the bytes of each record's value, where they were landed as they are."""
         names = self.schema.names
         own = [name for name in names if not name.startswith("_") and not self._is_headers(name)]
-        if _ERROR in names:  # values were read: a column ``value`` is a field of theirs
+        if ERROR in names:  # values were read: a column ``value`` is a field of theirs
             return None
-        found = _RAW if not own else own[0] if own == [_VALUE] else None
+        found = VALUE if not own else own[0] if own == [_VALUE] else None
         is_bytes = found in names and _is_bytes(self.schema.field(found).type)
         return found if is_bytes else None
 
@@ -120,12 +132,32 @@ class TableFiles:
         return name == _HEADERS and self.schema.field(name).type == HEADERS_TYPE
 
     @property
-    def content(self) -> IdentityRule | None:
-        """What of a record stands in it as it was, and can be held against it."""
-        has_key = _KEYS[0] in self.schema.names
-        if self.raw is not None:
-            return IdentityRule(KeyFrom.ROW if has_key else KeyFrom.VALUE)
-        return IdentityRule(KeyFrom.KEY) if has_key else None
+    def shape(self) -> TableShape:
+        """What has to be known of it to say what of a record it has."""
+        opened = self._opened
+        partition_by = next(iter(opened.parted_by), None)
+        return TableShape(
+            self.schema, self.raw, partition_by, frozenset(opened.parted_by if opened.has_guesses else ())
+        )
+
+    def growth(self, columns: list[str], topic: str | None) -> Growth:
+        """Where these of its columns begin, for it may have got some later than its first rows."""
+        has_error, has_topic = ERROR in self.schema.names, self.has_topic and topic is not None
+        read = [PARTITION, OFFSET, *[TOPIC] * has_topic, *[ERROR] * has_error, *columns]
+        lacking: dict[str, dict[int, int]] = {}
+        first: dict[str, dict[int, int]] = {name: {} for name in columns}
+        has_good_rows = False
+        for fragment in self._dataset.get_fragments():
+            there = {*fragment.physical_schema.names, *self._opened.parted_by}
+            for batch in fragment.to_batches(schema=self.schema, columns=read, batch_size=_BATCH_ROWS):
+                rows = batch.filter(_is_of(batch, topic)) if has_topic else batch
+                has_good_rows |= bool(len(rows) and (not has_error or rows.column(ERROR).null_count))
+                for name in columns:
+                    if name not in there:
+                        _note(lacking.setdefault(name, {}), rows, max)
+                    else:
+                        _note(first[name], rows.filter(pc.is_valid(rows.column(name))), min)
+        return Growth(lacking, first, has_good_rows)
 
     def row_count(self) -> int:
         return int(self._dataset.count_rows())
@@ -162,7 +194,7 @@ def read_table(
             topics |= set(batch.column(TOPIC).unique().to_pylist())
             _check_one(topics, files)
         elif texts_of.has_topic and topic is not None:
-            is_of = pc.equal(batch.column(TOPIC).cast(pa.string()), topic).fill_null(False)
+            is_of = _is_of(batch, topic)
             other_rows += len(batch) - int(is_of.true_count)
             numbers, batch = numbers[np.asarray(is_of)], batch.filter(is_of)
         texts = texts_of(batch)
@@ -200,31 +232,67 @@ def _check_one(topics: set[str | None], files: TableFiles) -> None:
 def shown_rows(files: TableFiles, numbers: set[int], reading: TopicReading) -> dict[int, str]:
     """What names these rows, for a person."""
     texts_of = _Texts(files, reading)
-    found: dict[int, str] = {}
-    count = 0
-    for batch in files.batches(texts_of.columns):
+    return {number: texts_of.shown(row) for number, row in rows_at(files, numbers, texts_of.columns)}
+
+
+def rows_at(files: TableFiles, numbers: set[int], columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """These rows, each by itself."""
+    count, left = 0, len(numbers)
+    for batch in files.batches(columns):
         for number in sorted(each for each in numbers if count <= each < count + len(batch)):
-            found[number] = texts_of.shown(batch.slice(number - count, 1))
+            yield number, batch.slice(number - count, 1)
+            left -= 1
         count += len(batch)
-        if len(found) == len(numbers):
+        if not left:
             break
-    return found
+
+
+def rows_of_places(
+    files: TableFiles, wanted: set[tuple[int, int]], topic: str | None, columns: list[str]
+) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
+    """The rows that came of these partitions and offsets, each by itself; with ``topic`` those of it."""
+    has_topic = files.has_topic and topic is not None
+    offsets = pa.array([offset for _, offset in wanted], pa.int64())
+    for batch in files.batches(list(dict.fromkeys([PARTITION, OFFSET, *[TOPIC] * has_topic, *columns]))):
+        rows = batch.filter(_is_of(batch, topic)) if has_topic else batch
+        rows = rows.filter(pc.is_in(rows.column(OFFSET).cast(pa.int64()), offsets))
+        for row in (rows.slice(number, 1) for number in range(len(rows))):
+            if (place := place_of(row)) in wanted:
+                yield place, row
+
+
+def place_of(row: pa.RecordBatch) -> tuple[int, int]:
+    """Of which partition and offset a row came."""
+    return row.column(PARTITION)[0].as_py(), row.column(OFFSET)[0].as_py()
+
+
+def _is_of(batch: pa.RecordBatch, topic: str | None) -> pa.Array:
+    return pc.equal(batch.column(TOPIC).cast(pa.string()), topic).fill_null(False)
+
+
+def _note(noted: dict[int, int], rows: pa.RecordBatch, choose: Any) -> None:
+    """By partition the first or the last offset of these rows, and of those before."""
+    if not len(rows):
+        return
+    partitions, offsets = (np.asarray(rows.column(n).cast(pa.int64())) for n in (PARTITION, OFFSET))
+    for partition in np.unique(partitions).tolist():
+        of_it = offsets[partitions == partition]
+        found = int(of_it.min() if choose is min else of_it.max())
+        noted[partition] = choose(noted.get(partition, found), found)
 
 
 class _Texts:
     """What names the rows of a table, of whole columns."""
 
     def __init__(self, files: TableFiles, reading: TopicReading) -> None:
-        self._by, self._rule, self._content = reading.by, reading.identity, reading.content
+        self._by, self._rule, self._contents = reading.by, reading.identity, reading.contents
         self._log_start_offsets = reading.log_start_offsets
         self._names_topic = reading.names_topic
         self.has_topic = reading.by is By.PLACE and files.has_topic
         self._fields = _columns_of(files, reading.identity) if reading.by is By.CONTENT else []
         of_place = [PARTITION, OFFSET] + [TOPIC] * self.has_topic if reading.by is By.PLACE else []
-        self._record = [] if reading.content is None else _columns_of(files, reading.content)
-        self.columns = list(
-            dict.fromkeys([*of_place, *(n.split(".")[0] for n in self._fields), *self._record])
-        )
+        record = [] if reading.contents is None else reading.contents.columns.names
+        self.columns = list(dict.fromkeys([*of_place, *(n.split(".")[0] for n in self._fields), *record]))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         if self._by is By.PLACE:
@@ -240,9 +308,9 @@ class _Texts:
 
     def contents(self, batch: pa.RecordBatch) -> pa.Array | None:
         """What a row holds of the record that it came of."""
-        if self._content is None:
+        if self._contents is None:
             return None
-        return _record_texts(contents_of(self._content), self._record, batch)
+        return self._contents.texts(self._contents.of_rows(batch))
 
     def below_start(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows came of records that are gone, for their log begins behind them; ``None``: none did."""
@@ -279,7 +347,7 @@ def _record_texts(of: Columns, columns: list[str], batch: pa.RecordBatch) -> pa.
     return of(found[0], found[-1])  # of one alone the other is not looked at
 
 
-def _unlisted(path: Path) -> Any:
+def _unlisted(path: Path) -> _Opened:
     """Files of which no manifest says which are the table: all of them, with the columns of each and of hive's folders.
 
     A column that stands in the files as well is read there.
@@ -304,13 +372,14 @@ def _unlisted(path: Path) -> Any:
         for field in found(partitioning=dataset.HivePartitioning.discover())
         if field.name not in own.names
     ]
-    return dataset.dataset(
+    found_all = dataset.dataset(
         files,
         schema=pa.schema([*own, *of_folders]),
         format="parquet",
         partitioning=dataset.partitioning(pa.schema(of_folders), flavor="hive") if of_folders else None,
         partition_base_dir=str(base),
     )
+    return _Opened(found_all, tuple(field.name for field in of_folders), bool(of_folders))
 
 
 def _visible_files(folder: Path) -> list[str]:

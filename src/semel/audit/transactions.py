@@ -56,16 +56,14 @@ class TransactionVerdict:
     finding_count: int
     findings: tuple[TransactionFinding, ...]
 
-    def as_line(self) -> str | None:
-        """What is not to be seen, and why; nothing where all is."""
+    def not_compared(self) -> list[str]:
+        """Rows that a read_committed reader is not given yet."""
         parts = []
-        if self.aborted_rows:
-            parts.append(f"{counted(self.aborted_rows, 'row')} of aborted transactions left out")
         if self.open_rows:
-            parts.append(f"{counted(self.open_rows, 'row')} of open transactions not looked at")
+            parts.append(f"{counted(self.open_rows, 'row')} of open transactions")
         if self.waiting_rows:
-            parts.append(f"{counted(self.waiting_rows, 'row')} behind an open transaction not looked at")
-        return ", ".join(parts) or None
+            parts.append(f"{counted(self.waiting_rows, 'row')} behind an open transaction")
+        return parts
 
 
 @dataclass(slots=True)

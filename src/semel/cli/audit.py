@@ -18,12 +18,15 @@ from semel.cli.output import Format, print_document
 from semel.cli.produce import Line, read_lines, unescape
 from semel.cli.progress import parts_progress
 from semel.errors import ConfigError
+from semel.land.formats import ValueFormat
 
 if TYPE_CHECKING:
+    from semel.audit.contents import ValueReader
     from semel.audit.flows import FlowReport
     from semel.audit.read import InputRows
     from semel.audit.report import AuditReport
     from semel.audit.run import AuditPlan
+    from semel.audit.tables import TableFiles
 
 
 class Shape(StrEnum):
@@ -86,6 +89,14 @@ def audit(
             "timestamp_ms, as \"value ->> 'delay' > 60\" of a JSON value.",
         ),
     ] = None,
+    input_value: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPRESSION",
+            help='What the output holds as value of an input row, in the SQL of --where: as "upper(value)".',
+            show_default="value",
+        ),
+    ] = None,
     subset: Annotated[
         bool, typer.Option("--subset", help="The output may lack rows of the input, whichever they are.")
     ] = False,
@@ -105,6 +116,29 @@ def audit(
             help="What a row is known by: its content, the input row's place in columns of a table, or that in "
             "lineage headers.",
             show_default="content; place where a table has _partition and _offset",
+        ),
+    ] = None,
+    value: Annotated[
+        ValueFormat | None,
+        typer.Option(
+            "--value",
+            help="By place: what semel land read a table's values as.",
+            show_default="json with the table's columns, where it has _error",
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option(metavar="DDL|FILE", help="--schema of semel land.", show_default=False)
+    ] = None,
+    writer_schema: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID=FILE", help="--writer-schema of semel land.", show_default=False),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN]|none",
+            help="By place: compare only these columns of a table.",
+            show_default="all that can be",
         ),
     ] = None,
     key: Annotated[
@@ -195,7 +229,7 @@ def audit(
     from semel.audit.run import AuditPlan
     from semel.audit.store import Room
     from semel.audit.tables import TableFiles
-    from semel.record.where import compile_where
+    from semel.record.where import compile_value, compile_where
 
     if flow is not None:
         if output or input_ or input_file:
@@ -222,6 +256,9 @@ def audit(
         output_bootstrap=output_bootstrap or "",
         by=by,
         where=where,
+        input_value=input_value,
+        values=_values(value, schema, writer_schema, output_table or input_table),
+        columns=None if columns is None else _names(columns),
         subset=subset,
         group=group,
         named=bool(key or key_from),
@@ -236,6 +273,8 @@ def audit(
     )
     if where is not None:
         compile_where(where)  # refused before anything is read
+    if input_value is not None:
+        compile_value(input_value)
     of = input_ or input_file
     at = f" --output-bootstrap {output_bootstrap}" if output_bootstrap else ""
     what = f"semel audit{'' if of is None else f' --input {of}'} --output {output}{at}"
@@ -307,3 +346,30 @@ def _order(text: str) -> IdentityRule | None:
     if text == "none":
         return None
     return IdentityRule(KeyFrom.KEY) if text == "key" else IdentityRule.of(text, None)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text == "none" else tuple(name.strip() for name in text.split(","))
+
+
+def _values(
+    value: ValueFormat | None, schema: str | None, writer_schema: list[str] | None, table: TableFiles | None
+) -> ValueReader | None:
+    """The reader that a landing with these options has; without a schema the table's columns are that of its JSON."""
+    from semel.audit.contents import json_reader
+    from semel.cli.land import writers_of
+    from semel.land.job import value_reader
+
+    if value is None:
+        if schema or writer_schema:
+            raise ConfigError("--schema and --writer-schema say how --value reads values: say that, too")
+        return None
+    if value is ValueFormat.RAW:
+        raise ConfigError("--value raw: a table says by itself that it has values as they came; leave it out")
+    if table is None:
+        raise ConfigError(
+            "--value is of a table that is held against a topic: name it with --output delta:PATH"
+        )
+    if value is ValueFormat.JSON and schema is None:
+        return json_reader(table.shape)
+    return value_reader(value, schema, writers_of(writer_schema))
