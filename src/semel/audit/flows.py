@@ -10,6 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from semel.audit.adding import Adding, TopicReading
+from semel.audit.checks import count_repeats
+from semel.audit.identity import IdentityRule, KeyFrom
+from semel.audit.read import bounds_of, read_pieces
+from semel.audit.report import NOT_COMPARED
+from semel.audit.store import RowStore
+from semel.client.blocking import Cluster
+from semel.wording import counted
+
+_WHOLE_ROW: Final = IdentityRule(KeyFrom.ROW)
+_NOT_COMPARED: Final = (
+    "what the steps ought to give: the replay runs the same ones",
+    "timestamps of rows, and the partitions and order of rows of different writers",
+)
 _DECIDED_NOTHING: Final = "nothing is decided yet: run the flow first"
 
 
@@ -29,12 +43,23 @@ class StageAudit:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedOutput:
+    """An output that holds rows of others; ``repeats``: how many of them equal a row of the flow's."""
+
+    topic: str
+    rows: int
+    repeats: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class FlowReport:
     """A flow beside its replay."""
 
     flow: str
     stages: tuple[StageAudit, ...]
     elapsed_ms: int = 0
+    shared: tuple[SharedOutput, ...] = ()
 
     @property
     def is_violated(self) -> bool:
@@ -50,7 +75,27 @@ class FlowReport:
         """What cannot be said of it."""
         if not any(stage.decisions for stage in self.stages):
             return (_DECIDED_NOTHING,)
-        return tuple(f"{stage.stage}: {each}" for stage in self.stages for each in stage.left_out)
+        return (
+            *(f"{stage.stage}: {each}" for stage in self.stages for each in stage.left_out),
+            *(
+                f"{counted(each.repeats, 'row')} of others in {each.topic} "
+                f"{'equals a row' if each.repeats == 1 else 'equal rows'} of this flow, as where it has run under "
+                "another name, too"
+                for each in self.shared
+                if each.repeats
+            ),
+        )
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """What a reader could take for compared."""
+        found = [each.text for each in self.shared]
+        for stage in self.stages:
+            if stage.undecided:
+                found.append(f"{counted(stage.undecided, 'row')} of {stage.stage} behind its last decision")
+            if stage.lag:
+                found.append(f"{counted(stage.lag, 'offset')} that {stage.stage} has not read yet")
+        return (*found, *_NOT_COMPARED)
 
     @property
     def verdict(self) -> str:
@@ -62,11 +107,17 @@ class FlowReport:
             return f"NOT PROVEN: {self.flow} is not a replay of its recorded inputs"
         if self.unproven:
             return f"NOT PROVEN: of {self.flow} what could be compared is the same; {self.unproven[0]}"
-        return f"PROVEN: each stage of {self.flow} equals a replay of its recorded inputs"
+        proven = f"PROVEN: each stage of {self.flow} equals a replay of its recorded inputs"
+        return "; ".join([proven, *(each.text for each in self.shared)])
 
     def as_lines(self) -> list[str]:
-        """For a person; the last line is the verdict."""
-        return [*(line for stage in self.stages for line in stage.text.splitlines()), self.conclusion()]
+        """For a person: first what was not compared, last the verdict."""
+        gaps = [f"{NOT_COMPARED}: {each}" for each in self.not_compared]
+        return [
+            *gaps,
+            *(line for stage in self.stages for line in stage.text.splitlines()),
+            self.conclusion(),
+        ]
 
     def as_document(self) -> dict[str, Any]:
         """JSON's view; stable names."""
@@ -74,8 +125,12 @@ class FlowReport:
             "holds": self.holds,
             "verdict": self.verdict,
             "unproven": list(self.unproven) or None,
+            "not_compared": list(self.not_compared),
             "flow": self.flow,
             "elapsed_ms": self.elapsed_ms,
+            "shared_outputs": [
+                {"topic": each.topic, "rows": each.rows, "repeats": each.repeats} for each in self.shared
+            ],
             "stages": [
                 {
                     name: list(value) if isinstance(value, tuple) else value
@@ -126,4 +181,28 @@ def audit_flow(plan: Any, bootstrap: str) -> FlowReport:
         )
         for stage in replay.stages
     )
-    return FlowReport(replay.flow, stages, int((time.monotonic() - began) * 1000))
+    found = [each for stage in replay.stages for each in stage.outputs.items()]
+    shared: list[SharedOutput] = []
+    if found:
+        with Cluster(bootstrap) as cluster:
+            shared = [
+                SharedOutput(
+                    topic, others.row_count, _repeats(cluster, topic, others.own_ids), others.text(topic)
+                )
+                for topic, others in found
+            ]
+    return FlowReport(replay.flow, stages, int((time.monotonic() - began) * 1000), tuple(shared))
+
+
+def _repeats(cluster: Cluster, topic: str, own_ids: frozenset[int]) -> int:
+    """How many rows of others in a flow's output equal one of its own."""
+    reading = TopicReading(topic, _WHOLE_ROW, None)
+    first, end = bounds_of(cluster, topic)
+    with RowStore() as store:
+        sides = {is_own: store.rows(topic) for is_own in (True, False)}
+        adding = {is_own: Adding(rows, reading) for is_own, rows in sides.items()}
+        for piece in read_pieces(cluster, first, end):
+            for is_own, table in piece.tables(parted_by=lambda stored: stored.header.producer_id in own_ids):
+                for records in table.to_batches():
+                    adding[is_own](piece.partition, records, sequenced=True)
+        return count_repeats(sides[True], sides[False])
