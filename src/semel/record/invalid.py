@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from semel.record.batch import BatchHeader
-from semel.record.index import Int64s, key_blocks, walk
-from semel.record.records import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, RecordRules
+from semel.record.index import key_blocks, walk
+from semel.record.records import RecordRules
 from semel.types import NO_TIMESTAMP, RecordError
 
 RECORDS_NAMED_MAX: Final = 10_000  # the others are refused with them, and named when they come again
@@ -37,28 +37,17 @@ def invalid_records(payload: bytes, header: BatchHeader, rules: RecordRules) -> 
     first = 0
     for block in key_blocks(np.frombuffer(payload, np.uint8), bounds):
         lacks_key = block.key_length < 0 if rules.needs_key else np.zeros(len(block.key_length), bool)
-        is_mistimed = _mistimed(block.timestamp_delta, header.base_timestamp, rules) & ~lacks_key
+        times_ms = block.timestamp_delta + np.int64(header.base_timestamp)  # wraps, as for a reader
+        is_out = (times_ms < rules.timestamp_ms_min) | (times_ms > rules.timestamp_ms_max)
+        is_mistimed = is_out & (times_ms != NO_TIMESTAMP) & ~lacks_key
         has_wrong_timestamp |= bool(is_mistimed.any())
         (found,) = np.nonzero(lacks_key | is_mistimed)
         how_many += len(found)
         for index in found[: RECORDS_NAMED_MAX - len(errors)].tolist():
-            timestamp_ms = header.base_timestamp + int(block.timestamp_delta[index])
-            why = _NO_KEY if lacks_key[index] else _out_of_range(timestamp_ms, rules)
+            why = _NO_KEY if lacks_key[index] else _out_of_range(int(times_ms[index]), rules)
             errors.append(RecordError(first + index, why))
         first += len(lacks_key)
     return InvalidRecords(how_many, tuple(errors), has_wrong_timestamp) if how_many else None
-
-
-def _mistimed(delta_ms: Int64s, base_ms: int, rules: RecordRules) -> np.typing.NDArray[np.bool_]:
-    """By their deltas, as the sum need not be within 64 bits."""
-    low, high = rules.timestamp_ms_min - base_ms, rules.timestamp_ms_max - base_ms
-    found = np.zeros(len(delta_ms), bool)
-    if low > TIMESTAMP_MS_MIN:
-        found |= delta_ms < min(low, TIMESTAMP_MS_MAX)
-    if high < TIMESTAMP_MS_MAX:
-        found |= delta_ms > max(high, TIMESTAMP_MS_MIN)
-    none = NO_TIMESTAMP - base_ms
-    return found & (delta_ms != none) if TIMESTAMP_MS_MIN <= none <= TIMESTAMP_MS_MAX else found
 
 
 def _out_of_range(timestamp_ms: int, rules: RecordRules) -> str:

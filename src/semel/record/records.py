@@ -23,6 +23,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 RECORD_BYTES_MIN: Final = 7  # length, attributes, two deltas, key length, value length, header count
 _HEADER_BYTES_MIN: Final = 2  # key length, value length
 
+TIMESTAMP_MS_MIN: Final = -(2**63)
+TIMESTAMP_MS_MAX: Final = 2**63 - 1
+
 _INT64_SPAN: Final = 2**64
 
 
