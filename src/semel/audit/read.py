@@ -105,7 +105,7 @@ def read_topic(
     add, selected, dead = Adding(side, reading), 0, 0
     topic = reading.dead_letter_topic
     letters = (
-        None if topic is None else DeadLetters(reading.dead_letter_bootstrap or cluster.bootstrap, topic)
+        None if topic is None else DeadLetters(reading.dead_letter_bootstrap or cluster.seed_addresses, topic)
     )
 
     def passes(found: UnreadableBatch) -> bool:

@@ -65,7 +65,7 @@ class Cluster:
         self.close()
 
     @property
-    def bootstrap(self) -> list[str]:
+    def seed_addresses(self) -> list[str]:
         """The addresses that it was given."""
         return [f"{each.host}:{each.port}" for each in self.inner.brokers.bootstrap]
 

@@ -134,7 +134,9 @@ def run_job(
     schema = landed_schema(values.schema, job.partition_column, with_headers=job.with_headers)
     stop = stop or threading.Event()
     clock = SystemClock()
-    letters = None if job.dead_letter_topic is None else DeadLetters(cluster.bootstrap, job.dead_letter_topic)
+    letters = (
+        None if job.dead_letter_topic is None else DeadLetters(cluster.seed_addresses, job.dead_letter_topic)
+    )
     source = Source(cluster, job.plan.topics, clock, with_headers=job.with_headers, letters=letters)
     source.look()  # a topic that is not there is told before a table is made
     landing = Landing(
