@@ -93,5 +93,16 @@ def test_a_program_that_ends_with_an_error_of_sparks_says_its_reason_last(monkey
     assert "semel: " not in capsys.readouterr().err
 
 
-def test_the_state_that_spark_adds_is_no_part_of_the_reason():
+OF_A_PLANNER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed: \
+_pickle.PicklingError: Could not serialize object: {}: no way
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 1]
+
+Current State: ACTIVE"""
+
+
+def test_what_spark_adds_is_no_part_of_the_reason():
     assert reason_of(OF_A_READ) == ("DataLoss", "offsets 0 to 4 are gone. Go on")
+    assert reason_of(OF_A_PLANNER.format("PlanNotSupported")) == ("PlanNotSupported", "no way")
+    assert reason_of(OF_A_PLANNER.format("TypeError"))[0] == ""

@@ -7,20 +7,25 @@ import sys
 from types import TracebackType
 from typing import Final
 
-_OURS: Final = re.compile(r"semel\.errors\.(\w+): (.+?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
+from semel import errors
+
+# A planner refuses while it is pickled, and PySpark names that error by its class alone.
+_OURS: Final = re.compile(
+    r"(?:semel\.errors\.|Could not serialize object: )(\w+): (.+?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL
+)
 _SPARKS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] ")  # what Spark begins a text of its own with
 _SPARKS_QUOTE: Final = "=== Streaming Query ==="  # with its plan: behind what Spark has to say
 _JAVA_FRAME: Final = re.compile(r"at [\w.$/<>]+\(|\.\.\. \d+ more$")  # of a trace: where, not what
-_SQL_STATE: Final = re.compile(r" SQLSTATE: \w+$")  # behind an error of planning
+_SQL_STATE: Final = re.compile(r"( SQLSTATE: \w+)+$")  # behind an error of planning
 _JAVA: Final = re.compile(r"(?:Caused by)?: ([\w.$]+(?:Error|Exception)\b.*)")  # an error, or its cause
 
 
 def reason_of(text: str) -> tuple[str, str]:
     """The name and the text of the error behind Spark's trace; of one that is none of semel's, its last line."""
-    found = _OURS.findall(text)
+    found = [each for each in _OURS.findall(text) if hasattr(errors, each[0])]
     if found:
         name, words = found[-1]
-        return name, _SQL_STATE.sub("", " ".join(words.split()))
+        return name, _SQL_STATE.sub("", " ".join(words.partition(_SPARKS_QUOTE)[0].split()))
     said = text.partition(_SPARKS_QUOTE)[0]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     lines = [line for line in lines if not _JAVA_FRAME.match(line)]
