@@ -325,7 +325,8 @@ class Stream:
     ) -> Windowed[Keyed]:
         """Windows of ``length`` (``"10 minutes"``), one behind another, over the timestamp ``on``: ``.count()``, …
 
-        A window is told once, when the rows' own time has come to its end and ``lateness`` behind that. A row that
+        A row at the border of two windows is of the later one: a window has its beginning, and not its end. A window is
+        told once, when the rows' own time has come to its end and ``lateness`` behind that. A row that
         comes later goes to the flow's topic for late rows.
 
         Without rows that time stands still, and windows stay open. With ``idle`` it goes on where a partition has had
@@ -346,7 +347,8 @@ class Stream:
     ) -> Windowed[Keyed]:
         """Windows that last as long as rows of their key come, by the timestamp ``on``, and end ``gap`` after the last.
 
-        Otherwise as :meth:`tumbling`.
+        A row exactly ``gap`` after the last one is of the same session, as in Spark, Kafka Streams and Flink, as long
+        as the session is open: it is closed once the rows' own time has come to its end. Otherwise as :meth:`tumbling`.
         """
         call = Call.here(
             "sessions", gap=gap, on=on, lateness=None if lateness == "0 s" else lateness, idle=idle

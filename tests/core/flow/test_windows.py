@@ -282,11 +282,40 @@ def test_a_session_lasts_as_long_as_rows_come_within_the_gap():
     assert told(window.rows) == [("b", 5, 15, 1), ("a", 0, 28.9, 3)]
 
 
-def test_a_row_exactly_a_gap_away_begins_another_session():
-    window = sessions()
-    window.entry(rows(("a", 0), ("a", 10)))
+@pytest.mark.parametrize("is_apart", [False, True])
+@pytest.mark.parametrize("order", [(0, 10, 20), (20, 10, 0), (0, 20, 10)])
+def test_a_row_exactly_a_gap_away_is_of_the_session(is_apart, order):
+    """As Spark has it: [0, 30) of three rows."""
+    window = sessions(lateness_s=20)
+    for at in order:
+        if is_apart:
+            window.new_attempt()
+        window.entry(rows(("a", at)))
     window.entry(rows(("z", 100)))
-    assert told(window.rows) == [("a", 0, 10, 1), ("a", 10, 20, 1)]
+    assert told(window.rows) == [("a", 0, 30, 3)]
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "told_rows"), [(10, [("a", 0, 20, 2)]), (10.001, [("a", 0, 10, 1), ("a", 10.001, 20.001, 1)])]
+)
+def test_the_border_of_a_session(apart_s, told_rows):
+    window = sessions()
+    window.entry(rows(("a", 0), ("a", apart_s)))
+    window.entry(rows(("z", 100)))
+    assert told(window.rows) == told_rows
+
+
+def test_the_border_is_of_the_plan_and_not_of_the_state():
+    chain = sessions().chain
+    assert "border" in chain.plan_text()
+    assert "border" not in chain.state_text()
+
+
+def test_a_tumbling_window_has_its_beginning_and_not_its_end():
+    window = tumbling()
+    window.entry(rows(("a", 0), ("a", 9.999), ("a", 10), ("a", -10), ("a", -0.001)))
+    window.entry(rows(("z", 100)))
+    assert told(window.rows) == [("a", -10, 0, 2), ("a", 0, 10, 2), ("a", 10, 20, 1)]
 
 
 @pytest.mark.parametrize("is_apart", [False, True])
@@ -325,12 +354,12 @@ def test_the_states_of_two_sessions_of_a_typed_fold_are_merged():
 def test_a_row_is_late_unless_it_reaches_into_an_open_session():
     window = sessions()
     window.entry(rows(("a", 20), ("b", 20)))
-    window.entry(rows(("a", 11), ("b", 10), ("b", 1)))
+    window.entry(rows(("a", 10), ("b", 9), ("b", 1)))
     assert [(key, why[:58]) for _, key, _, why in window.side] == [
-        (b"b", "its window, from 2024-01-01T00:00:10Z to 2024-01-01T00:00:"),
+        (b"b", "its window, from 2024-01-01T00:00:09Z to 2024-01-01T00:00:"),
         (b"b", "its window, from 2024-01-01T00:00:01Z to 2024-01-01T00:00:"),
     ]
-    assert told(window.entry(rows(("z", 100)))) == [("a", 11, 30, 2), ("b", 20, 30, 1)]
+    assert told(window.entry(rows(("z", 100)))) == [("a", 10, 30, 2), ("b", 20, 30, 1)]
 
 
 # --- properties -----------------------------------------------------------------------------------------
@@ -414,7 +443,7 @@ def reference_sessions(entries: Any, lateness_s: int) -> tuple[list[Any], int]:
         before = now
         for user, at in entry:
             mine = open_sessions.setdefault(user, [])
-            met = [session for session in mine if session[0] < at + 10 and at < session[1]]
+            met = [session for session in mine if session[0] <= at + 10 and at <= session[1]]
             if not met and before is not None and at + 10 + lateness_s <= before:
                 late += 1
             else:

@@ -1,6 +1,7 @@
 """Sessions: windows that last as long as rows of their key come.
 
-A session grows by rows that are less than ``gap`` away from it, and two become one when a row falls between them. What
+A session grows by rows that are no more than ``gap`` away from it, and two become one when a row falls between them:
+as Spark's, Kafka Streams' and Flink's do, which count a row exactly ``gap`` behind the last one to its session. What
 two of them had gathered before the entry is merged, in the order of their beginnings; the rows of the entry are
 gathered into that in recorded order.
 
@@ -10,7 +11,7 @@ session that is open: one that does makes it longer at its beginning.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -56,7 +57,8 @@ class SessionWindow(Window):
         return self.gap_ms + self.lateness_ms
 
     def plan_parts(self) -> Mapping[str, Any]:
-        parts = super().plan_parts()
+        # Older plans have no border: a row exactly a gap away began another session. Their state is read as it is.
+        parts = {**super().plan_parts(), "border": "inclusive"}
         return parts if self.merge is None else {**parts, "merge": [name_of(self.merge), self.merge_version]}
 
     def _shape_parts(self) -> dict[str, Any]:
@@ -83,9 +85,9 @@ class _Sessions(Windows):
         is_late = np.zeros(len(times), dtype=np.bool_)
         for number, (code, time) in enumerate(zip(grouped.codes.tolist(), times.tolist(), strict=True)):
             sessions = open_by_code[code]
-            first = bisect_right(sessions, time, key=_end_of)
+            first = bisect_left(sessions, time, key=_end_of)
             last = first
-            while last < len(sessions) and sessions[last].start < time + gap_us:
+            while last < len(sessions) and sessions[last].start <= time + gap_us:
                 last += 1
             if first == last:
                 if closed_us is not None and time + gap_us <= closed_us:
@@ -115,10 +117,10 @@ class _Sessions(Windows):
         out: dict[int, list[_Session]] = {}
         for code in np.unique(grouped.codes).tolist():
             key, sessions = all_keys[code], list[_Session]()
-            begin = _session_at(key, int(least[code]) + 1)
+            begin = _session_at(key, int(least[code]))
             for at, packed in state.scan(begin, _session_at(key, None)):
                 start, gathered = _UNPACK(packed)
-                if start >= int(most[code]) + self._length_us:
+                if start > int(most[code]) + self._length_us:
                     break
                 end = time_of(at[-8:])
                 sessions.append(_Session(start, end, [(end, gathered)]))
