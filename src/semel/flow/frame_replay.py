@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from semel.core.flow.pieces import Entry
 from semel.core.sink.ranges import SourceRange
+from semel.flow.frame_session import active, frame_session
 from semel.flow.frames import (
     Between,
     as_spark_sees,
@@ -34,6 +35,7 @@ def framed(
     stage: Stage, connection: Connection, source_range: SourceRange, spark: Any
 ) -> Iterator[pa.RecordBatch]:
     """What a stage with steps of Spark's makes of a plain range."""
+    spark = frame_session(spark)
     waiting: list[pa.Table] = []
     between, read_rows = Between(), 0
     for table in recorded_rows(stage, connection, source_range):
@@ -56,7 +58,8 @@ def _through(
 ) -> Iterator[pa.RecordBatch]:
     """What these rows give, with the tombstones among them and behind them."""
     if rows:
-        frame = spark.createDataFrame(pa.concat_tables(rows), schema=columns_read(stage))
-        made = frame_of(stage, frame).toArrow().combine_chunks()
+        with active(spark):
+            frame = spark.createDataFrame(pa.concat_tables(rows), schema=columns_read(stage))
+            made = frame_of(stage, frame).toArrow().combine_chunks()
         yield from records_of(stage, made, source_range.source, between)
     yield from between.rest()

@@ -24,6 +24,7 @@ from py4j.protocol import Py4JError
 
 from semel.flow.by_value import Shipped, shipped
 from semel.flow.changing import check_changed
+from semel.flow.frame_session import active, frame_session, refuse_unrecorded
 from semel.flow.frames import columns_read, frame_of, refuse_read_twice, steps_of_source, trying_records
 from semel.flow.on_spark_run import StageRun, Stopping
 from semel.flow.on_spark_stage import TASK_OPTION, stage_format, task_option
@@ -37,6 +38,7 @@ from semel.flow.topics import made_topics
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.resuming import Resumption, check_before_fencing, resume
+from semel.spark.sink_log import SinkLog
 
 STOP_WAIT_S: Final = 60.0  # for the micro-batches that are under way
 _LOOK_S: Final = 0.05
@@ -50,7 +52,7 @@ class FlowOnSpark:
     ) -> None:
         self.plan = plan
         self._connection = Connection(bootstrap, f"semel-flow-{plan.flow}")
-        self._spark = spark
+        self._given, self._spark = spark, frame_session(spark)
         self._cuts = cuts or Cuts()
         self._store = store or default_folder()
         self._folder = Path(tempfile.mkdtemp(prefix=f"semel-flow-{plan.flow}-"))
@@ -150,8 +152,11 @@ class FlowOnSpark:
         for stage in self.plan.stages:
             sent(stage)
             if stage.kind is StageKind.FRAME:
-                frame_of(stage, self._spark.createDataFrame([], columns_read(stage)))
-                refuse_read_twice(stage, self._spark)
+                begun = SinkLog(self._connection, stage.sink_id).history().begin
+                refuse_unrecorded(stage.flow, stage.name, "" if begun is None else begun.plan, self._given)
+                with active(self._spark):
+                    frame_of(stage, self._spark.createDataFrame([], columns_read(stage)))
+                    refuse_read_twice(stage, self._spark)
         check_changed(self.plan, self._connection)
         self.plan = made_topics(connect(self._connection), self.plan)
         for stage in self.plan.stages:
@@ -183,8 +188,6 @@ class FlowOnSpark:
 
     def _source(self, stage: Stage, run: StageRun) -> str:
         source = stage_format(run, columns_read(stage))
-        # Spark looks a source up in the session that is active in the thread, and this makes ours so in any thread.
-        self._spark.createDataFrame([], "nothing int")
         self._spark.dataSource.register(source)
         return source.name()
 
@@ -192,16 +195,17 @@ class FlowOnSpark:
         self, stage: Stage, resumed: Resumption, trigger: dict[str, Any], until: Json | None = None
     ) -> None:
         source = self._source(stage, self._run_of(stage, resumed, until))
-        frame = self._spark.readStream.format(source).load()
-        if stage.kind is StageKind.FRAME:
-            frame = frame_of(stage, frame)
-        self._queries[stage.name] = (
-            frame.writeStream.format(source)
-            .queryName(stage.sink_id)
-            .option("checkpointLocation", str(self._folder / f"{stage.name}-{uuid.uuid4().hex}"))
-            .trigger(**trigger)
-            .start()
-        )
+        with active(self._spark):  # where Spark looks the source up
+            frame = self._spark.readStream.format(source).load()
+            if stage.kind is StageKind.FRAME:
+                frame = frame_of(stage, frame)
+            self._queries[stage.name] = (
+                frame.writeStream.format(source)
+                .queryName(stage.sink_id)
+                .option("checkpointLocation", str(self._folder / f"{stage.name}-{uuid.uuid4().hex}"))
+                .trigger(**trigger)
+                .start()
+            )
 
     # --- a row that fails -------------------------------------------------------------------------------------
 
@@ -224,8 +228,9 @@ class FlowOnSpark:
         source = self._source(stage, run)
 
         def tried(task: StageTask) -> BaseException | None:
-            read = self._spark.read.format(source).option(TASK_OPTION, task_option(task)).load()
-            records = trying_records(stage, frame_of(stage, read), run.options.batch_bytes_max)
+            with active(self._spark):
+                read = self._spark.read.format(source).option(TASK_OPTION, task_option(task)).load()
+                records = trying_records(stage, frame_of(stage, read), run.options.batch_bytes_max)
             try:
                 records.write.format("noop").mode("overwrite").save()
             except Exception as error:

@@ -21,6 +21,7 @@ from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import OnInputs
 from semel.core.flow.windows import Window
 from semel.errors import FlowError
+from semel.flow.frame_session import FRAME_SETTINGS
 
 PLAN_FORMAT: Final = 2  # raised where a new semel would write other bytes for the same plan and the same rows
 PARTITION_COUNT: Final = 4  # of a flow's own topics, where nothing says another
@@ -152,8 +153,10 @@ class Stage:
     @property
     def plan_text(self) -> str:
         """Everything a replay has to find the same, as canonical JSON: inputs, steps with their code, output."""
+        settings = {"settings": dict(FRAME_SETTINGS)} if self.kind is StageKind.FRAME else {}
         return _canonical(
-            {
+            settings
+            | {
                 "format": PLAN_FORMAT,
                 "inputs": [_input_parts(read) for read in self.inputs],
                 "steps": [dict(step.plan_parts()) for step in self.steps],
