@@ -15,6 +15,7 @@ from semel.copy.plan import CopyPlan
 from semel.core.copy.journal import PARTITIONS_MAX, Clean, Place
 from semel.errors import BrokerError, ConfigError, DataLoss, ErrorCode, ReplayUnprovable
 from semel.record.batch import BatchHeader
+from semel.spark.owners import refuse_foreign_output
 from semel.spark.sink_log import create_topic
 from semel.spark.takeover import listed
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -99,7 +100,13 @@ class CopyTopics:
         ]
         if not new:
             return {}
-        outputs = {name: self._output(name, wanted[name]) for name in sorted({tp.topic for tp in new})}
+        names = sorted({tp.topic for tp in new})
+        for name in names:
+            output = self._plan.output_of(name)
+            refuse_foreign_output(
+                self._destination, self._plan.destination, output, "Nothing was copied there: give a --prefix"
+            )
+        outputs = {name: self._output(name, wanted[name]) for name in names}
         places: dict[TopicPartition, Place] = {}
         starts = _listed(
             self._source,

@@ -4,8 +4,9 @@ A stage goes on where its sink has decided to, in the topic that it read then. S
 another topic now would begin at that one's beginning, and write, or count, a second time what it had. A step of Spark's
 between ``key_by`` and a step with state is enough for that: it puts a topic in between. So would a stage of another
 name, which the same steps have when they are written otherwise. And rows that stand in a topic of the flow's own are
-only rows in between: a stage that was to read them and is not there any more leaves them for nobody. All of it is
-looked for before anybody is fenced and before a topic is made.
+only rows in between: a stage that was to read them and is not there any more leaves them for nobody. And rows of others
+in such a topic would be counted as the flow's own: those of another flow's are no output, and a stage that was never
+started has none. All of it is looked for before anybody is fenced and before a topic is made.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from collections.abc import Collection, Mapping
 from semel.client.blocking import Cluster
 from semel.core.flow.merge import begun_behind
 from semel.core.sink.history import SinkHistory
-from semel.errors import ConfigError
+from semel.core.sink.own_topics import CHANGELOG_SUFFIX, MERGE_SUFFIX, OWN_TOPIC_CONFIGS
+from semel.errors import ConfigError, ErrorCode
 from semel.flow.merge_reading import read_records
-from semel.flow.plan import CHANGELOG_SUFFIX, MERGE_SUFFIX, OWN_TOPIC_CONFIGS, Plan, Stage
+from semel.flow.plan import Plan, Stage
 from semel.spark.known_sinks import known_sinks
 from semel.spark.options import Connection
+from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import connect
 from semel.spark.reading import read_range
 from semel.spark.sink_log import SinkLog
@@ -34,9 +37,14 @@ _ANOTHER_NAME = (
 
 def check_changed(plan: Plan, connection: Connection) -> None:
     """:class:`~semel.errors.ConfigError` for a changed flow that has to be run as it was first, or named otherwise."""
+    cluster = connect(connection)
+    for topic in plan.output_topics:
+        refuse_foreign_output(cluster, connection, topic, f"Flow {plan.flow!r} has written nothing")
     is_new = False
     for stage in plan.stages:
         history = SinkLog(connection, stage.sink_id).history()
+        if history.fence is None:
+            _refuse_rows_of_others(cluster, plan, stage)
         is_new = is_new or history.decision is None
         before, now = _inputs_read(history), {read.topic for read in stage.inputs}
         read, reads = _topics_read(history), topic_read(stage)
@@ -47,7 +55,6 @@ def check_changed(plan: Plan, connection: Connection) -> None:
         gone, new = before - now, now - before
         if stage.is_stateful and gone and new:  # one that comes in addition is another matter
             raise _read_otherwise(plan, stage, gone, new)
-    cluster = connect(connection)
     if not is_new and not _own_topics_of_others(cluster, plan):
         return
     sinks = _sinks_of(plan, connection)
@@ -58,6 +65,28 @@ def check_changed(plan: Plan, connection: Connection) -> None:
     for name in sorted(sinks.keys() - {stage.name for stage in plan.stages}):
         read_by_some |= _refuse_unread(cluster, plan, name, sinks[name], for_nobody)
     _refuse_never_read(cluster, plan, for_nobody - read_by_some)
+
+
+def _refuse_rows_of_others(cluster: Cluster, plan: Plan, stage: Stage) -> None:
+    """A stage that was never started, and topics of its own in which somebody has written."""
+    own = {stage.output.topic} if stage.output.is_internal else set()
+    if stage.is_stateful:
+        own |= {stage.merge_topic, stage.changelog_topic}
+    there = cluster.metadata(sorted(own)).topics if own else {}
+    for name, topic in there.items():
+        if topic.error_code is not ErrorCode.NONE:
+            continue
+        partitions = [TopicPartition(name, number) for number in sorted(topic.partitions)]
+        starts, ends = (
+            listed(cluster, partitions, which) for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        )
+        for tp in partitions:
+            if starts[tp] < ends[tp] and _holds_rows(cluster, tp, starts[tp], ends[tp], str(topic.topic_id)):
+                raise ConfigError(
+                    f"topic {name!r} is one that flow {plan.flow!r} makes for itself, and it has rows, though stage "
+                    f"{stage.name!r} was never started here: they are others', and it would count them. Nothing was "
+                    f"written. Give the flow another name, or delete the topic if nobody needs it"
+                )
 
 
 def _sinks_of(plan: Plan, connection: Connection) -> dict[str, SinkHistory]:

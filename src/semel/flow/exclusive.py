@@ -30,6 +30,7 @@ from semel.core.dead_letter import WHY_HEADER
 from semel.core.flow.chain import DECODE
 from semel.core.flow.exclusive import InputPartition, NotExclusive, WhyNot, continues, first_gap
 from semel.core.flow.pieces import Entry, Piece
+from semel.core.sink.own_topics import OWN_TOPIC_CONFIGS
 from semel.errors import (
     BrokerError,
     ConfigError,
@@ -41,7 +42,7 @@ from semel.errors import (
     UnreadableBatch,
 )
 from semel.flow.here import in_turns
-from semel.flow.plan import OWN_TOPIC_CONFIGS, Plan, Stage, StageKind
+from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.rows_in import cut_at_offsets, piece_of
 from semel.flow.task import chain_of
 from semel.record.columnar import encode_columns

@@ -20,20 +20,12 @@ from typing import Any, Final
 from semel.core.flow.schema import Field, Schema
 from semel.core.flow.steps import OnInputs
 from semel.core.flow.windows import Window
+from semel.core.sink.own_topics import CHANGELOG_SUFFIX, MERGE_SUFFIX
 from semel.errors import FlowError
 from semel.flow.frame_session import FRAME_SETTINGS
 
 PLAN_FORMAT: Final = 2  # raised where a new semel would write other bytes for the same plan and the same rows
 PARTITION_COUNT: Final = 4  # of a flow's own topics, where nothing says another
-MERGE_SUFFIX: Final = ".merge"
-CHANGELOG_SUFFIX: Final = ".changelog"
-
-# A flow's own topics are read again after any time: they are never compacted, and nothing falls out of them.
-OWN_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-}
 
 
 class StageKind(Enum):

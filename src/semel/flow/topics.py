@@ -7,8 +7,9 @@ nobody looked. Its outputs are the user's, made by the server's defaults where t
 from __future__ import annotations
 
 from semel.client.blocking import Cluster
+from semel.core.sink.own_topics import OWN_TOPIC_CONFIGS
 from semel.errors import ConfigError
-from semel.flow.plan import OWN_TOPIC_CONFIGS, PARTITION_COUNT, Plan
+from semel.flow.plan import PARTITION_COUNT, Plan
 from semel.spark.sink_log import create_topic, topic_partition_count
 
 

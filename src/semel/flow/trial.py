@@ -24,9 +24,10 @@ import pyarrow as pa
 from semel.core.dead_letter import AT_HEADER, WHY_HEADER
 from semel.core.flow.codec import decode_rows, key_bytes, keys_of_rows
 from semel.core.flow.pieces import STEP_HEADER
+from semel.core.sink.own_topics import OWN_TOPIC_CONFIGS
 from semel.errors import ConfigError, FlowStopped, NonDeterministicReplay, StepFailed
 from semel.flow.here import StageHere
-from semel.flow.plan import OWN_TOPIC_CONFIGS, PARTITION_COUNT, Input, Plan, Stage, StageKind
+from semel.flow.plan import PARTITION_COUNT, Input, Plan, Stage, StageKind
 from semel.flow.replay import replay
 from semel.flow.sameness import Keyed, Sameness, differences, sameness
 from semel.flow.stage_ranges import Cuts

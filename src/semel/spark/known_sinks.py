@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from semel.core.sink import run
 from semel.core.sink.history import SinkHistory
-from semel.core.sink.journal import SINKS_TOPIC, Begin, Decision, Stored
+from semel.core.sink.journal import Begin, Decision, Stored
 from semel.core.sink.refusal import NAMED_PREFIX
 from semel.errors import SinkError
 from semel.spark.options import Connection
 from semel.spark.process import connect
-from semel.spark.sink_log import JournalReading, SinkLog, find_output, partitions_of, topic_partition_count
+from semel.spark.sink_log import SinkLog, find_output, partitions_of, remembered
 from semel.spark.takeover import fence_writers, listed, scan
 from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -27,14 +27,7 @@ class SinkReset:
 
 def known_sinks(bootstrap: str) -> dict[str, SinkHistory]:
     """Every sink that has written through this log, by its id."""
-    cluster = connect(Connection(bootstrap))
-    count = topic_partition_count(cluster, SINKS_TOPIC)
-    sinks: dict[str, SinkHistory] = {}
-    partitions = [TopicPartition(SINKS_TOPIC, number) for number in range(count or 0)]
-    starts = listed(cluster, partitions, EARLIEST_TIMESTAMP)
-    for tp, end_offset in listed(cluster, partitions, LATEST_TIMESTAMP).items():
-        for entry in JournalReading(cluster, tp, starts[tp], end_offset):
-            sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).take(entry)
+    sinks = remembered(connect(Connection(bootstrap)))
     return {sink_id: sinks[sink_id] for sink_id in sorted(sinks) if _has_written(sinks[sink_id])}
 
 

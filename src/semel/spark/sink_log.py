@@ -337,6 +337,22 @@ class JournalReading:
         return entry
 
 
+def remembered(cluster: Cluster) -> dict[str, SinkHistory]:
+    """What the log has of every sink, those too that have never written; by id."""
+    sinks: dict[str, SinkHistory] = {}
+    partitions = [
+        TopicPartition(SINKS_TOPIC, number)
+        for number in range(topic_partition_count(cluster, SINKS_TOPIC) or 0)
+    ]
+    starts, ends = (
+        {} if not partitions else cluster.list_offsets(dict.fromkeys(partitions, which)) for which in _ENDS
+    )
+    for tp in partitions:
+        for entry in JournalReading(cluster, tp, starts[tp].offset, ends[tp].offset):
+            sinks.setdefault(entry.sink_id, SinkHistory(entry.sink_id)).take(entry)
+    return sinks
+
+
 def history_of(log: SinkLog, connection: Connection) -> SinkHistory:
     """The sink's whole history up to now; a process reads each record once."""
     histories, place = this_process().histories, (connection, log.sink_id)

@@ -15,10 +15,12 @@ from semel.core.sink import run
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import OutputTopic, Stored
+from semel.core.sink.refusal import is_stage
 from semel.core.sink.run import Ticket
 from semel.core.sink.writes import judge_version
 from semel.errors import BrokerError, ErrorCode, NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark.options import SinkOptions
+from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import (
@@ -46,6 +48,8 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
     ``only_writers_of`` is the prefix of the writers that may still have undecided rows; a stream's may all.
     """
+    if not is_stage(log.sink_id):  # of a flow's stages all outputs were looked at before the first one began
+        refuse_foreign_output(log.cluster, options.connection, options.topic, "Nothing was written")
     is_compacted = check_kept(log, DECISION_BYTES_MAX if options.state_plan else 0)
     if is_compacted:  # before the fence, so that who cannot go on disturbs nobody
         check_compactable(log, history_of(log, options.connection))
@@ -101,6 +105,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
 
 def unnamed_run(options: SinkOptions, log: SinkLog) -> Ticket:
     """The run of a batch write that nobody can rerun: there is nothing to fence, to scan or to decide."""
+    refuse_foreign_output(log.cluster, options.connection, options.topic, "Nothing was written")
     if options.topic is not None and find_output(log.cluster, options.topic) is None:
         create_topic(log.cluster, options.topic, NEW_TOPIC_PARTITIONS)
     found = outputs_of(log.cluster, [] if options.topic is None else [options.topic])

@@ -25,6 +25,7 @@ from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Attempt, OutputClaim, OutputTopic, WriterClaim
 from semel.core.sink.landing import Landing, landed
 from semel.core.sink.ranges import SourceRange, Verdict
+from semel.core.sink.refusal import is_stage
 from semel.core.sink.run import Ticket, compacted
 from semel.core.sink.task import (
     Attempted,
@@ -51,6 +52,7 @@ from semel.sequence import advance
 from semel.spark.flight import Flight
 from semel.spark.options import SinkOptions
 from semel.spark.output import Rows, has_numbers, has_timestamps, rows_of, spread
+from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
@@ -376,6 +378,10 @@ class TaskWrite:
                 raise ConfigError(
                     f"there is no topic {topic!r}, which a row names in its topic column: make it, and start the "
                     f"query again"
+                )
+            if not is_stage(self.ticket.sink_id):
+                refuse_foreign_output(
+                    self._log.cluster, self.options.connection, topic, "No row was written there"
                 )
             if "compact" in cleanup_policy(self._log.cluster, topic):
                 allow(compacted(topic))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from semel.core.sink.journal import SINKS_TOPIC
+from semel.core.sink.own_topics import OWN_TOPIC_CONFIGS
 from semel.flow.merge_log import MERGE_LOG_CONFIG
-from semel.flow.plan import OWN_TOPIC_CONFIGS, Plan, Stage
+from semel.flow.plan import Plan, Stage
 from semel.flow.stage_ranges import StageTask
 from semel.flow.stage_state import StateBounds
 from semel.sim.flows.machines import Machines
