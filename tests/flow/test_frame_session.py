@@ -103,7 +103,8 @@ def test_what_a_session_may_have_of_its_own_is_kept(spark):
 
 @pytest.mark.everyday
 def test_a_stage_of_unknown_settings_goes_on_where_nothing_else_is_set(spark, other):
-    old, new = '{"format":2,"inputs":[]} codec 1', '{"format":2,"inputs":[],"settings":{}} codec 1'
+    old, new = '{"steps":[{"step":"where"}]} codec 1', '{"settings":{},"steps":[{"step":"where"}]} codec 1'
+    refuse_unrecorded("f", "s", '{"steps":[{"step":"map"}]} codec 1', other)
     refuse_unrecorded("f", "s", old, spark)
     refuse_unrecorded("f", "s", new, other)
     refuse_unrecorded("f", "s", "", other)

@@ -102,9 +102,11 @@ class CopyTopics:
             return {}
         names = sorted({tp.topic for tp in new})
         for name in names:
-            output = self._plan.output_of(name)
             refuse_foreign_output(
-                self._destination, self._plan.destination, output, "Nothing was copied there: give a --prefix"
+                self._destination,
+                self._plan.destination,
+                self._plan.output_of(name),
+                "Nothing was copied there: give a --prefix",
             )
         outputs = {name: self._output(name, wanted[name]) for name in names}
         places: dict[TopicPartition, Place] = {}

@@ -50,6 +50,7 @@ _KEPT: Final = (
     "spark.sql.streaming.",
     "spark.sql.ui.",
 )
+_FRAME_STEPS: Final = frozenset({"where", "select", "apply"})
 _UTC: Final = frozenset({"utc", "etc/utc", "gmt", "z", "+00:00"})
 
 
@@ -89,7 +90,8 @@ def refuse_unrecorded(flow: str, stage: str, written: str, spark: Any) -> None:
 
     ``written`` is the plan that it ran by last. Such a stage had those of its session, and nobody knows them.
     """
-    if not written or "settings" in json.JSONDecoder().raw_decode(written)[0]:
+    parts = json.JSONDecoder().raw_decode(written)[0] if written else {}
+    if "settings" in parts or not any(step.get("step") in _FRAME_STEPS for step in parts.get("steps", ())):
         return
     others = {
         name: spark.conf.get(name) for name in FRAME_SETTINGS if not _is_same(name, spark.conf.get(name))
