@@ -16,9 +16,10 @@ import pytest
 from tests.flow.flowing import put, rows
 
 from semel.errors import ConfigError, StepFailed
+from semel.flow import run as run_module
 from semel.flow import source
 from semel.flow.replay import replay
-from semel.flow.run import start_flow
+from semel.flow.run import runs_here, start_flow
 
 COUNTS = """
 import time
@@ -246,3 +247,18 @@ def test_on_spark_it_stops_behind_its_micro_batches(bootstrap, at_work, tmp_path
     held = replay_of(bootstrap)
     assert held.holds
     assert not any(stage.undecided for stage in held.stages), held.text()
+
+
+def test_a_flow_without_steps_of_sparks_needs_none_to_be_installed(monkeypatch):
+    """As in a wheel that was installed alone."""
+    monkeypatch.setattr(
+        run_module, "unsupported", lambda: "there is no PySpark here: `pip install 'semel[spark]'`"
+    )
+    people = source("people", json="name string")
+    assert runs_here(people.filter(bool).to("out").plan())
+    with pytest.raises(
+        ConfigError, match=r"steps of Spark's .* in out, and there is no PySpark here: `pip install"
+    ):
+        runs_here(people.where("name = 'a'").to("out").plan())
+    monkeypatch.setattr(run_module, "unsupported", lambda: None)
+    assert not runs_here(people.where("name = 'a'").to("out").plan())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from semel.flow.shown import LINES_S, Lines, LiveTable, Notebook, line, size_text, table
+from semel.flow.shown import LINES_S, Lines, LiveTable, Notebook, asides, line, size_text, table
 from semel.flow.watch import Look, StageLook
 
 SPLIT = StageLook("lines-by-word", True, 3, 12_000, 1234.4, 7)
@@ -20,6 +20,30 @@ def test_a_stage_in_one_line():
     assert ", 1 row in 1 micro-batch" in line("f", replace(COUNT, row_count=1))
     assert size_text(0) == "0 bytes"
     assert size_text(3 * 2**30) == "3.0 GiB"
+
+
+def test_bad_and_late_rows_are_told():
+    look = Look("f", (replace(SPLIT, bad_count=2), replace(COUNT, late_count=1)), {"f.bad": "it is no JSON"})
+    assert ", 12,000 rows in 3 micro-batches, 2 bad" in line("f", look.stages[0])
+    assert asides(look) == [
+        "2 rows went to f.bad: it is no JSON",
+        "1 row went to f.late: its headers say why",
+    ]
+    out = io.StringIO()
+    lines = Lines(out)
+    lines.show(look)
+    lines.end()
+    assert out.getvalue().splitlines()[-2:] == asides(look)
+    assert asides(Look("f", (SPLIT, COUNT))) == []
+    assert table(look).splitlines()[0].split() == [
+        "stage",
+        "rows/s",
+        "rows",
+        "bad",
+        "lag",
+        "micro-batches",
+        "state",
+    ]
 
 
 def test_columns_are_under_each_other():

@@ -91,6 +91,23 @@ def test_a_large_state_is_told_by_its_changelog(bootstrap, watched, tmp_path):
     assert watch.look().stages[1].state_keys == 4001
 
 
+def test_bad_rows_are_counted_once_and_the_first_says_why(bootstrap, watched, tmp_path):
+    put(bootstrap, "lines", {"text": "a"}, b"no JSON", b"[]")
+    watch = watched(word_count(), [0.0])
+    assert watch.look().asides == {}
+    run(word_count(), bootstrap, tmp_path)
+    topic = word_count().plan().bad_topic
+    look = watch.look()
+    assert (look.asides, [stage.bad_count for stage in look.stages]) == ({topic: 2}, [2, 0])
+    assert "JSON" in look.reasons[topic]
+    put(bootstrap, "lines", {"text": "b"}, b"{")
+    run(word_count(), bootstrap, tmp_path)  # another run: what the one before has counted is carried on
+    assert watch.look().asides == {topic: 3}
+    put(bootstrap, "lines", {"text": "b"})
+    run(word_count(), bootstrap, tmp_path)
+    assert watch.look().asides == {topic: 3}
+
+
 def test_the_lag_of_several_inputs_is_counted_from_the_entries(bootstrap, watched, tmp_path):
     one, other = (source(topic, json="name string", key="name") for topic in ("one", "other"))
     both = one.merge(other).fold(lambda state, row: (state + 1, {"n": state}), init=0).to("out")

@@ -145,12 +145,15 @@ def run(
     """
     from semel.cli.connect import greet
     from semel.flow.files import load_flows
-    from semel.flow.run import run_flow
+    from semel.flow.run import run_flow, runs_here
 
     plan = load_flows(file).flow(name).plan()
+    is_without_spark = not here and runs_here(plan)
     greet(bootstrap)
     if not quiet:
         where = "in this process" if here else "on Spark, which takes a while to start"
+        if is_without_spark:
+            where = "in this process, for it needs no Spark, and there is none (--here says it, too)"
         until = "to the end of what is there" if once else "until Ctrl-C"
         note(f"semel: flow {plan.flow}, {counted(len(plan.stages), 'stage')}, {until}, {where}")
     try:

@@ -31,6 +31,14 @@ class FlowCollector(Collector):
         rows = CounterMetricFamily(
             "semel_flow_rows", "Rows decided since the flow was started", labels=_LABELS
         )
+        bad = CounterMetricFamily(
+            "semel_flow_bad_rows", "Rows that no step could take, since the flow was started", labels=_LABELS
+        )
+        late = CounterMetricFamily(
+            "semel_flow_late_rows",
+            "Rows that came after their window was closed, since the flow was started",
+            labels=_LABELS,
+        )
         batches = CounterMetricFamily(
             "semel_flow_micro_batches", "Micro-batches decided since the flow was started", labels=_LABELS
         )
@@ -50,6 +58,8 @@ class FlowCollector(Collector):
         for stage in look.stages:
             labels = [look.flow, stage.stage]
             rows.add_metric(labels, stage.row_count)
+            bad.add_metric(labels, stage.bad_count)
+            late.add_metric(labels, stage.late_count)
             batches.add_metric(labels, stage.micro_batches)
             rate.add_metric(labels, stage.rows_per_s)
             lag.add_metric(labels, stage.lag)
@@ -57,7 +67,7 @@ class FlowCollector(Collector):
                 keys.add_metric(labels, stage.state_keys)
                 size.add_metric(labels, stage.state_bytes)
                 in_changelog.add_metric(labels, int(stage.is_in_changelog))
-        yield from (rows, batches, rate, lag, keys, size, in_changelog)
+        yield from (rows, bad, late, batches, rate, lag, keys, size, in_changelog)
 
 
 def serve_metrics(address: str, newest: Callable[[], Look | None]) -> Callable[[], None]:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from semel.errors import SemelError
+from semel.errors import ConfigError, SemelError
 from semel.flow.changing import check_changed
 from semel.flow.here import check_runs_here, run_here
-from semel.flow.plan import Plan
+from semel.flow.plan import Plan, StageKind
 from semel.flow.shown import Shown, shown_here
 from semel.flow.slots import default_folder
 from semel.flow.stage_ranges import Cuts
@@ -20,6 +20,7 @@ from semel.flow.watch import LOOK_S, Look, Watch
 from semel.signals import stopped_by_signals
 from semel.spark.options import Connection
 from semel.spark.process import connect
+from semel.spark.versions import unsupported
 
 _WAKE_S: Final = 0.2  # a signal's handler runs in the main thread once that wakes up
 _QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}  # or it draws over ours
@@ -139,13 +140,14 @@ def start_flow(
 ) -> Running:
     """Start it: until it is stopped, or with ``once`` to the end of what its topics have now.
 
-    ``here``: in this process, without Spark. ``spark``: the session to run it in; else the running one, or a new one.
+    ``here``: in this process, without Spark; where none is installed, a flow that needs none runs so by itself.
+    ``spark``: the session to run it in; else the running one, or a new one.
     ``store``: the folder for large state, on each machine that has tasks. Where a flow runs, and how its micro-batches
     are cut, changes nothing of what it writes. ``show``: a line for each stage, on the terminal's stderr or in the
     notebook; ``metrics``: the same for Prometheus, on ``host:port``.
     """
     shown = shown_here() if show else None
-    if here:
+    if here or (spark is None and runs_here(plan)):
         check_runs_here(plan)
         folder = store or default_folder()
 
@@ -165,6 +167,30 @@ def start_flow(
         on_spark.run(stop, once=once)
 
     return Running(plan, bootstrap, work_on_spark, shown=shown, metrics=metrics)
+
+
+def runs_here(plan: Plan) -> bool:
+    """Whether a flow that is to run on Spark runs in this process: it needs no Spark, and there is none.
+
+    :class:`~semel.errors.ConfigError` for one that needs it.
+    """
+    why_not = unsupported()
+    if why_not is None:
+        return False
+    if plan.needs_spark:
+        check_has_spark(plan)
+    return True
+
+
+def check_has_spark(plan: Plan) -> None:
+    """``ConfigError`` for a flow with steps of Spark's where there is no Spark that runs them."""
+    why_not = unsupported()
+    frames = [stage.name for stage in plan.stages if stage.kind is StageKind.FRAME]
+    if frames and why_not is not None:
+        raise ConfigError(
+            f"flow {plan.flow!r} has steps of Spark's (where, select, apply) in {', '.join(frames)}, and {why_not}; or "
+            f"say them in Python (filter, map, flat_map): a flow of Python's steps needs no Spark"
+        )
 
 
 def _refuse_before_spark(plan: Plan, connection: Connection) -> None:

@@ -12,7 +12,7 @@ from semel.flow.watch import Look, StageLook
 from semel.wording import counted
 
 LINES_S: Final = 10.0  # between lines that are not on a terminal: a log stays readable
-COLUMNS: Final = ("stage", "rows/s", "rows", "lag", "micro-batches", "state")
+COLUMNS: Final = ("stage", "rows/s", "rows", "bad", "lag", "micro-batches", "state")
 _UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -32,6 +32,7 @@ def cells(stage: StageLook) -> tuple[str, ...]:
         stage.stage,
         f"{stage.rows_per_s:,.0f}",
         f"{stage.row_count:,}",
+        f"{stage.bad_count:,}",
         f"{stage.lag:,}",
         f"{stage.micro_batches:,}",
         state_text(stage),
@@ -61,7 +62,17 @@ def line(flow: str, stage: StageLook) -> str:
         f"{flow}/{stage.stage}: {stage.rows_per_s:,.0f} rows/s, lag {stage.lag:,}, "
         f"{counted(stage.row_count, 'row')} in {counted(stage.micro_batches, 'micro-batch', 'micro-batches')}"
     )
+    text += f", {stage.bad_count:,} bad" if stage.bad_count else ""
+    text += f", {stage.late_count:,} late" if stage.late_count else ""
     return f"{text}, {state_text(stage)}" if stage.has_state else text
+
+
+def asides(look: Look) -> list[str]:
+    """A line for the bad rows, and one for the late ones, where there are any: how many, where, and why the first."""
+    return [
+        f"{counted(count, 'row')} went to {topic}: {look.reasons.get(topic, 'its headers say why')}"
+        for topic, count in look.asides.items()
+    ]
 
 
 def table(look: Look) -> str:
@@ -104,6 +115,8 @@ class Lines:
     def end(self) -> None:
         if self._last is not None:
             self._tell(self._last)
+            self._out.writelines(f"{text}\n" for text in asides(self._last))
+            self._out.flush()
 
 
 def _has_moved(before: StageLook | None, now: StageLook) -> bool:
@@ -120,10 +133,12 @@ class LiveTable:
         from rich.live import Live
 
         self._live = Live(console=Console(stderr=True), auto_refresh=False)
+        self._last: Look | None = None
 
     def show(self, look: Look) -> None:
         from rich.table import Table
 
+        self._last = look
         drawn = Table(title=f"flow {look.flow}", title_justify="left")
         for number, name in enumerate(COLUMNS):
             drawn.add_column(name, justify="right" if 0 < number < len(COLUMNS) - 1 else "left")
@@ -136,6 +151,8 @@ class LiveTable:
     def end(self) -> None:
         if self._live.is_started:
             self._live.stop()
+        for text in () if self._last is None else asides(self._last):
+            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Notebook:
@@ -146,7 +163,7 @@ class Notebook:
         self._handle: Any = None
 
     def show(self, look: Look) -> None:
-        text = f"flow {look.flow}\n{table(look)}"
+        text = "\n".join([f"flow {look.flow}", table(look), *asides(look)])
         data = {"text/plain": text, "text/html": f"<pre>{html.escape(text)}</pre>"}
         if self._handle is None:
             self._handle = self._display(data, raw=True, display_id=True)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from semel.core.flow.changelog import Meta, told_meta
 from semel.core.flow.merge_records import Entry, InputTopic
+from semel.core.flow.pieces import WHY_HEADER
 from semel.core.flow.state import MemoryBase
 from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.history import SinkHistory
@@ -23,6 +24,7 @@ from semel.core.sink.journal import SINKS_TOPIC, Decision
 from semel.core.sink.ranges import writers_of
 from semel.flow.merge_reading import read_records
 from semel.flow.plan import Plan, Stage
+from semel.record.batch import decode_records
 from semel.record.columnar import decode_table
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
@@ -50,6 +52,8 @@ class StageLook:
     state_keys: int = 0
     state_bytes: int = 0
     is_in_changelog: bool = False  # at least one partition's; else it rides in the decisions
+    bad_count: int = 0  # of row_count: that no step could take
+    late_count: int = 0  # of row_count: that came after their window was closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,18 @@ class Look:
 
     flow: str
     stages: tuple[StageLook, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)  # of the first bad row, and the first late one
+
+    @property
+    def asides(self) -> dict[str, int]:
+        """The rows that went to the flow's topics for bad and for late ones, by topic; those that there are."""
+        bad, late = (
+            sum(getattr(stage, name) for stage in self.stages) for name in ("bad_count", "late_count")
+        )
+        return {topic: count for topic, count in self._sides(bad, late).items() if count}
+
+    def _sides(self, bad: int, late: int) -> dict[str, int]:
+        return {f"{self.flow}.bad": bad, f"{self.flow}.late": late}
 
     @property
     def lag(self) -> int:
@@ -74,6 +90,7 @@ class _Seen:
     journal: TopicPartition | None = None
     micro_batches: int = 0
     row_count: int = 0
+    asides: Counter[str] = field(default_factory=Counter)  # of them, by topic
     counted: deque[tuple[float, int]] = field(default_factory=deque)  # when, and rows by then
     # By partition: a decided end, and what it means.
     entry_ends: dict[int, tuple[int, Mapping[InputTopic, int]]] = field(default_factory=dict)
@@ -94,6 +111,9 @@ class Watch:
         self._seen = [_Seen(stage) for stage in plan.stages]
         self._is_first = True
         self._starts: dict[TopicPartition, int] = {}  # of the inputs, when they were seen first
+        self._sides = (plan.bad_topic, plan.late_topic)
+        self._side_starts: dict[TopicPartition, int] | None = None  # where their rows begin that are counted
+        self._reasons: dict[str, str] = {}
 
     def close(self) -> None:
         """Let go of the server."""
@@ -108,9 +128,15 @@ class Watch:
         ends = self._listed([*inputs, *self._journals()], LATEST_TIMESTAMP)
         new = [tp for tp in inputs if tp not in self._starts]
         self._starts |= self._listed(new, EARLIEST_TIMESTAMP)
+        if self._side_starts is None:
+            counts = self._partition_counts(self._sides)
+            sides = [TopicPartition(topic, number) for topic in counts for number in range(counts[topic])]
+            self._side_starts = self._listed(sides, LATEST_TIMESTAMP)
         self._read_journals(ends)
+        self._read_reasons()
         now_s = self._now_s()
-        return Look(self._plan.flow, tuple(self._of(seen, ends, now_s) for seen in self._seen))
+        stages = tuple(self._of(seen, ends, now_s) for seen in self._seen)
+        return Look(self._plan.flow, stages, dict(self._reasons))
 
     # -- decisions -------------------------------------------------------------------------------------------
 
@@ -145,11 +171,39 @@ class Watch:
             for entry in reading:
                 record = entry.record
                 for seen, history in stages:
+                    before = history.decision
                     if history.take(entry) and isinstance(record, Decision) and not record.is_reset:
                         seen.micro_batches += 1
                         seen.row_count += record.row_count
+                        for topic in self._sides:
+                            seen.asides[topic] += _rows_in(topic, record, before)
             for _, history in stages:
                 history.end_offset = reading.end_offset
+
+    # -- bad and late rows -----------------------------------------------------------------------------------
+
+    def _read_reasons(self) -> None:
+        """Of the first row that went there since the first look."""
+        for topic in self._sides:
+            if topic not in self._reasons and any(seen.asides[topic] for seen in self._seen):
+                for number in range(self._partition_counts([topic]).get(topic, 0)):
+                    tp = TopicPartition(topic, number)
+                    why = self._first_reason(tp, (self._side_starts or {}).get(tp, 0))
+                    if why is not None:
+                        self._reasons[topic] = why
+                        break
+
+    def _first_reason(self, tp: TopicPartition, first: int) -> str | None:
+        cluster, end = connect(self._connection), self._listed([tp], LATEST_TIMESTAMP)[tp]
+        for batches in read_range(cluster, tp, first, end, poll_timeout_ms=REQUEST_TIMEOUT_MS):
+            for batch, header in batches:
+                for record in () if header.is_control else decode_records(batch):
+                    whys = [
+                        value for name, value in record.headers if name == WHY_HEADER and value is not None
+                    ]
+                    if whys and record.offset >= first:
+                        return whys[0].decode(errors="replace")
+        return None
 
     # -- one stage -------------------------------------------------------------------------------------------
 
@@ -171,6 +225,8 @@ class Watch:
             sum(meta.key_count for meta in metas),
             sum(meta.size_bytes for meta in metas),
             any(not meta.is_inline for meta in metas),
+            seen.asides[self._plan.bad_topic],
+            seen.asides[self._plan.late_topic],
         )
 
     def _lag(self, seen: _Seen, ends: Mapping[TopicPartition, int]) -> int:
@@ -280,3 +336,19 @@ class Watch:
             return {}
         listed = connect(self._connection).list_offsets(dict.fromkeys(partitions, which))
         return {tp: each.offset for tp, each in listed.items()}
+
+
+def _rows_in(topic: str, decision: Decision, before: Decision | None) -> int:
+    """How many rows of a topic a micro-batch has decided. What a writer has from an earlier one is carried on in it."""
+    count = 0
+    is_same_run = before is not None and before.sink_epoch == decision.sink_epoch
+    for name, writer in decision.writers.items():
+        known = None if before is None else before.writers.get(name)
+        for tp, output in writer.outputs.items():
+            if tp.topic != topic:
+                continue
+            earlier = None if known is None else known.outputs.get(tp)
+            if earlier is not None and not is_same_run:
+                earlier = replace(earlier, next_sequence=0, surplus_from=None)
+            count += output.digest.count if output != earlier else 0
+    return count
