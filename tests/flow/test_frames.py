@@ -6,14 +6,10 @@ import json
 from itertools import pairwise
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.flow.flowing import put
 
-import semel
 from semel.core.flow.pieces import Entry
-from semel.errors import StepFailed
 from semel.flow import Keyed, source
 from semel.flow.frames import (
     KEY_COLUMN,
@@ -22,14 +18,9 @@ from semel.flow.frames import (
     decoded,
     records_of,
     recut,
-    rows_read,
     tombstones_of,
 )
 from semel.flow.plan import Stage, StageKind
-from semel.flow.stage_ranges import Cuts, PlainRanges
-from semel.record.columnar import BATCH_BYTES_MAX
-from semel.spark.options import Connection
-from semel.spark.resuming import Resumption
 from semel.types import TopicPartition
 
 PART = TopicPartition("users", 0)
@@ -143,17 +134,21 @@ def test_tombstones_between_all_rows_are_laid_aside_together() -> None:
     ]
 
 
-def test_a_tombstone_that_no_record_can_hold_is_found_where_rows_that_fail_are_looked_for(
-    semel_server: semel.LocalLog,
-) -> None:
-    """In the source's task, which a stop is traced in: the sink's would fail again and again, at no row."""
-    pytest.importorskip("pyspark")
-    connection = Connection(semel_server.bootstrap)
-    with semel.Admin(semel_server.bootstrap) as admin:
-        admin.create_topic("users", 1)
-    put(semel_server.bootstrap, "users", {"user": "ann"}, None, keys=[b"ann", bytes(999_100)])
-    ranges = PlainRanges(STAGE, connection, Cuts(), Resumption({}, {}, -1))
-    start = ranges.initial()
-    (task,) = ranges.tasks(start, ranges.next_end(start))
-    with pytest.raises(StepFailed, match=r"'users', partition 0, offset 1 .*a record of 999100 bytes"):
-        list(rows_read(STAGE, connection, task, BATCH_BYTES_MAX))
+def test_a_tombstone_that_no_record_can_hold_is_a_bad_row() -> None:
+    large = bytes(999_100)
+    table = pa.table(
+        {
+            "key": pa.array([b"ann", large], pa.binary()),
+            "value": pa.nulls(2, pa.binary()),
+            "offset": pa.array([0, 1]),
+        }
+    )
+    entry = Entry()
+    made = [
+        tombstones_of(STAGE, piece, entry).column("key").to_pylist()
+        for piece in decoded(STAGE, PART, table, entry)
+    ]
+    assert made == [[b"ann"]]
+    (side,) = entry.side
+    assert (side.output, side.keys.to_pylist()) == ("bad", [large])
+    assert b"a record of 999100 bytes" in side.headers.to_pylist()[0][0]["value"]

@@ -426,7 +426,8 @@ def source(
 
     ``json`` says the columns of its values, JSON objects: ``"user string, at timestamp"``, or a class with annotations.
     What a value has beyond them is not read, and what it lacks is null; a value that does not fit is a bad record.
-    Without ``json`` rows are the values' bytes.
+    Without ``json`` rows are the values' bytes. A record's time and headers are not read, and rows that are passed on
+    do not have them: what is needed of them has to be in the value.
 
     ``key`` says that the record's key is that of these columns: no topic is needed to key the rows by them. The first
     row that it does not hold for, or that does not lie in its key's partition, stops the flow.

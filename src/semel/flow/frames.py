@@ -30,9 +30,9 @@ from semel.flow.by_value import by_value, shipped
 from semel.flow.frame_steps import Apply, FrameStep, Select, Where, is_frame_step
 from semel.flow.plan import Input, Stage, Tombstones
 from semel.flow.rows_in import cut_at_offsets, cut_in_rows, piece_of, proven, with_output_key
-from semel.flow.rows_out import BAD_BEHIND_STEPS, main_batch, side_batches
+from semel.flow.rows_out import BAD_BEHIND_STEPS, output_batch, side_batches
 from semel.flow.stage_ranges import StageTask, plain_tables
-from semel.flow.task import failing_as_a_step, refuse_large
+from semel.flow.task import failing_as_a_step
 from semel.flow.unreadable import readable
 from semel.spark.notes import LaidAside, TaskIdentity, lay_aside
 from semel.spark.options import Connection
@@ -65,17 +65,16 @@ def _has_tombstones(stage: Stage) -> bool:
     return stage.inputs[0].tombstones is Tombstones.PASSED
 
 
-def rows_read(
-    stage: Stage, connection: Connection, task: StageTask, record_bytes_max: int
-) -> Iterator[pa.RecordBatch]:
+def rows_read(stage: Stage, connection: Connection, task: StageTask) -> Iterator[pa.RecordBatch]:
     """In the task of the source: the rows of its range, decoded."""
     for table in plain_tables(stage, connection, task.planned):
         entry = Entry()
         for piece in decoded(stage, task.source_range.source, table, entry):
             if piece.is_tombstones:
                 with failing_as_a_step(stage, f"{piece.place(0)} or behind it"):
-                    batch = refuse_large(tombstones_of(stage, piece, entry), record_bytes_max)
-                _lay_aside(batch, _TOMBSTONES_ASIDE)
+                    batch = tombstones_of(stage, piece, entry)
+                if batch.num_rows:
+                    _lay_aside(batch, _TOMBSTONES_ASIDE)
             else:
                 yield from as_spark_sees(stage, piece).to_batches()
         for batch in side_batches(stage, entry, task.source_range.batch_from):
@@ -141,9 +140,8 @@ def _with_own_columns(piece: Piece, has_offset: bool) -> pa.Table:
 
 def tombstones_of(stage: Stage, piece: Piece, entry: Entry) -> pa.RecordBatch:
     """Those of a piece as records of the stage's output, with their offsets; what has no key is in ``entry``."""
-    piece = with_output_key(stage, piece, entry)
+    piece, batch = output_batch(stage, with_output_key(stage, piece, entry), entry)
     assert piece.origin is not None, "they were read"
-    batch = main_batch(stage.output.topic, piece)
     return batch.append_column(OFFSET_COLUMN, pa.array(piece.origin.offsets))
 
 
@@ -283,7 +281,6 @@ def encoded(
     source_range: SourceRange,
     batches: Iterator[pa.RecordBatch],
     task: TaskIdentity,
-    record_bytes_max: int,
 ) -> Iterator[pa.RecordBatch]:
     """In the task of the sink: Spark's rows as records, and behind them what was laid aside."""
     between = Between()
@@ -292,8 +289,7 @@ def encoded(
         table = pa.Table.from_batches([batch])
         between.add(_tables(gone))
         with failing_as_a_step(stage, f"a row of {source_range.source}"):
-            records = records_of(stage, table, source_range.source, between)
-            made = [refuse_large(each, record_bytes_max) for each in records]
+            made = list(records_of(stage, table, source_range.source, between))
         yield from made
     yield from between.rest(_tables(gone))
     yield from recut(_tables(LaidAside(task, _BAD_ASIDE)))
@@ -337,20 +333,23 @@ def records_of(
 ) -> Iterator[pa.RecordBatch]:
     """What the sink is handed of Spark's rows, which came of ``source``, and of the tombstones between them."""
     entry = Entry()
-    piece = with_output_key(stage, _seen_by_spark(table, stage.output.schema, source), entry)
+    seen = _seen_by_spark(table, stage.output.schema, source)
+    piece = with_output_key(stage, seen, entry)
     if len(piece):
-        yield between.among(main_batch(stage.output.topic, piece), piece.origin)
+        piece, batch = output_batch(stage, piece, entry)
+    if len(piece):
+        yield between.among(batch, piece.origin)
     yield from side_batches(stage, entry, 0, BAD_BEHIND_STEPS)
 
 
-def trying_records(stage: Stage, frame: Any, record_bytes_max: int) -> Any:
+def trying_records(stage: Stage, frame: Any) -> Any:
     """The frame's rows as records that go nowhere: fails at what :func:`encoded` would fail at."""
     sent = shipped(replace(stage, steps=()))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for each in records_of(sent.value, pa.Table.from_batches([batch]), _NOWHERE, Between()):
-                refuse_large(each, record_bytes_max)
+            for _ in records_of(sent.value, pa.Table.from_batches([batch]), _NOWHERE, Between()):
+                pass
         yield from ()
 
     return frame.mapInArrow(run, f"{VALUE_COLUMN} binary")

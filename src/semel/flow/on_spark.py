@@ -230,7 +230,7 @@ class FlowOnSpark:
         def tried(task: StageTask) -> BaseException | None:
             with active(self._spark):
                 read = self._spark.read.format(source).option(TASK_OPTION, task_option(task)).load()
-                records = trying_records(stage, frame_of(stage, read), run.options.batch_bytes_max)
+                records = trying_records(stage, frame_of(stage, read))
             try:
                 records.write.format("noop").mode("overwrite").save()
             except Exception as error:

@@ -184,4 +184,4 @@ def task_option(task: StageTask) -> str:
 def _rows(run: StageRun, task: StageTask) -> Iterator[pa.RecordBatch]:
     from semel.flow.on_spark_task import rows_read
 
-    return rows_read(run.stage, run.connection, task, run.options.batch_bytes_max)
+    return rows_read(run.stage, run.connection, task)

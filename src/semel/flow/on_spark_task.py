@@ -63,7 +63,7 @@ def _write_frame(
         run.options,
         ticket,
         source_range,
-        encoded(run.stage, source_range, batches, task, run.options.batch_bytes_max),
+        encoded(run.stage, source_range, batches, task),
         query_id=task.query_id,
         task_attempt_id=task.task_attempt_id,
         attempt_number=task.attempt_number,

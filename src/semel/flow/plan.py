@@ -23,9 +23,13 @@ from semel.core.flow.windows import Window
 from semel.core.sink.own_topics import CHANGELOG_SUFFIX, MERGE_SUFFIX
 from semel.errors import FlowError
 from semel.flow.frame_session import FRAME_SETTINGS
+from semel.record.columnar import BATCH_BYTES_MAX
 
 PLAN_FORMAT: Final = 2  # raised where a new semel would write other bytes for the same plan and the same rows
 PARTITION_COUNT: Final = 4  # of a flow's own topics, where nothing says another
+
+
+_BATCH_ROOM_BYTES: Final = 48_588  # of max.message.bytes, for a batch around a record
 
 
 class StageKind(Enum):
@@ -104,6 +108,7 @@ class Stage:
     pattern: str = field(compare=False)
     reason: str = field(compare=False)
     site: str = field(compare=False)  # where its last step was written
+    record_bytes_max: int = BATCH_BYTES_MAX  # what its output takes, once that is known
     above: tuple[Above, ...] = field(default=(), compare=False)  # where windows go on without rows
 
     @property
@@ -146,8 +151,11 @@ class Stage:
     def plan_text(self) -> str:
         """Everything a replay has to find the same, as canonical JSON: inputs, steps with their code, output."""
         settings = {"settings": dict(FRAME_SETTINGS)} if self.kind is StageKind.FRAME else {}
+        is_other = self.record_bytes_max != BATCH_BYTES_MAX  # what is larger is a bad row
+        sizes = {"record_bytes_max": self.record_bytes_max} if is_other else {}
         return _canonical(
             settings
+            | sizes
             | {
                 "format": PLAN_FORMAT,
                 "inputs": [_input_parts(read) for read in self.inputs],
@@ -270,6 +278,21 @@ class Plan:
                 for topic in self.own_topics
             ),
         )
+
+    def with_record_sizes(self, found: Mapping[str, int]) -> Plan:
+        """With the largest record that each output takes, as a server has it: ``max.message.bytes`` by topic."""
+        stages = tuple(
+            dataclasses.replace(stage, record_bytes_max=record_bytes_max(found[stage.output.topic]))
+            if stage.output.topic in found
+            else stage
+            for stage in self.stages
+        )
+        return dataclasses.replace(self, stages=stages)
+
+
+def record_bytes_max(message_bytes_max: int) -> int:
+    """Of key, value and headers: 1,000,000 bytes where Kafka's default is left as it is."""
+    return message_bytes_max - min(_BATCH_ROOM_BYTES, message_bytes_max // 4)
 
 
 def internal_topic(flow: str, stage: str) -> str:

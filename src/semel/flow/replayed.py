@@ -16,7 +16,7 @@ from semel.core.flow.state import MemoryBase, State, inline_bytes_max
 from semel.core.sink.ranges import SourceRange
 from semel.flow.plan import Stage
 from semel.flow.rows_in import EntryRows, cut_at_offsets, piece_of, proven, with_output_key
-from semel.flow.rows_out import changelog_batch, main_batch, side_batches
+from semel.flow.rows_out import changelog_batch, output_batch, side_batches
 from semel.flow.stage_ranges import plain_tables
 from semel.flow.task import chain_of
 from semel.flow.unreadable import readable
@@ -67,7 +67,7 @@ def _written(stage: Stage, pieces: list[Piece], entry: Entry, number: int) -> It
     for piece in pieces:
         keyed = with_output_key(stage, piece, entry)
         if len(keyed):
-            yield main_batch(stage.output.topic, keyed)
+            yield output_batch(stage, keyed, entry)[1]
     yield from side_batches(stage, entry, number)
 
 

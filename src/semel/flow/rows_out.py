@@ -18,10 +18,20 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from semel.core.dead_letter import CUT_HEADER
-from semel.core.flow.pieces import BAD, HEADERS_TYPE, LATE, Entry, Piece, SideRows
+from semel.core.flow.pieces import (
+    BAD,
+    HEADERS_TYPE,
+    LATE,
+    WRITE,
+    Entry,
+    Indices,
+    Piece,
+    SideRows,
+    bytes_of,
+    fitting,
+)
 from semel.flow.plan import Stage
 from semel.record.columnar import BATCH_BYTES_MAX
 from semel.spark.output import ROW_NUMBER
@@ -30,6 +40,17 @@ RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and va
 SIDE_BYTES_MAX: Final = BATCH_BYTES_MAX - RECORD_OVERHEAD_BYTES  # of a bad or late row, headers and all
 BAD_PARTITION: Final = 0
 BAD_BEHIND_STEPS: Final = 1  # of what is found behind Spark's steps, and so in another order
+
+
+def output_batch(stage: Stage, piece: Piece, entry: Entry) -> tuple[Piece, pa.RecordBatch]:
+    """The rows that the stage's output takes, under the key that they have by now. What is larger is bad."""
+    batch = main_batch(stage.output.topic, piece)
+    sizes = bytes_of(batch.column("value"))
+    sizes = sizes + (bytes_of(batch.column("key")) if "key" in batch.schema.names else 0)
+    sizes = sizes + (_header_bytes(batch.column("headers")) if "headers" in batch.schema.names else 0)
+    why = f"it makes a record of {{}} bytes, and topic {stage.output.topic!r} takes up to {{}}"
+    kept = fitting(piece, entry, WRITE, sizes, stage.record_bytes_max - RECORD_OVERHEAD_BYTES, why)
+    return kept, batch if kept is piece else main_batch(stage.output.topic, kept)
 
 
 def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:
@@ -98,16 +119,8 @@ def _in_order(sides: Sequence[SideRows]) -> Iterator[SideRows]:
 
 def _cut(side: SideRows) -> SideRows:
     """The rows, each as much of it as fits a batch."""
-    pairs = side.headers.flatten()
-    pair_bytes = pc.add(
-        pc.binary_length(pairs.field("key")), pc.fill_null(pc.binary_length(pairs.field("value")), 0)
-    )
-    header_bytes = np.zeros(len(side), dtype=np.int64)
-    np.add.at(header_bytes, np.asarray(side.headers.value_parent_indices()), np.asarray(pair_bytes))
-    key_bytes, value_bytes = (
-        np.asarray(pc.fill_null(pc.binary_length(column), 0), dtype=np.int64)
-        for column in (side.keys, side.values)
-    )
+    header_bytes = _header_bytes(side.headers)
+    key_bytes, value_bytes = bytes_of(side.keys), bytes_of(side.values)
     large = np.flatnonzero(key_bytes + value_bytes + header_bytes > SIDE_BYTES_MAX)
     if not len(large):
         return side
@@ -126,6 +139,14 @@ def _cut(side: SideRows) -> SideRows:
         headers[row].append({"key": CUT_HEADER, "value": "; ".join(told).encode()})
     made = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(headers, HEADERS_TYPE)
     return SideRows(side.output, *made)
+
+
+def _header_bytes(headers: pa.Array) -> Indices:
+    pairs = headers.flatten()
+    sizes = np.zeros(len(headers), dtype=np.int64)
+    pair_bytes = bytes_of(pairs.field("key")) + bytes_of(pairs.field("value"))
+    np.add.at(sizes, np.asarray(headers.value_parent_indices()), pair_bytes)
+    return sizes
 
 
 def _cut_text(what: str, kept: int, whole: int) -> str:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from semel.core.flow.chain import Chain, RunningChain
 from semel.core.flow.codec import CODEC_VERSION
@@ -37,10 +36,11 @@ from semel.core.sink.task import Attempted
 from semel.errors import NonDeterministicReplay, SemelError, StepFailed
 from semel.flow.plan import Stage, Tombstones
 from semel.flow.rows_in import PIECE_OFFSETS, EntryRows, cut_at_offsets, piece_of, proven, with_output_key
-from semel.flow.rows_out import RECORD_OVERHEAD_BYTES, changelog_batch, main_batch, side_batches
+from semel.flow.rows_out import changelog_batch, output_batch, side_batches
 from semel.flow.stage_ranges import StageTask, plain_tables
 from semel.flow.stage_state import TaskState
 from semel.flow.unreadable import readable
+from semel.record.columnar import BATCH_BYTES_MAX
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.output import PARTITIONER
 from semel.spark.task_write import write_range
@@ -58,6 +58,7 @@ def sink_options(stage: Stage, connection: Connection, resumed_epoch: int | None
         routing=Routing(None, ("key",), PARTITIONER),
         plan=f"{stage.plan_text} {written_by(stage)}",
         state_plan=stage.state_text,
+        batch_bytes_max=min(stage.record_bytes_max, BATCH_BYTES_MAX),
         resumed_epoch=resumed_epoch,
     )
 
@@ -108,7 +109,6 @@ class _Attempt:
     """What both kinds have: where a step failed, if one did."""
 
     stage: Stage
-    record_bytes_max: int
     failure: StepFailed | None = None
     failed_at = -1  # in front of this offset all came through
 
@@ -124,7 +124,7 @@ class _Attempt:
         for piece in pieces:
             keyed = with_output_key(self.stage, piece, entry)
             if len(keyed):
-                yield refuse_large(main_batch(self.stage.output.topic, keyed), self.record_bytes_max)
+                yield output_batch(self.stage, keyed, entry)[1]
         yield from side_batches(self.stage, entry, number)
 
 
@@ -133,7 +133,6 @@ class _Stateless(_Attempt):
 
     def __init__(self, stage: Stage, options: SinkOptions, task: StageTask) -> None:
         self.stage, self.connection, self.task = stage, options.connection, task
-        self.record_bytes_max = options.batch_bytes_max
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         stage = self.stage
@@ -180,7 +179,6 @@ class _Stateful(_Attempt):
 
     def __init__(self, stage: Stage, options: SinkOptions, task: StageTask, kept: TaskState) -> None:
         self.stage, self.connection, self.task, self.kept = stage, options.connection, task, kept
-        self.record_bytes_max = options.batch_bytes_max
         self._state: State | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -213,12 +211,12 @@ class _Stateful(_Attempt):
     def _changes(self, placed: PlacedEntry, partition: int) -> Iterator[pa.RecordBatch]:
         """What the entry changes of the state, piece by piece: a snapshot is all of it, and may be larger than memory.
 
-        Nothing of it can fail any more, for keys and values were bounded when they were set.
+        Nothing of it can fail any more, for keys and values were bounded when they were set, to what a batch takes.
         """
         if self._state is not None:
             for changed in self._state.end_entry(placed.offset):
                 batch = changelog_batch(self.stage, partition, changed.keys, changed.values)
-                yield refuse_large(batch, self.record_bytes_max)
+                yield batch
 
     def committed(self) -> CommittedState:
         end = self.task.source_range.batch_end if self.failure is None else self.failed_at
@@ -263,17 +261,6 @@ def failing_as_a_step(stage: Stage, position: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise StepFailed(stage.name, position, error) from error
-
-
-def refuse_large(batch: pa.RecordBatch, record_bytes_max: int) -> pa.RecordBatch:
-    """A record that no batch can hold is found before the first row of its entry is written."""
-    sizes = pc.fill_null(pc.binary_length(batch.column("value")), 0)
-    if "key" in batch.schema.names:
-        sizes = pc.add(sizes, pc.fill_null(pc.binary_length(batch.column("key")), 0))
-    largest = pc.max(sizes).as_py()
-    if largest is not None and largest + RECORD_OVERHEAD_BYTES > record_bytes_max:
-        raise ValueError(f"it makes a record of {largest} bytes, and one has at most {record_bytes_max}")
-    return batch
 
 
 def written_by(stage: Stage) -> str:

@@ -28,7 +28,7 @@ from semel.core.flow.functions import (
     state_type_of,
     type_text,
 )
-from semel.core.flow.pieces import Entry, Piece, StateView, Step, keyed
+from semel.core.flow.pieces import Entry, Piece, StateView, Step, keyed_for_state
 from semel.core.flow.schema import Schema
 from semel.core.flow.steps import function_parts
 from semel.errors import StepFailed
@@ -93,7 +93,7 @@ class _Fold:
     def process(self, pieces: list[Piece], entry: Entry) -> list[Piece]:
         state = entry.own_state()
         live: dict[bytes, Any] = {}
-        made = [self._fold(keyed(piece, entry, self._spec.name), live, state) for piece in pieces]
+        made = [self._fold(keyed_for_state(piece, entry, self._spec.name), live, state) for piece in pieces]
         self._keep(live, state)
         return made
 

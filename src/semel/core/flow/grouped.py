@@ -1,7 +1,7 @@
 """The rows of an entry by their key: a number for each key, in the order of first appearance.
 
-The rows of all pieces are taken together, so that where a piece ends cannot be told. Rows without a key, and rows
-whose key is not of the key's columns, are bad.
+The rows of all pieces are taken together, so that where a piece ends cannot be told. Rows without a key, rows whose
+key is too large for a state, and rows whose key is not of the key's columns, are bad.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from semel.core.flow.codec import read_key
 from semel.core.flow.columns import column_of
-from semel.core.flow.pieces import BAD, Entry, Indices, Piece, keyed
+from semel.core.flow.pieces import BAD, Entry, Indices, Piece, keyed_for_state
 from semel.core.flow.schema import Field, Kind, Schema
 
 KEYS_READ_MAX: Final = 100_000  # keys whose columns are remembered; beyond them all are read again
@@ -106,7 +106,7 @@ class Grouped:
 
 def group(pieces: list[Piece], entry: Entry, step: str, key: KeyColumns) -> Grouped | None:
     """``None``: there is no such row."""
-    with_rows = [piece for piece in (keyed(piece, entry, step) for piece in pieces) if len(piece)]
+    with_rows = [piece for piece in (keyed_for_state(piece, entry, step) for piece in pieces) if len(piece)]
     if not with_rows:
         return None
     keys = pa.chunked_array([_binary(piece.keys) for piece in with_rows])

@@ -23,7 +23,17 @@ import pyarrow as pa
 
 from semel.core.flow.codec import decode_table, encode_table
 from semel.core.flow.folds import KEYS_CACHED_MAX
-from semel.core.flow.pieces import Entry, Piece, StateView, Step, keyed
+from semel.core.flow.pieces import (
+    STATE_ROW_BYTES_MAX,
+    Entry,
+    Piece,
+    StateView,
+    Step,
+    bytes_of,
+    fitting,
+    keyed,
+    keyed_for_state,
+)
 from semel.core.flow.schema import Field, Schema
 from semel.errors import ConfigError
 
@@ -31,6 +41,9 @@ REPAIR_ROWS_MAX: Final = 100  # rows of the stream that are kept for each key
 INNER: Final = "inner"
 LEFT: Final = "left"
 _TABLE, _ROW, _COUNTS = b"t", b"r", b"c"  # what a key of the state is of
+_TIMES_LONGER_MAX: Final = (
+    8  # a row that was read, when it is written again: an escape for each letter, and names
+)
 _PACK: Final = msgspec.msgpack.Encoder().encode
 _UNPACK: Final = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
@@ -107,15 +120,30 @@ class _Join:
         spec, state, out = self._spec, entry.own_state(), list[Piece]()
         for piece in pieces:
             if piece.input == spec.table_input:
-                repaired = self._change(keyed(piece, entry, spec.name), state)
+                repaired = self._change(self._row_that_fits(piece, entry), state)
                 out += [] if repaired is None else [repaired]
             elif piece.input in spec.stream_inputs:
-                out.append(self._join(keyed(piece, entry, spec.name), state))
+                row = self._row_that_fits(piece, entry) if spec.repair else keyed(piece, entry, spec.name)
+                out.append(self._join(row, state))
             else:
                 out.append(piece)
         if len(self._table) > KEYS_CACHED_MAX:
             self._table.clear()
         return out
+
+    def _row_that_fits(self, piece: Piece, entry: Entry) -> Piece:
+        """The rows that the state can keep; those that are larger are bad."""
+        piece = keyed_for_state(piece, entry, self._spec.name)
+        if piece.is_tombstones or not len(piece):
+            return piece
+        if (
+            piece.raw is not None
+            and int(bytes_of(piece.raw).max()) * _TIMES_LONGER_MAX <= STATE_ROW_BYTES_MAX
+        ):
+            return piece
+        why = "it is a row of {} bytes, and a table, or repair, keeps rows of up to {}"
+        sizes = bytes_of(encode_table(piece.as_table()))
+        return fitting(piece, entry, self._spec.name, sizes, STATE_ROW_BYTES_MAX, why)
 
     # --- rows of the stream -------------------------------------------------------------------------------
 

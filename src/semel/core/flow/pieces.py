@@ -24,13 +24,15 @@ import pyarrow.compute as pc
 
 from semel.core.dead_letter import AT_HEADER, WHY_HEADER
 from semel.core.flow.codec import NotOfSchema, encode_rows, encode_table, rows_of_table, table_of
-from semel.core.flow.schema import Schema
+from semel.core.flow.schema import Kind, Schema
 from semel.errors import StepFailed
 
 Indices = npt.NDArray[np.int64]
 
 BAD: Final = "bad"  # the output of rows that a step cannot take
 WRITE: Final = "write"  # the step that errors name where a row cannot be written
+STATE_KEY_BYTES_MAX: Final = 64 * 1024 - 64  # of a row's key; what a step puts in front of it is shorter
+STATE_ROW_BYTES_MAX: Final = 700 * 1024  # of what is kept of one row
 LATE: Final = "late"  # the output of rows that came after their window was closed
 
 STEP_HEADER: Final = "semel-step"  # which step would not take it
@@ -334,6 +336,40 @@ def keyed(piece: Piece, entry: Entry, step: str) -> Piece:
     if kept.keys is None:
         kept.keys = pa.nulls(0, pa.binary())
     return kept
+
+
+def keyed_for_state(piece: Piece, entry: Entry, step: str) -> Piece:
+    """The rows whose key can be that of a state; one without a key, or whose key is too large, is bad."""
+    piece = keyed(piece, entry, step)
+    why = "its key is of {} bytes, and a step with state takes keys of up to {}"
+    return fitting(piece, entry, step, bytes_of(piece.keys), STATE_KEY_BYTES_MAX, why)
+
+
+def columns_for_state(piece: Piece, entry: Entry, step: str, names: Sequence[str]) -> Piece:
+    """The rows whose columns, of which a state keeps a value, are not too large for that."""
+    if not len(piece) or piece.schema is None:
+        return piece
+    text = [name for name in names if piece.schema[name].kind in (Kind.STRING, Kind.BINARY)]
+    if not text:
+        return piece
+    sizes = np.sum([bytes_of(column) for column in piece.columns(text).columns], axis=0)
+    why = f"its {', '.join(text)} is of {{}} bytes, and a state keeps up to {{}} of a row"
+    return fitting(piece, entry, step, sizes, STATE_ROW_BYTES_MAX, why)
+
+
+def fitting(piece: Piece, entry: Entry, step: str, sizes: Indices, bytes_max: int, why: str) -> Piece:
+    """The rows that are no larger; the others are bad. ``why`` has room for both numbers."""
+    large = np.flatnonzero(sizes > bytes_max)
+    if not len(large):
+        return piece
+    entry.emit_rows(BAD, step, piece, large, [why.format(size, bytes_max) for size in sizes[large].tolist()])
+    return piece.take(np.flatnonzero(sizes <= bytes_max))
+
+
+def bytes_of(column: pa.Array | pa.ChunkedArray | None) -> Indices:
+    """How long each value of a column of text or bytes is; a null has none."""
+    lengths = pa.array([], pa.int64()) if column is None else pc.fill_null(pc.binary_length(column), 0)
+    return np.asarray(lengths, dtype=np.int64)
 
 
 def _at(origin: Origin, row: int) -> bytes:

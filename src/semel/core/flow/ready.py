@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from semel.core.flow.folds import KEYS_CACHED_MAX, key_text
 from semel.core.flow.grouped import Grouped, KeyColumns, group
-from semel.core.flow.pieces import Entry, Piece, StateView, Step
+from semel.core.flow.pieces import Entry, Piece, StateView, Step, columns_for_state
 from semel.core.flow.schema import Field, Kind, Schema
 from semel.core.flow.totals import (
     SUMMED,
@@ -162,6 +162,8 @@ class _Ready:
         self._decode: Any = None
 
     def process(self, pieces: list[Piece], entry: Entry) -> list[Piece]:
+        if self._spec.keeps_state:
+            pieces = [self._kept(piece, entry) for piece in pieces]
         grouped = group(pieces, entry, self._spec.name, self._key)
         if grouped is None:
             return []
@@ -178,6 +180,9 @@ class _Ready:
         if state is not None:
             self._keep(keys, before, after, state)
         return [self._emitted(grouped, total, after)]
+
+    def _kept(self, piece: Piece, entry: Entry) -> Piece:
+        return columns_for_state(piece, entry, self._spec.name, self._spec.needs(piece.schema))
 
     def _total(self, schema: Schema | None) -> Total:
         if self._of is None or self._of[0] != schema:

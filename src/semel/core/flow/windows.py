@@ -24,7 +24,17 @@ from semel.core.flow.event_time import FIRST_US, LAST_US, EventTime, time_text
 from semel.core.flow.folds import Fold
 from semel.core.flow.gathering import gathered_fields, gathering
 from semel.core.flow.grouped import Grouped, KeyColumns, group
-from semel.core.flow.pieces import BAD, LATE, Entry, Indices, Piece, StateView, Step, keyed
+from semel.core.flow.pieces import (
+    BAD,
+    LATE,
+    Entry,
+    Indices,
+    Piece,
+    StateView,
+    Step,
+    columns_for_state,
+    keyed_for_state,
+)
 from semel.core.flow.ready import ReadyFold
 from semel.core.flow.schema import Field, Kind, Schema
 from semel.errors import ConfigError
@@ -142,7 +152,10 @@ class Windows:
 
     def _timed(self, piece: Piece, entry: Entry) -> Piece:
         """The rows that have a key and a time that windows have, too."""
-        piece = keyed(piece, entry, self._spec.name)
+        piece = keyed_for_state(piece, entry, self._spec.name)
+        if isinstance(self._spec.gathers, ReadyFold):
+            needs = self._spec.gathers.needs(self._spec.schema)
+            piece = columns_for_state(piece, entry, self._spec.name, needs)
         if not len(piece):
             return piece
         times = _time_column(piece, self._spec.on)
