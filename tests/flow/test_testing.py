@@ -120,6 +120,32 @@ def test_a_step_that_is_no_function_of_its_rows_is_found(told):
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_a_row_that_is_too_large_is_told_and_accuses_no_step(told):
+    """Of rows that are many, and of one that is too large for a batch together, none is left out of a run."""
+    passed, text = told(
+        """
+        counts = people.key_by("name").count().to("counts")
+
+        def test_too_large(run):
+            run(counts, {"people": [{"name": "y"}, {"name": "x" * 2_000_000}]})
+
+        def test_many(run):
+            rows = run(counts, {"people": [{"name": str(n % 7) + "x" * 400} for n in range(4000)]})
+            assert sum(row["count"] for row in rows.last("counts", "name").values()) == 4000
+
+        def test_no_state_takes_it(run):
+            rows = run(counts, {"people": [{"name": "y"}, {"name": "x" * 480_000}]})
+            assert ([row["name"] for row in rows["counts"]], len(rows.bad)) == (["y"], 1)
+        """
+    )
+    assert "a row given for source 'people' is of 4000011 bytes, key and value" in text
+    assert "not deterministic" not in text
+    assert "2 passed, 1 failed" in text
+    assert not passed
+
+
 def test_what_two_runs_do_not_owe_each_other_is_held_against_a_replay(told):
     passed, text = told(
         """

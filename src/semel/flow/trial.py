@@ -25,15 +25,18 @@ from semel.core.dead_letter import AT_HEADER, WHY_HEADER
 from semel.core.flow.codec import decode_rows, key_bytes, keys_of_rows
 from semel.core.flow.pieces import STEP_HEADER
 from semel.core.sink.own_topics import OWN_TOPIC_CONFIGS
-from semel.errors import ConfigError, FlowStopped, NonDeterministicReplay, StepFailed
+from semel.errors import BrokerError, ConfigError, ErrorCode, FlowStopped, NonDeterministicReplay, StepFailed
 from semel.flow.here import StageHere
 from semel.flow.plan import PARTITION_COUNT, Input, Plan, Stage, StageKind
 from semel.flow.replay import replay
+from semel.flow.rows_out import RECORD_OVERHEAD_BYTES
+from semel.flow.run import check_has_spark
 from semel.flow.sameness import Keyed, Sameness, differences, sameness
 from semel.flow.stage_ranges import Cuts
-from semel.flow.topics import made_topics
+from semel.flow.topics import MESSAGE_BYTES_MAX, made_topics, sized_configs
 from semel.flow.value import Flow
 from semel.record.batch import Record, decode_records, encode_batch
+from semel.record.columnar import BATCH_BYTES_MAX
 from semel.record.partitioner import partition_for_key
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
@@ -45,6 +48,7 @@ from semel.wording import counted
 Given = Mapping[str, Sequence[Any]]
 
 _BATCH_ROWS: Final = 10_000
+_ROW_BYTES: Final = 64  # of a record, beside key and value
 _PARTS: Final = 4  # micro-batches, and entries, that the second run makes of what a stage finds
 _DIFFERENCES_SHOWN: Final = 3
 
@@ -143,6 +147,7 @@ class Trials:
                 f"run(flow, rows) takes a flow, and this is a {type(flow).__name__}: end it with .to(...)"
             )
         plan = flow.plan()
+        check_has_spark(plan)
         _refuse_unknown(plan, given)
         self._count += 1
         first = _Run(self, plan, f"semel-test-{self._name}{self._count}-")
@@ -183,9 +188,9 @@ class _Run:
         """By one request, which is faster than one after the other; of a user's outputs any number will do."""
         own = [each.name for each in self.plan.own_topics]
         outputs = dict.fromkeys(self.plan.output_topics, PARTITION_COUNT)
-        self.cluster.create_topics(
-            outputs | self.partition_counts, configs=dict.fromkeys(own, OWN_TOPIC_CONFIGS)
-        )
+        sized = sized_configs(MESSAGE_BYTES_MAX)
+        configs = {name: {**OWN_TOPIC_CONFIGS, **sized} for name in own} | dict.fromkeys(outputs, sized)
+        self.cluster.create_topics(outputs | self.partition_counts, configs=configs)
         self.plan = made_topics(self.cluster, self.plan)
 
     def prefixed(self, topic: str) -> str:
@@ -203,9 +208,31 @@ class _Run:
                 partition, made = self._record(self._sources[topic], row)
                 waiting.setdefault(TopicPartition(topic, partition), []).append(made)
         for tp, records in waiting.items():
-            for start in range(0, len(records), _BATCH_ROWS):
-                batch = bytes(encode_batch(records[start : start + _BATCH_ROWS]))
-                produce_until_answered(self.cluster, {tp: batch})
+            for batch in self._batches(tp.topic, records):
+                answer = produce_until_answered(self.cluster, {tp: bytes(batch)})[tp]
+                if answer.error_code:
+                    topic = tp.topic.removeprefix(self._prefix)
+                    raise BrokerError(
+                        ErrorCode.of(answer.error_code), f"putting the rows given for {topic!r}"
+                    )
+
+    def _batches(self, topic: str, records: Sequence[Record]) -> Iterator[bytearray]:
+        """As a producer would cut them: a row that no topic takes is told, and not left out of a run."""
+        waiting: list[Record] = []
+        size_bytes = 0
+        for each in records:
+            row_bytes = len(each.key or b"") + len(each.value or b"")
+            if row_bytes + RECORD_OVERHEAD_BYTES > BATCH_BYTES_MAX:
+                raise ConfigError(
+                    f"a row given for source {topic.removeprefix(self._prefix)!r} is of {row_bytes} bytes, key and "
+                    f"value, and the topics of a test take rows of up to {BATCH_BYTES_MAX - RECORD_OVERHEAD_BYTES}"
+                )
+            if len(waiting) == _BATCH_ROWS or size_bytes + row_bytes + _ROW_BYTES > BATCH_BYTES_MAX:
+                yield encode_batch(waiting)
+                waiting, size_bytes = [], 0
+            waiting.append(each)
+            size_bytes += row_bytes + _ROW_BYTES
+        yield encode_batch(waiting)
 
     def _record(self, read: Input, row: Any) -> tuple[int, Record]:
         given = row if isinstance(row, GivenRecord) else record(row)
