@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from semel.core.flow.pieces import Entry
 from semel.flow import Keyed, source
 from semel.flow.frames import (
     KEY_COLUMN,
+    OFFSET_COLUMN,
     Between,
     as_spark_sees,
     decoded,
@@ -152,3 +154,16 @@ def test_a_tombstone_that_no_record_can_hold_is_a_bad_row() -> None:
     (side,) = entry.side
     assert (side.output, side.keys.to_pylist()) == ("bad", [large])
     assert b"a record of 999100 bytes" in side.headers.to_pylist()[0][0]["value"]
+
+
+def test_a_record_of_sparks_that_the_output_does_not_take_is_a_bad_row() -> None:
+    stage = replace(STAGE, record_bytes_max=2_000)
+    table = pa.table(
+        {"user": ["a", "b" * 2_000, "c"], KEY_COLUMN: [b"a", b"b", b"c"], OFFSET_COLUMN: [4, 5, 6]}
+    )
+    made, bad = records_of(stage, table, PART, Between())
+    assert [json.loads(value)["user"] for value in made.column("value").to_pylist()] == ["a", "c"]
+    whys = dict(bad.column("headers").to_pylist()[0][0].items())
+    assert b"and topic" in whys["value"] and b"takes up to 976" in whys["value"]
+    (only,) = records_of(stage, table.slice(1, 1), PART, Between())
+    assert only.column("value").to_pylist() == bad.column("value").to_pylist()
