@@ -17,11 +17,12 @@ from typing import Final, TypeVar
 from semel.errors import ConfigError
 from semel.flow.changing import check_changed
 from semel.flow.plan import Plan, Stage, StageKind
-from semel.flow.stage_ranges import Cuts, Json, StageRanges, ranges_of
+from semel.flow.stage_ranges import Cuts, StageRanges, ranges_of
 from semel.flow.stage_state import trim_changelog
 from semel.flow.task import run_attempt, sink_options
 from semel.flow.topics import made_topics
 from semel.spark.commit import decide_batch
+from semel.spark.offsets import Json
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.resuming import check_before_fencing, resume

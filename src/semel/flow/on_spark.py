@@ -31,10 +31,11 @@ from semel.flow.on_spark_stage import TASK_OPTION, stage_format, task_option
 from semel.flow.plan import Plan, Stage, StageKind
 from semel.flow.settling import Decided, Settled, Tried, settle
 from semel.flow.slots import default_folder
-from semel.flow.stage_ranges import Cuts, Json, StageTask
+from semel.flow.stage_ranges import Cuts, StageTask
 from semel.flow.stopping import is_rows_fault, why_stopped
 from semel.flow.task import sink_options
 from semel.flow.topics import made_topics
+from semel.spark.offsets import Json
 from semel.spark.options import Connection
 from semel.spark.process import connect
 from semel.spark.resuming import Resumption, check_before_fencing, resume

@@ -9,7 +9,8 @@ from typing import Final
 
 from semel.flow.by_value import Shipped
 from semel.flow.plan import Stage, StageKind
-from semel.flow.stage_ranges import Cuts, Json
+from semel.flow.stage_ranges import Cuts
+from semel.spark.offsets import Json
 from semel.spark.options import Connection, SinkOptions
 from semel.spark.resuming import Resumption
 

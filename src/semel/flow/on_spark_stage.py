@@ -29,8 +29,9 @@ from pyspark.sql.types import StructType
 from semel.core.sink.task import Attempted
 from semel.flow.on_spark_run import StageRun
 from semel.flow.plan import StageKind
-from semel.flow.stage_ranges import BoundedRanges, Json, StageRanges, StageTask, ranges_of
+from semel.flow.stage_ranges import BoundedRanges, StageRanges, StageTask, ranges_of
 from semel.spark.notes import TaskIdentity, leave_note
+from semel.spark.offsets import Json
 from semel.spark.process import this_process
 from semel.spark.stream_sink import SemelStreamWriter, TaskMessage
 

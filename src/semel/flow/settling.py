@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from semel.flow.plan import Stage
-from semel.flow.stage_ranges import Cuts, Json, PlainRanges, StageTask
-from semel.spark.offsets import from_json, ids_from_json, to_json
+from semel.flow.stage_ranges import Cuts, PlainRanges, StageTask
+from semel.spark.offsets import Json, from_json, ids_from_json, to_json
 from semel.spark.options import Connection
 from semel.spark.resuming import Resumption, has_undecided, resume
 from semel.types import TopicPartition

@@ -29,8 +29,6 @@ from semel.spark.source_offsets import SourceOffsets
 from semel.spark.stream_ranges import StreamRanges, tables_and_unreadable
 from semel.types import TopicPartition
 
-__all__ = ["Json"]
-
 
 @dataclass(frozen=True, slots=True)
 class StageTask:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from semel.core.dead_letter import WHY_HEADER
 from semel.core.flow.changelog import Meta, told_meta
 from semel.core.flow.merge_records import Entry, InputTopic
-from semel.core.flow.pieces import WHY_HEADER
 from semel.core.flow.state import MemoryBase
 from semel.core.sink.committed_state import CommittedState
 from semel.core.sink.history import SinkHistory

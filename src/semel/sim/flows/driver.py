@@ -19,7 +19,7 @@ from semel.core.sink.task import Attempted
 from semel.errors import SemelError
 from semel.flow import stage_ranges, stage_state, task
 from semel.flow.plan import Stage
-from semel.flow.stage_ranges import Cuts, Json, StageTask
+from semel.flow.stage_ranges import Cuts, StageTask
 from semel.flow.stage_state import StateBounds, TaskState
 from semel.sim.flows.machines import MACHINES
 from semel.sim.flows.story import Loaded, StageStory
@@ -32,6 +32,7 @@ from semel.sim.world.faults import Fault
 from semel.sim.world.fiber import FiberClock, Pending
 from semel.sim.world.surroundings import Surroundings
 from semel.spark import commit, resuming, runs
+from semel.spark.offsets import Json
 from semel.spark.options import Connection
 from semel.spark.process import this_process
 
