@@ -117,9 +117,11 @@ def test_a_row_that_ends_the_process_is_to_be_mended() -> None:
     assert "Mend that and start it again" in text
 
 
-def test_a_stage_that_fails_between_two_looks_has_not_come_to_its_end(tmp_path: Path) -> None:
+def test_a_stage_that_fails_between_two_looks_has_not_come_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pyspark")
-    from semel.flow.on_spark import FlowOnSpark
+    from semel.flow import on_spark
 
     class FailsNow:
         """A streaming query that fails once it was seen at work."""
@@ -136,7 +138,8 @@ def test_a_stage_that_fails_between_two_looks_has_not_come_to_its_end(tmp_path: 
 
         def stop(self) -> None: ...
 
-    running = FlowOnSpark(PLAN, "127.0.0.1:1", None, store=tmp_path)
+    monkeypatch.setattr(on_spark, "frame_session", lambda spark: spark)  # there is none to clone
+    running = on_spark.FlowOnSpark(PLAN, "127.0.0.1:1", None, store=tmp_path)
     running._queries[STAGE] = FailsNow()
     with pytest.raises(FlowStopped, match="the server is gone"):
         running.wait()

@@ -126,7 +126,7 @@ def test_what_kafkas_clients_read_is_taken_as_it_is(what: str) -> None:
     payload = READ_BY_JAVA[what]
     batch = assemble_batch(payload, record_count=1, last_offset_delta=0, base_timestamp=1000)
     (record,) = decode_records(batch)
-    again = recompress(batch, validate_batch(batch), Compression.ZSTD)
+    again = recompress(payload, validate_batch(batch), Compression.ZSTD)
     assert decode_records(again) == [record]
     assert decode_header(again).max_timestamp == record.timestamp_ms
 
