@@ -209,7 +209,7 @@ def test_an_output_that_does_not_take_rows_of_tomorrow_is_told_what_to_change(lo
         ConfigError, match=r"alter-config eu\..* -c message.timestamp.after.max.ms=92233720"
     ) as told:
         go(job_of(log, name))
-    assert "in the future" in str(told.value)
+    assert "for its rows' times (1 of the batch's 1 records" in str(told.value)
     with semel.Admin(log) as admin:
         admin.alter_configs(f"eu.{name}", {"message.timestamp.after.max.ms": str(2**63 - 1)})
     go(job_of(log, name))

@@ -40,7 +40,7 @@ def fill(bootstrap, topic):
     "cuts", [None, Cuts(rows_max=3, entries_max=2, entry_rows_max=3)], ids=["whole", "cut"]
 )
 def test_it_is_laid_aside_once_and_the_flow_goes_on(semel_server_session, tmp_path, flow_of, cuts):
-    bootstrap, name = semel_server_session.bootstrap, f"unreadable-{next(NUMBERS)}"
+    bootstrap, name = semel_server_session.bootstrap, f"unreadable-in-a-flow-{next(NUMBERS)}"
     first, second = fill(bootstrap, name)
     flow = flow_of(name, f"{name}-out")
     run(flow, bootstrap, tmp_path, cuts)

@@ -22,7 +22,8 @@ from semel.audit.identity import (
     json_field_as_bytes,
     json_parts,
 )
-from semel.record.json_values import SHALLOW_LENGTH, UNREADABLE, NotJson, too_deep
+from semel.record.json_columns import too_deep
+from semel.record.json_values import SHALLOW_LENGTH, UNREADABLE, NotJson
 
 Columns = Callable[[pa.Array, pa.Array], pa.Array]  # the texts of rows with these keys and values
 

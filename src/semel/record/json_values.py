@@ -17,9 +17,6 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from semel.errors import SemelError
 
@@ -75,31 +72,12 @@ def shallow(document: Document) -> Document:
 
 def depth(document: bytes) -> int:
     """How deep objects and arrays are in one another."""
+    import numpy as np  # of few values alone, and the command line wants to know no numpy
+
     letters = np.frombuffer(_JSON_TEXT.sub(b"", document), np.uint8)
     opening = (letters == ord("{")) | (letters == ord("["))
     closing = (letters == ord("}")) | (letters == ord("]"))
     return int(np.cumsum(opening.astype(np.int64) - closing).max(initial=0))
-
-
-def too_deep(values: pa.Array) -> list[int]:
-    """The binary values with more brackets in one another than that, closed or not; few are looked at one by one."""
-    starts = starts_of(values)
-    letters = np.frombuffer(values.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]]
-    opening = np.flatnonzero((letters == ord("{")) | (letters == ord("["))) + starts[0]
-    counts = np.diff(np.searchsorted(opening, starts))
-    return [
-        index
-        for index in np.flatnonzero(counts > NESTING_MAX).tolist()
-        if depth(values[index].as_py() or b"") > NESTING_MAX
-    ]
-
-
-def starts_of(values: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each value begins in the buffer, and where the last one ends."""
-    buffer = values.buffers()[1]
-    if buffer is None or not len(values):
-        return np.zeros(1, np.int32)
-    return np.frombuffer(buffer, np.int32)[values.offset : values.offset + len(values) + 1]
 
 
 # --- what stands in it --------------------------------------------------------------------------------------

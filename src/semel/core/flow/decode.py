@@ -31,7 +31,8 @@ import pyarrow.compute as pc
 from semel.core.flow.columns import NotOfSchema, in_family, in_utc, nearest, of_seconds
 from semel.core.flow.schema import Kind, Schema
 from semel.core.flow.tables import table_of
-from semel.record.json_values import NESTING_MAX, TOO_DEEP, UNREADABLE, starts_of, too_deep
+from semel.record.json_columns import starts_of, too_deep
+from semel.record.json_values import NESTING_MAX, TOO_DEEP, UNREADABLE
 
 _TOGETHER_BYTES_MAX: Final = 1 << 30  # what Arrow joins into one value
 
