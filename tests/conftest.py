@@ -77,6 +77,13 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     items.sort(key=_begins_late)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """xdist writes a group behind the id. Where pytest does not let it, each process starts a Spark of its own."""
+    is_grouped = session.config.getoption("loadgroup", default=False)
+    if is_grouped and any("@" not in item.nodeid for item in session.items if item.get_closest_marker("jvm")):
+        raise pytest.UsageError("this pytest-xdist does not group tests under this pytest: run make setup")
+
+
 def _begins_late(item: pytest.Item) -> int:
     """What takes longest goes first, so that no process works alone at the end."""
     if item.get_closest_marker("jvm"):

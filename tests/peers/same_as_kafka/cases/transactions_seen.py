@@ -132,7 +132,9 @@ def ends_in_every_version_of_a_list(wire: Wire) -> object:
     holder = room.producer()
     wire.produce(topic, b"plain")
     holder.write(topic)
-    time.sleep(0.002)  # the first of the records with the largest time is asked for, and that is to be the last one
+    time.sleep(
+        0.002
+    )  # the first of the records with the largest time is asked for, and that is to be the last one
     wire.produce(topic, b"plain")
 
     def seen() -> dict[Any, Any]:
