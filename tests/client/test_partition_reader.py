@@ -104,7 +104,7 @@ def test_so_is_a_group_that_comes_again(log: semel.LocalLog) -> None:
         assert read(consumer, 2) == [b"x", b"y"]
 
 
-@pytest.mark.parametrize("lost", ["at a batch's end", "put back"])
+@pytest.mark.parametrize("lost", ["at a batch's end", pytest.param("put back", marks=pytest.mark.thorough)])
 def test_also_where_nothing_in_the_files_says_that_there_was_more(
     lost: str, log: semel.LocalLog, tmp_path: Path
 ) -> None:

@@ -120,7 +120,6 @@ def test_a_step_that_is_no_function_of_its_rows_is_found(told):
 
 
 @pytest.mark.thorough
-@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_a_row_that_is_too_large_is_told_and_accuses_no_step(told):
     """Of rows that are many, and of one that is too large for a batch together, none is left out of a run."""

@@ -54,7 +54,7 @@ def kept(query: Query, *lacks: str) -> None:
     query.restart()
 
 
-@pytest.mark.parametrize("lost", ["at a batch's end", "put back"])
+@pytest.mark.parametrize("lost", ["at a batch's end", pytest.param("put back", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("grown", [16, 10], ids=["longer", "as long, and then longer"])
 def test_it_is_a_loss(server, own, tmp_path, lost, grown):
     write(own, 0, 4)
