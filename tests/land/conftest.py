@@ -17,7 +17,8 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalLog]:
-    with LocalLog(tmp_path_factory.mktemp("landed"), durability="page-cache") as log:
+    # Rows of these tests are of 1970: a round of retention, every five minutes, would take them.
+    with LocalLog(tmp_path_factory.mktemp("landed"), durability="page-cache", log_retention_ms=-1) as log:
         yield log
 
 
