@@ -54,16 +54,17 @@ def texts_of(rule: IdentityRule) -> Columns:
 
 def with_lengths(columns: Sequence[pa.Array]) -> pa.Array:
     """Columns of binary as one: :func:`~semel.audit.identity.framed` of each row."""
-    parts = [part for column in columns for part in (_lengths(column), b":", column)]
+    parts = [part for column in columns for part in (lengths_of(column), b":", column)]
     return pc.binary_join_element_wise(*parts, b"")
 
 
-def _lengths(column: pa.Array) -> pa.Array:
+def lengths_of(column: Any) -> Any:
+    """How long each value of binary is, as text; null of null."""
     return pc.binary_length(column).cast(pa.string()).cast(pa.binary())
 
 
 def _whole_rows(keys: pa.Array, values: pa.Array) -> pa.Array:
-    lengths, mark = _lengths(keys), BYTES
+    lengths, mark = lengths_of(keys), BYTES
     if keys.null_count:
         lengths, keys = pc.fill_null(lengths, NULL), pc.fill_null(keys, b"")
     if values.null_count:

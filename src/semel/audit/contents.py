@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from semel.audit.columns import lengths_of
 from semel.core.flow.codec import decode_table
 from semel.core.flow.schema import Field, Kind, Schema
 from semel.core.land.columns import DAY, ERROR, HEADERS, OFFSET, TOPIC, VALUE, landed_rows
@@ -124,7 +125,7 @@ class Contents:
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.Table:
         """What rows of the table do hold."""
-        columns = [_plain(rows.column(each.name)).cast(each.type) for each in self.columns]
+        columns = [plain(rows.column(each.name)).cast(each.type) for each in self.columns]
         return self._compared(pa.table(columns, schema=self.columns))
 
     def texts(self, rows: pa.Table) -> pa.Array:
@@ -356,7 +357,8 @@ def _type(found: pa.DataType) -> pa.DataType:
     return found
 
 
-def _plain(column: Any) -> Any:
+def plain(column: Any) -> Any:
+    """The column without a dictionary."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
@@ -372,8 +374,7 @@ def _framed(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = column.cast(pa.int32())
     if not pa.types.is_binary(column.type):
         column = column.cast(pa.string()).cast(pa.binary())
-    lengths = pc.binary_length(column).cast(pa.string()).cast(pa.binary())
-    return pc.fill_null(pc.binary_join_element_wise(lengths, column, b":"), _NULL)
+    return pc.fill_null(pc.binary_join_element_wise(lengths_of(column), column, b":"), _NULL)
 
 
 def _cell(row: pa.Table, name: str) -> str:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from semel import landed
 from semel.audit.adding import TopicReading, places
 from semel.audit.columns import Columns, texts_of, with_lengths
-from semel.audit.contents import PARTITION, Growth, TableShape
+from semel.audit.contents import PARTITION, Growth, TableShape, plain
 from semel.audit.identity import NULL_FIELD, By, IdentityRule, IdentityUnreadable, KeyFrom, float_text
 from semel.audit.report import TopicAudit
 from semel.audit.sequences import SequenceCheck
@@ -405,7 +405,7 @@ def _part(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _as_text(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column as the texts of JSON fields with its values: :func:`~semel.audit.identity.field_text` of each."""
-    column = _plain(_part(batch, name))
+    column = plain(_part(batch, name))
     if _is_bytes(column.type):
         return pc.binary_join_element_wise(b'"', column.cast(pa.binary()), b"")
     if pa.types.is_floating(column.type):
@@ -417,7 +417,7 @@ def _as_text(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _as_bytes(batch: pa.RecordBatch, name: str) -> pa.Array:
     """The same where it is held against a record's key, or value: what it is in JSON, without the quotes of a text."""
-    column = _plain(_part(batch, name))
+    column = plain(_part(batch, name))
     kind = column.type
     if _is_bytes(kind):
         return column.cast(pa.binary())
@@ -430,11 +430,6 @@ def _as_bytes(batch: pa.RecordBatch, name: str) -> pa.Array:
     raise ConfigError(
         f"the column {name!r} is {kind}, which has no one text in JSON: name rows by text, numbers or booleans"
     )
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    is_dictionary = pa.types.is_dictionary(column.type)
-    return column.cast(column.type.value_type) if is_dictionary else column
 
 
 def _each(text: Callable[[Any], bytes], column: pa.Array) -> pa.Array:
