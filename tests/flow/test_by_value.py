@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -131,6 +132,20 @@ def test_annotations_that_are_text_are_found_there(module, tmp_path):
         "type=value.f.__globals__['Visit']).at.year"
     )
     assert elsewhere(shipped(step, [step]), expression, tmp_path) == "2026"
+
+
+def test_what_stands_beside_a_flow_and_has_no_part_in_it_stays_here(module, tmp_path):
+    """Its annotations may name what cannot be sent, or what the other process cannot import."""
+    (tmp_path / "apart.py").write_text(
+        "from __future__ import annotations\nimport threading\nHELD = threading.Lock()\n"
+        "class Apart:\n    held: HELD\n"
+    )
+    importlib.import_module("apart")
+    step = Map.of(module.visit_of)
+    try:
+        assert shipped(step, [step]).value.f("you").user == module.visit_of("you").user
+    finally:
+        del sys.modules["apart"]
 
 
 def test_what_cannot_be_sent_is_named_with_its_place():

@@ -66,9 +66,9 @@ class Shipped:
 def shipped(value: Any, steps: Iterable[Any] = (), where: str = "") -> Shipped:
     """``FlowError`` for the first of ``steps`` that cannot be sent."""
     functions = [function for step in steps if (function := function_of(step)) is not None]
-    with by_value(functions) as modules:
+    with by_value(functions):
         try:
-            return Shipped(_dumps((_names_in_annotations(modules), value)))
+            return Shipped(_dumps_with_names(value))
         except Exception as error:
             for step in steps:
                 function = function_of(step)
@@ -78,7 +78,7 @@ def shipped(value: Any, steps: Iterable[Any] = (), where: str = "") -> Shipped:
 
 
 @contextlib.contextmanager
-def by_value(functions: Iterable[Callable[..., Any]]) -> Iterator[list[types.ModuleType]]:
+def by_value(functions: Iterable[Callable[..., Any]]) -> Iterator[None]:
     """Within it, what is pickled of the modules of ``functions``, and of what lies beside them, goes by value."""
     modules = _users_modules(functions)
     known = cloudpickle.list_registry_pickle_by_value()
@@ -89,7 +89,7 @@ def by_value(functions: Iterable[Callable[..., Any]]) -> Iterator[list[types.Mod
         for value in list(vars(module).values()):
             _forget_what_msgspec_keeps(value)
     try:
-        yield modules
+        yield
     finally:
         for module in added:
             cloudpickle.unregister_pickle_by_value(module)
@@ -171,18 +171,29 @@ class _StandIn(types.ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
-def _names_in_annotations(modules: Iterable[types.ModuleType]) -> dict[str, dict[str, Any]]:
+def _dumps_with_names(value: Any) -> bytes:
+    """The value, and what the annotations of its classes name: in one pickle, so that a class is one class."""
+    names: dict[str, dict[str, Any]] = {}
+    while True:
+        data, kinds = _dumped((names, value))
+        found = _names_in_annotations(kinds)
+        if found.keys() == names.keys() and all(
+            found[module].keys() == names[module].keys() for module in found
+        ):
+            return data
+        names = found  # they bring more classes, maybe, whose annotations have names, too
+
+
+def _names_in_annotations(kinds: Iterable[type]) -> dict[str, dict[str, Any]]:
     """By module: what its classes' annotations name, where those are text."""
     found: dict[str, dict[str, Any]] = {}
-    for module in modules:
-        words: set[str] = set()
-        for value in list(vars(module).values()):
-            if isinstance(value, type) and value.__module__ == module.__name__:
-                for hint in vars(value).get("__annotations__", {}).values():
-                    words.update(_NAME.findall(hint) if isinstance(hint, str) else ())
-        names = {word: vars(module)[word] for word in sorted(words) if word in vars(module)}
-        if names:
-            found[module.__name__] = names
+    for kind in kinds:
+        space = vars(sys.modules.get(kind.__module__, kind))
+        for hint in vars(kind).get("__annotations__", {}).values():
+            words = _NAME.findall(hint) if isinstance(hint, str) else ()
+            names = {word: space[word] for word in words if word in space}
+            if names:
+                found.setdefault(kind.__module__, {}).update(names)
     return found
 
 
@@ -190,19 +201,24 @@ def _names_in_annotations(modules: Iterable[types.ModuleType]) -> dict[str, dict
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.kinds: list[type] = []  # that went by value
+
     def reducer_override(self, obj: Any) -> Any:
         _forget_what_msgspec_keeps(obj)
-        if isinstance(obj, msgspec.StructMeta) and not cloudpickle.cloudpickle._should_pickle_by_reference(
-            obj
-        ):
-            return _reduced_struct(obj)
+        if isinstance(obj, type) and not cloudpickle.cloudpickle._should_pickle_by_reference(obj):
+            self.kinds.append(obj)
+            if isinstance(obj, msgspec.StructMeta):
+                return _reduced_struct(obj)
         return super().reducer_override(obj)
 
 
-def _dumps(value: Any) -> bytes:
+def _dumped(value: Any) -> tuple[bytes, list[type]]:
     buffer = io.BytesIO()
-    _Pickler(buffer).dump(value)
-    return buffer.getvalue()
+    pickler = _Pickler(buffer)
+    pickler.dump(value)
+    return buffer.getvalue(), pickler.kinds
 
 
 def _forget_what_msgspec_keeps(value: Any) -> None:
@@ -269,7 +285,7 @@ def _with_rest(kind: Any, rest: dict[str, Any]) -> Any:
 
 def _why_not(value: Any) -> str | None:
     try:
-        _dumps(value)
+        _dumped(value)
     except Exception as error:
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
