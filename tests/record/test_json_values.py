@@ -17,7 +17,7 @@ from semel.core.flow.decode import decode_rows
 from semel.core.flow.schema import parse_schema
 from semel.errors import SemelError
 from semel.record.batch import Record
-from semel.record.json_values import NESTING_MAX, NotJson, as_written, exact, exact_number, found
+from semel.record.json_values import NESTING_MAX, NotJson, as_written, depth, exact, exact_number, found
 from semel.record.where import ConditionFailed, compile_where
 
 GOOD = [
@@ -158,6 +158,13 @@ def test_an_exponent_has_a_bound() -> None:
     for number in (b"1e" + b"9" * 5_000, b"[1.5e-%b]" % (b"9" * 5_000)):
         with pytest.raises(NotJson, match=r"exponent of 500\d digits"):
             exact(number)
+    assert exact_number(b"1e" + b"0" * 5_000 + b"1") == b"10"  # more digits than Python makes a number of
+
+
+def test_how_deep_it_is_is_found_in_one_pass() -> None:
+    # A text that is not closed, with a million quotes in it: from each of them the rest would be gone through again.
+    assert depth(b"[" * (NESTING_MAX + 1) + b'"' + b'\\"' * 1_000_000 + b"[") == NESTING_MAX + 1
+    assert depth(b'["[[",[[],"[\\"[",{}],"\\') == 3
 
 
 trees = st.recursive(

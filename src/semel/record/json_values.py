@@ -26,7 +26,7 @@ NO_UTF_8: Final = "a text in it is no UTF-8"
 TOO_DEEP: Final = f"it is nested more than {NESTING_MAX} deep"
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 
-_JSON_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_JSON_TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # to the end, where it is not closed
 _NUMBER: Final = re.compile(rb"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 _ODD_NAME: Final = re.compile(r'[\x00-\x1f"\\]')  # that msgspec takes for no field's name
 _ODD_NUMBER: Final = re.compile(rb"-0|\d{60}")  # that are not written as they were read, or not at all
@@ -218,9 +218,11 @@ def exact_number(raw: bytes) -> bytes:
     significant = digits.rstrip(b"0")
     if not significant:
         return b"0"
-    if len(exponent.lstrip(b"+-0")) > _EXPONENT_DIGITS_MAX:
+    power = exponent.lstrip(b"+-0") or b"0"
+    if len(power) > _EXPONENT_DIGITS_MAX:
         raise NotJson(f"it has a number with an exponent of {len(exponent)} digits")
-    scale = int(exponent or b"0") - len(fraction) + len(digits) - len(significant)
+    signed = -int(power) if exponent.startswith(b"-") else int(power)
+    scale = signed - len(fraction) + len(digits) - len(significant)
     if not -_PLAIN_DIGITS_MAX <= scale <= _PLAIN_DIGITS_MAX - len(significant):
         return b"%b%be%d" % (sign, significant, scale)
     if scale >= 0:
