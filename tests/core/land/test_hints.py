@@ -25,6 +25,7 @@ SCHEMA = parse_schema("n long, t timestamp")
         (b'{"t":1e400}', None),
         (b'{"t":[[1]]}', None),
         (b'{"n":"x","t":1}', None),
+        (b'{"\xff":1,"t":1700000000000}', "looks like milliseconds"),
         (b"{", None),
         (b'\0\0\0\0\x07{"n":1}', "Confluent's frame of schema id 7"),
     ],

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
-
 from semel.core.flow.schema import Kind, Schema
+from semel.record.json_values import NotJson, found
 
 _SECONDS_MAX: Final = 253_402_300_799  # 9999-12-31T23:59:59
 _OF_A_SECOND: Final = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _FRAME_BYTES: Final = 5
 _WHOLE: Final = re.compile(rb"-?[0-9]{1,30}")
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def with_hint(why: str, value: bytes | None, schema: Schema) -> str:
@@ -24,10 +22,18 @@ def with_hint(why: str, value: bytes | None, schema: Schema) -> str:
         return f"{why}; it looks like JSON in Confluent's frame of schema id {number}, which is not read"
     for field in schema:
         if field.kind is Kind.TIMESTAMP and why == f"column {field.name!r} is no {field.kind.value}":
-            text = bytes(_OBJECT.decode(value).get(field.name, b""))
+            text = _written(field.name, value)
             if _WHOLE.fullmatch(text):
                 return f"{why}: a whole number is seconds since 1970{_looks_like(int(text))}"
     return why
+
+
+def _written(name: str, value: bytes) -> bytes:
+    """What a field is in a value, of which the rest may be anything."""
+    try:
+        return found(value, (name,)) or b""
+    except NotJson:
+        return b""
 
 
 def _looks_like(number: int) -> str:
