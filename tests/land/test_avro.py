@@ -261,20 +261,65 @@ def test_types_may_be_named_again(tmp_path: Path) -> None:
 
 
 def test_a_default_is_what_its_schema_says(tmp_path: Path) -> None:
-    wider = record(MILLIS)
+    wider, with_default = record(MILLIS), record(CENTS, "D")
+    with_default["fields"][0]["default"] = "\u007b"
     wider["fields"] += [
         {"name": "y", "type": record(MILLIS, "U"), "default": {"x": 1_000}},
         {"name": "d", "type": CENTS, "default": "\u007b"},
         {"name": "b", "type": "bytes", "default": "\u00ff"},
+        {"name": "inner", "type": record(CENTS, "I"), "default": {"x": "\u007b"}},
+        {"name": "same", "type": "I", "default": {"x": "\u007b"}},
+        {"name": "list", "type": {"type": "array", "items": CENTS}, "default": ["\u007b"]},
+        {"name": "map", "type": {"type": "map", "values": "bytes"}, "default": {"k": "\u00ff"}},
+        {"name": "rest", "type": with_default, "default": {}},
     ]
     narrow = record(MILLIS)
     values = AvroValues(schema_file(tmp_path, "r", wider), {1: schema_file(tmp_path, "w", narrow)})
     table, bad = values.read(column(*[encoded(narrow, {"x": MOMENT}, 1)] * 2))
-    second = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    assert (table.to_pylist(), bad) == (
-        [{"x": MOMENT, "y": {"x": second}, "d": Decimal("1.23"), "b": b"\xff"}] * 2,
-        [],
-    )
+    second, cents = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), Decimal("1.23")
+    row = {
+        "x": MOMENT,
+        "y": {"x": second},
+        "d": cents,
+        "b": b"\xff",
+        "inner": {"x": cents},
+        "same": {"x": cents},
+    }
+    row |= {"list": [cents], "map": [("k", b"\xff")], "rest": {"x": cents}}
+    assert (table.to_pylist(), bad) == ([row] * 2, [])
+
+
+@pytest.mark.parametrize("depth", [1, 127, 128, 900, 100_000])
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_value_that_is_nested_too_deep_is_bad(tmp_path: Path, depth: int, framed: bool) -> None:
+    node = {"name": "Node", "type": "record", "fields": [{"name": "next", "type": ["null", "int", "Node"]}]}
+    path = schema_file(tmp_path, "r", record(["null", "int", node]))
+    values = AvroValues(path, {1: path} if framed else None)
+    nested = (b"\0\0\0\0\1" if framed else b"") + b"\x04" * depth + b"\x00"
+    table, bad = values.read(column(nested))
+    if depth > 128:
+        assert bad[0] == (0, "it is nested more than 128 deep")
+    else:
+        assert table.to_pylist()[0]["x"].count("{") == depth
+
+
+def test_a_record_that_has_only_itself_in_it_is_bad(tmp_path: Path) -> None:
+    """It has no end, and takes no byte."""
+    node = {"name": "Node", "type": "record", "fields": [{"name": "next", "type": "Node"}]}
+    values = AvroValues(schema_file(tmp_path, "r", record(["null", "int", node])))
+    assert values.read(column(b"\x04"))[1] == [(0, "it is nested more than 128 deep")]
+
+
+@pytest.mark.parametrize("odd", [None, 5, ["decimal"], {}])
+def test_a_logical_type_that_is_no_name_is_ignored(tmp_path: Path, odd: Any) -> None:
+    values = AvroValues(schema_file(tmp_path, "r", record({"type": "long", "logicalType": odd})))
+    assert values.read(column(b"\x02"))[0].to_pylist() == [{"x": 1}]
+
+
+def test_a_default_that_lacks_a_field_is_refused(tmp_path: Path) -> None:
+    schema = record("int") | {"fields": [{"name": "x", "type": record("int", "I"), "default": {}}]}
+    with pytest.raises(ConfigError, match="r, field x: its default says nothing of x"):
+        AvroValues(schema_file(tmp_path, "r", schema))
 
 
 @pytest.mark.parametrize(

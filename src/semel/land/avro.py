@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from fastavro import parse_schema, schemaless_reader
+from fastavro import _read_py, parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException
 
 from semel.errors import ConfigError
-from semel.land.avro_columns import column_of, without_others
+from semel.land.avro_columns import TooDeep, column_of, has_itself, without_others
+from semel.land.avro_defaults import settle_defaults
 from semel.land.values import Bad
+from semel.record.json_values import TOO_DEEP
 from semel.wording import counted, one_line
 
 _FRAME_BYTES: Final = 5
@@ -41,6 +43,9 @@ class AvroValues:
         column = column_of(self._reader, {}, str(reader))
         if not pa.types.is_struct(column.type):
             raise ConfigError(f"{reader} is no record: its fields would be the columns")
+        settle_defaults(self._reader, self._reader["__named_schemas"], str(reader))
+        # fastavro's compiled reader ends the process where a value is nested too deep for the stack.
+        self._nested = {id(each) for each in (self._reader, *self._writers.values()) if has_itself(each)}
         self._convert = column.convert
         self.schema: pa.Schema | None = pa.schema([field.with_nullable(True) for field in column.type])
 
@@ -55,6 +60,8 @@ class AvroValues:
                 rows.append(row if self._convert is None else self._convert(row))
                 places.append(index)
             except _NotOfSchema as error:
+                bad.append((index, str(error)))
+            except TooDeep as error:
                 bad.append((index, str(error)))
             except (OverflowError, ValueError) as error:
                 bad.append((index, _NO_COLUMN + _in_short(error)))
@@ -89,8 +96,11 @@ class AvroValues:
             writer, body = self._writers[number], value[_FRAME_BYTES:]
         hint = "" if self._writers else _looks_like(value)
         source = io.BytesIO(body)
+        read = _read_py.schemaless_reader if id(writer) in self._nested else schemaless_reader
         try:
-            row: Any = schemaless_reader(source, writer, self._reader)
+            row: Any = read(source, writer, self._reader)
+        except RecursionError:
+            raise _NotOfSchema(TOO_DEEP) from None
         except Exception as error:  # fastavro lets through whatever its reading runs into
             raise _NotOfSchema(f"it is no Avro of the schema: {_in_short(error)}{hint}") from None
         if source.tell() != len(body):

@@ -24,6 +24,7 @@ import pyarrow as pa
 from fastavro.read import LOGICAL_READERS
 
 from semel.errors import ConfigError
+from semel.record.json_values import NESTING_MAX, TOO_DEEP
 
 _PLAIN: Final = {
     "string": pa.string(),
@@ -80,6 +81,10 @@ _UNITS: Final = {  # by the type below
 _KEPT: Final = frozenset(logical for _, logical in _UNITS) | {"date", "decimal"}
 
 
+class TooDeep(Exception):
+    """A value is nested deeper than JSON may be."""
+
+
 class _Counted(int):
     """A number whose writer said what it counts."""
 
@@ -94,11 +99,23 @@ class _Unscaled(bytes):
 
 def without_others(schema: dict[str, Any]) -> dict[str, Any]:
     """An object of a schema's JSON, without the logical types that are not known, and with our names for the others."""
-    logical = schema.get("logicalType")
-    if logical is None:
+    if "logicalType" not in schema:
         return schema
+    logical = schema["logicalType"]
     rest = {key: its for key, its in schema.items() if key != "logicalType"}
-    return rest | {"logicalType": _OURS + logical} if logical in _KEPT else rest
+    return rest | {"logicalType": _OURS + logical} if isinstance(logical, str) and logical in _KEPT else rest
+
+
+def has_itself(schema: Any, within: frozenset[str] = frozenset()) -> bool:
+    """Whether a type of a parsed schema has itself in it, so that its values may be nested at any depth."""
+    if isinstance(schema, list):
+        return any(has_itself(each, within) for each in schema)
+    if isinstance(schema, str):
+        return schema in within
+    if "fields" in schema:
+        within |= {schema["name"]}
+        return any(has_itself(field["type"], within) for field in schema["fields"])
+    return any(has_itself(schema[part], within) for part in ("items", "values") if part in schema)
 
 
 def column_of(schema: Any, named: dict[str, Column | None], where: str) -> Column:
@@ -128,9 +145,6 @@ def column_of(schema: Any, named: dict[str, Column | None], where: str) -> Colum
 
 def _record(schema: Mapping[str, Any], named: dict[str, Column | None], where: str) -> Column:
     named[schema["name"]] = None  # until it is known
-    for field in schema["fields"]:
-        if isinstance(field.get("default"), str):  # which fastavro hands out as it stands there
-            field["default"] = _bytes_of_default(field["type"], field["default"])
     columns = {
         field["name"]: column_of(field["type"], named, f"{where}, field {field['name']}")
         for field in schema["fields"]
@@ -144,13 +158,6 @@ def _record(schema: Mapping[str, Any], named: dict[str, Column | None], where: s
     type_ = pa.struct([pa.field(name, its.type) for name, its in columns.items()])
     named[schema["name"]] = column = Column(type_, convert if converts else None)
     return column
-
-
-def _bytes_of_default(type_: Any, default: str) -> str | bytes:
-    """Avro's JSON has bytes as a text of their numbers."""
-    first = type_[0] if isinstance(type_, list) else type_
-    kind = first["type"] if isinstance(first, dict) else first
-    return default.encode("latin-1") if kind in ("bytes", "fixed") else default
 
 
 def _array(items: Column) -> Column:
@@ -178,11 +185,13 @@ def _union(left: list[Any], named: dict[str, Column | None], where: str) -> Colu
     return Column(_PLAIN["string" if left else "null"], lambda value: _JSON.encode(_jsonable(value)).decode())
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, dict | list) and depth == NESTING_MAX:
+        raise TooDeep(TOO_DEEP)
     if isinstance(value, dict):
-        return {key: _jsonable(each) for key, each in value.items()}
+        return {key: _jsonable(each, depth + 1) for key, each in value.items()}
     if isinstance(value, list):
-        return [_jsonable(each) for each in value]
+        return [_jsonable(each, depth + 1) for each in value]
     if isinstance(value, _Unscaled):
         return _decimal(value, value.scale)
     if isinstance(value, bytes):
