@@ -381,6 +381,7 @@ def test_a_request_for_more_than_kafka_takes_is_refused_whole(
     too_many = ErrorCode.POLICY_VIOLATION
     assert create(broker, ("a", 20)) == [too_many]
     assert create(broker, ("a", 10), ("b", 10), ("c", 1)) == [too_many] * 3
+    assert create(broker, ("a", 20), ("b", -100)) == [too_many] * 2
     assert create(broker, ("a", 10), ("a", 10), ("b", 7)) == [ErrorCode.INVALID_REQUEST, 0]
     assert create(broker, ("a", 19)) == [0]
     assert delete(broker, "a", "b", *(f"x-{n}" for n in range(19)))[0] == [too_many] * 21

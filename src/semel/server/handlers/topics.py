@@ -21,7 +21,7 @@ from semel.wire.messages import Fields, field_of
 async def handle_create(broker: Broker, call: Call, request: Any) -> Large:
     asked = list(once(request.topics, attrgetter("name")))
     named = Counter(item.name for item in request.topics)
-    too_many = refusal_of(sum(1 + _partitions_of(broker, item) + len(item.configs) for item in asked))
+    too_many = refusal_of(sum(1 + max(0, _partitions_of(broker, item)) + len(item.configs) for item in asked))
     settings = broker_settings(broker, call)
 
     async def create(item: Any) -> Fields:
