@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from semel.core.sink.decide import check_twin, decide, to_settle
+from semel.core.sink.decide import check_twin, decide, ends_of, to_settle
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.epochs import closing_epoch, identity_epoch
 from semel.core.sink.history import SinkHistory
@@ -17,6 +17,7 @@ from semel.core.sink.journal import Decision, NamedWrite
 from semel.core.sink.run import Ticket
 from semel.core.sink.task import Attempted, OutputReport, TaskReport
 from semel.spark.options import SinkOptions
+from semel.spark.output_marks import leader_epochs_of
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of, partitions_of
 from semel.spark.stored_rows import stored_rows
@@ -49,6 +50,7 @@ def decide_batch(
             _settle_twins(log, ticket, history, report) if twin and report.producer_id >= 0 else report
             for report, twin in written
         ]
+    is_recorded = ticket.producer_id != NO_PRODUCER_ID
     decision = allow(
         decide(
             ticket,
@@ -59,9 +61,10 @@ def decide_batch(
             closed=any(twin for _, twin in written),
             carry=carry,
             write=write,
+            leader_epochs=leader_epochs_of(log.cluster, log.sink_id, ends_of(reports)) if is_recorded else {},
         )
     )
-    if decision is not None and ticket.producer_id != NO_PRODUCER_ID:
+    if decision is not None and is_recorded:
         grant = ProducerGrant(ticket.producer_id, identity_epoch(ticket.sink_epoch))
         log.append_as_holder(history, decision, grant, ticket.journal_sequence)
     return decision

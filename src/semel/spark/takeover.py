@@ -20,6 +20,7 @@ from semel.core.sink.run import Ticket
 from semel.core.sink.writes import judge_version
 from semel.errors import BrokerError, ErrorCode, NonDeterministicReplay, ReplayUnprovable, SinkFenced
 from semel.spark.options import SinkOptions
+from semel.spark.output_marks import check_outputs
 from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
@@ -64,6 +65,7 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     # A topic that is missing is made by the first task that may write: not every plan will do.
     found = outputs_of(log.cluster, run.output_topics(history, options.topic))
     partitions = [tp for output in found.values() for tp in partitions_of(output)]
+    check_outputs(log.cluster, history, found)
     at_rest = _trimmed_at_rest(log.cluster, history, partitions)
     fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
     fence_writers(log.cluster, log.sink_id, run.former_identity(history, log.partition))

@@ -9,6 +9,7 @@ from semel.core.sink.committed_state import CommittedState, StateReport, judge_s
 from semel.core.sink.digest import NO_ROWS, Digest
 from semel.core.sink.history import SinkHistory
 from semel.core.sink.journal import Decision, NamedWrite, Stored, WriterOutput, WriterState
+from semel.core.sink.output_marks import next_marks
 from semel.core.sink.ranges import ids_agree
 from semel.core.sink.refusal import Reason, Refusal, from_the_decided_ends, replay_differs
 from semel.core.sink.run import Ticket
@@ -92,6 +93,15 @@ def has_twin(history: SinkHistory, ticket: Ticket, report: TaskReport) -> bool:
     return bool(others)
 
 
+def ends_of(reports: Sequence[TaskReport]) -> dict[TopicPartition, int]:
+    """How far the outputs have rows of these tasks."""
+    ends: dict[TopicPartition, int] = {}
+    for report in reports:
+        for tp, output in report.outputs.items():
+            ends[tp] = max(ends.get(tp, 0), output.end_offset)
+    return ends
+
+
 def decide(
     ticket: Ticket,
     history: SinkHistory,
@@ -102,10 +112,12 @@ def decide(
     closed: bool,
     carry: bool = True,
     write: NamedWrite | None = None,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> Decision | Refusal | None:
     """The DECISION; ``None`` when there is nothing to decide, because every range was decided before.
 
     ``carry`` is for streams: a batch write's writers are done with it. ``write`` is a batch write's name.
+    ``leader_epochs`` are those under which the outputs have the rows that are reported.
     """
     fenced = history.fenced_by_other(ticket.sink_epoch)
     if fenced is not None:
@@ -191,6 +203,11 @@ def decide(
         ticket.state_plan,
         ticket.journal_sequence,
         {tp: epoch for tp, epoch in source_epochs.items() if tp in ends and epoch != NO_LEADER_EPOCH},
+        next_marks(
+            {} if history.decision is None else history.decision.output_marks,
+            output_ends,
+            leader_epochs or {},
+        ),
     )
 
 

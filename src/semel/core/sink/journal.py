@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from semel.core.sink.committed_state import CommittedState, read_states, states_body
 from semel.core.sink.digest import Digest
 from semel.core.sink.epochs import generation_of
+from semel.core.sink.output_marks import OutputMark, OutputMarks
 from semel.core.sink.ranges import writers_of
 from semel.core.sink.routing import Routing
 from semel.types import NO_PRODUCER_ID, TopicPartition
@@ -182,6 +183,7 @@ class Decision:
     )  # of the record, under the run's identity: later ones have higher ones. -1: of format 1
     # Leader epochs under which the sources had all rows up to ``source_ends``; where known.
     source_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    output_marks: OutputMarks = field(default_factory=dict)  # where known; also of earlier micro-batches
 
     def follows(self, before: Decision | None) -> bool:
         """Whether it counts behind ``before``: in a later run, or later in the same one."""
@@ -460,6 +462,8 @@ def _decision_body(record: Decision) -> dict[str, Any]:
     }
     if record.source_epochs:
         body["source_epochs"] = _offsets(record.source_epochs)
+    if record.output_marks:
+        body["output_marks"] = [[*tp, *mark] for tp, mark in sorted(record.output_marks.items())]
     if record.state_plan:
         body["state_plan"] = record.state_plan
     if record.states:
@@ -486,6 +490,10 @@ def _read_decision(sink_id: str, sink_epoch: int, body: Mapping[str, Any]) -> De
         body.get("state_plan", ""),
         body.get("sequence", -1),
         _read_offsets(body.get("source_epochs", [])),
+        {
+            TopicPartition(topic, number): OutputMark(end_offset, leader_epoch)
+            for topic, number, end_offset, leader_epoch in body.get("output_marks", ())
+        },
     )
 
 
