@@ -99,6 +99,19 @@ def test_what_a_session_may_have_of_its_own_is_kept(spark):
     with active(clone):
         assert type(spark).active() is clone
     assert type(spark).active() is not clone
+    assert daemon_of(clone) == daemon_of(spark), "Python workers are shared, and what was added for them"
+
+
+def daemon_of(session):
+    """The process that workers are forked from."""
+
+    def parent(batches):
+        import os
+
+        for _ in batches:
+            yield pa.record_batch({"pid": [os.getppid()]})
+
+    return session.range(1).mapInArrow(parent, "pid bigint").collect()[0].pid
 
 
 @pytest.mark.everyday

@@ -39,9 +39,11 @@ FRAME_SETTINGS: Final[Mapping[str, str]] = {
 }
 _KEPT: Final = (
     "spark.sql.adaptive.",
+    "spark.sql.artifact.",  # PySpark turns isolation off: else each query has Python workers, and files, of its own
     "spark.sql.autoBroadcastJoinThreshold",
     "spark.sql.broadcastTimeout",
     "spark.sql.catalog.",
+    "spark.sql.codegen.",
     "spark.sql.defaultCatalog",
     "spark.sql.execution.arrow.",
     "spark.sql.execution.pyspark.udf.",
