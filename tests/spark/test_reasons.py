@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from semel.errors import SemelError
 from semel.spark.in_worker import in_worker, leave_out_closed_sockets
 from semel.spark.reasons import reason_of, say_reason_last
+from semel.spark.session import register
 
 OF_A_READ = (
     "[PYTHON_DATA_SOURCE_ERROR] Failed: semel.errors.DataLoss: offsets 0 to 4 are gone. Go on SQLSTATE: 38000"
@@ -91,6 +92,13 @@ def test_a_program_that_ends_with_an_error_of_sparks_says_its_reason_last(monkey
     assert capsys.readouterr().err.endswith("\nsemel: DataLoss: offsets 0 to 4 are gone. Go on\n")
     hook(ValueError, ValueError(OF_A_READ), None)
     assert "semel: " not in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_so_does_a_program_with_a_session_of_its_own(spark, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    register(spark.newSession())
+    assert sys.excepthook is not sys.__excepthook__
 
 
 OF_A_PLANNER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed: \

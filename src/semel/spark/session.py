@@ -62,8 +62,11 @@ def register(spark: Any) -> None:
     For where Spark does not find the format by itself: it looks with the PATH's ``python3`` unless
     PYSPARK_PYTHON said otherwise when its JVM started, which in a venv that is not activated is another one,
     and it finds nothing at all once any package named ``pyspark_*`` fails to import.
+
+    As with :func:`session`, a program that ends with an error of semel's says it once more, alone, as its last line.
     """
     _check_version()
+    say_reason_last()
     from semel.spark.format import SemelDataSource
 
     if "PYSPARK_PYTHON" not in os.environ:
