@@ -30,6 +30,9 @@ OTHERS = {
 }
 
 
+ISOLATION = "spark.sql.artifact.isolation.enabled"
+
+
 @pytest.fixture
 def other(spark):
     """A session with all that an expression can see set otherwise."""
@@ -99,7 +102,11 @@ def test_what_a_session_may_have_of_its_own_is_kept(spark):
     with active(clone):
         assert type(spark).active() is clone
     assert type(spark).active() is not clone
-    assert daemon_of(clone) == daemon_of(spark), "Python workers are shared, and what was added for them"
+    of_a_query = type(spark)(
+        spark.sparkContext, clone._jsparkSession.cloneSession()
+    )  # as each query makes one
+    assert of_a_query.conf.get(ISOLATION) == spark.conf.get(ISOLATION) == "false"
+    assert daemon_of(of_a_query) == daemon_of(spark), "Python workers are shared, and what was added for them"
 
 
 def daemon_of(session):
