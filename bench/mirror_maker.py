@@ -9,9 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.peers.ending import ended_with_us
 from tests.peers.parts import Missing, find_java, find_kafka_jars
 
-from bench.servers import KAFKA_JVM_OPTIONS, Server, ended_with_us
+from bench.servers import KAFKA_JVM_OPTIONS, Server
 from semel.client.blocking import Cluster
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 

@@ -5,8 +5,6 @@ Apache Kafka runs with the heap and the JVM options of its own start script.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -159,18 +157,5 @@ def kafka(
         settings=settings,
         cpu=SERVER_CPU if alone else None,
     )
-    with node, ended_with_us(node.process_id):
+    with node:
         yield Server(name, node.bootstrap, node.process_id, node.ready_after_s)
-
-
-@contextmanager
-def ended_with_us(process_id: int) -> Iterator[None]:
-    """Kill the process even if we are killed: a child of ours waits for the end of a pipe that we hold."""
-    watch = "import os, sys; sys.stdin.read() or os.kill(int(sys.argv[1]), 9)"
-    watcher = subprocess.Popen(
-        [sys.executable, "-c", watch, str(process_id)], stdin=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        yield
-    finally:
-        watcher.communicate(b"all is well")
