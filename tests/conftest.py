@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 from tests import forked
 from tests.peers.apache_kafka import ApacheKafka, JavaTool
+from tests.peers.kafka_cluster import KafkaCluster
 from tests.peers.parts import (
     Missing,
     find_franz_go,
@@ -148,6 +149,25 @@ def apache_kafka(java_tool: JavaTool, tmp_path_factory: pytest.TempPathFactory) 
     """A real Apache Kafka node, one for the whole session: use topic names of your own."""
     with ApacheKafka(java_tool.java, java_tool.jars, tmp_path_factory.mktemp("kafka")) as node:
         yield node
+
+
+@pytest.fixture(scope="session")
+def running_kafka_cluster(
+    java_tool: JavaTool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaCluster]:
+    with KafkaCluster(java_tool, tmp_path_factory.mktemp("kafka-cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_cluster(running_kafka_cluster: KafkaCluster) -> KafkaCluster:
+    """Three real Apache Kafka brokers, one cluster for the whole session, to kill and to cut off.
+
+    It is whole when a test gets it, whatever the test before did. Its start takes as long as four JVMs need: give
+    the test a ``timeout`` of minutes.
+    """
+    running_kafka_cluster.restore()
+    return running_kafka_cluster
 
 
 @pytest.fixture

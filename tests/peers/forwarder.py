@@ -35,6 +35,7 @@ class Forwarder(ABC, Generic[L]):
         self.target = target
         self._line = line
         self._lines: set[L] = set()
+        self._is_pulled = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     @abstractmethod
@@ -49,10 +50,22 @@ class Forwarder(ABC, Generic[L]):
         """Whether a line stays open that is carried no further."""
         return False
 
+    def pull(self) -> None:
+        """End all connections, and every new one at once, until :meth:`plug_in`."""
+        self._is_pulled = True
+        self._close_lines()
+
+    def plug_in(self) -> None:
+        """Forward again what comes from now on."""
+        self._is_pulled = False
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
+        self._close_lines()
+
+    def _close_lines(self) -> None:
         for line in list(self._lines):
             line.close()
 
@@ -60,6 +73,9 @@ class Forwarder(ABC, Generic[L]):
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                if self._is_pulled:
+                    client.close()
+                    continue
                 host, port = self.target.rsplit(":", 1)
                 try:
                     line = self._line(client, socket.create_connection((host, int(port))))
@@ -71,6 +87,8 @@ class Forwarder(ABC, Generic[L]):
                 self._lines.add(line)
                 for carry in (self.carry_requests, self.carry_answers):
                     threading.Thread(target=self._run, args=(line, carry), daemon=True).start()
+                if self._is_pulled:  # since it was looked at above
+                    line.close()
 
     def _run(self, line: L, carry: Callable[[L], None]) -> None:
         with contextlib.suppress(OSError):
