@@ -35,7 +35,7 @@ class Forwarder(ABC, Generic[L]):
         self.target = target
         self._line = line
         self._lines: set[L] = set()
-        self._is_pulled = False
+        self._pulled = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     @abstractmethod
@@ -52,12 +52,12 @@ class Forwarder(ABC, Generic[L]):
 
     def pull(self) -> None:
         """End all connections, and every new one at once, until :meth:`plug_in`."""
-        self._is_pulled = True
+        self._pulled.set()
         self._close_lines()
 
     def plug_in(self) -> None:
         """Forward again what comes from now on."""
-        self._is_pulled = False
+        self._pulled.clear()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ class Forwarder(ABC, Generic[L]):
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                if self._is_pulled:
+                if self._pulled.is_set():
                     client.close()
                     continue
                 host, port = self.target.rsplit(":", 1)
@@ -87,7 +87,7 @@ class Forwarder(ABC, Generic[L]):
                 self._lines.add(line)
                 for carry in (self.carry_requests, self.carry_answers):
                     threading.Thread(target=self._run, args=(line, carry), daemon=True).start()
-                if self._is_pulled:  # since it was looked at above
+                if self._pulled.is_set():  # since it was looked at above
                     line.close()
 
     def _run(self, line: L, carry: Callable[[L], None]) -> None:

@@ -1,9 +1,9 @@
 """Three real brokers of Apache Kafka and their controller; each broker can be killed, or cut off from the others.
 
 There are four processes on loopback ports. A broker reaches the controller, and each other broker, through a cable
-that a test can pull; clients reach every broker directly. No cable can be gone round: the controller has one listener
-for each broker, and so has each broker. The advertised address of a listener is that of the cable, and a broker only
-ever asks for the address of the listener that bears its own number.
+that a test can pull; clients reach every broker directly. No cable can be gone round: the controller has a listener
+for each broker, and so has each broker. The advertised address of a listener is that of its cable, and a broker only
+ever looks for the listeners that bear its own number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from semel.types import TopicPartition
 BROKERS: Final = (1, 2, 3)
 CONTROLLER: Final = 100
 NOBODY: Final = -1
-HEAP_MB: Final = 192
+HEAP_MB: Final = 256
 # For a machine on which four processes of Java start beside other work.
 READY_TIMEOUT_S: Final = 180.0
 SETTLED_TIMEOUT_S: Final = 120.0
@@ -170,7 +170,7 @@ class KafkaCluster:
     # What brokers say.
 
     def leader(self, tp: TopicPartition) -> Leader:
-        """The newest of the leaders that running brokers name; waits for the first one of a new topic."""
+        """The newest of the leaders that running brokers name; waits for one that runs, and knows that it leads."""
         return self.await_leader_after(tp, NONE_YET)
 
     def leader_by(self, broker: int, tp: TopicPartition) -> Leader:
@@ -178,14 +178,14 @@ class KafkaCluster:
         return _leaders(self._metadata(broker, tp.topic)).get(tp, NONE_YET)
 
     def await_leader_after(self, tp: TopicPartition, leader: Leader) -> Leader:
-        """Wait until a broker names a leader of a newer epoch than ``leader``'s."""
+        """Wait until a broker runs, and knows, that leads in a newer epoch than ``leader``'s."""
 
         def newer() -> Leader | None:
             running = [broker for broker in BROKERS if self._nodes[broker].is_running]
-            named = [self.leader_by(broker, tp) for broker in running]
-            newest = max(named, key=lambda each: each.leader_epoch)
-            is_newer = newest.node != NOBODY and newest.leader_epoch > leader.leader_epoch
-            return newest if is_newer else None
+            named = {broker: self.leader_by(broker, tp) for broker in running}
+            newest = max(named.values(), key=lambda each: each.leader_epoch)
+            leads = newest.leader_epoch > leader.leader_epoch and named.get(newest.node) == newest
+            return newest if leads else None
 
         return _awaited(newer, f"{tp} has no leader after {leader}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -24,28 +23,33 @@ _topic_numbers = itertools.count(1)
 
 
 @pytest.fixture
-def tp(kafka_cluster: KafkaCluster) -> Iterator[TopicPartition]:
+def tp(kafka_cluster: KafkaCluster) -> TopicPartition:
     """The one partition of a new topic, in sync on all brokers."""
     name = f"cluster-{next(_topic_numbers)}"
     with Cluster(kafka_cluster.bootstrap) as cluster:
         cluster.create_topics({name: 1}, replication_factor=3)
-        kafka_cluster.await_whole()
-        yield TopicPartition(name, 0)
+    kafka_cluster.await_whole()
+    return TopicPartition(name, 0)
 
 
 def produce(address: str, tp: TopicPartition, value: bytes, sequence: int, timeout_ms: int = 30_000) -> str:
-    """Write one row with acks=all to this broker, whoever leads; its error's name."""
+    """Write one row with acks=all to this broker, whoever else leads; the name of its error."""
     batch = encode_batch(
         [Record(0, time.time_ns() // 1_000_000, None, value)],
         base_sequence=sequence,
         producer_id=PRODUCER_ID,
         producer_epoch=0,
     )
-    data = [{"index": tp.partition, "records": bytes(batch)}]
-    asked = [{"name": tp.topic, "partition_data": data}]
+    asked = [{"name": tp.topic, "partition_data": [{"index": tp.partition, "records": bytes(batch)}]}]
+    give_up_s = time.monotonic() + TIMEOUT_S
     with Wire(address, "") as wire:
-        answer = wire.ask("produce", 9, acks=-1, timeout=timeout_ms, topic_data=asked)
-    return str(answer.responses[0].partition_responses[0].error_code.name)
+        while True:
+            answer = wire.ask("produce", 9, acks=-1, timeout=timeout_ms, topic_data=asked)
+            error = str(answer.responses[0].partition_responses[0].error_code.name)
+            # A new leader is named a moment before it serves.
+            if error != "not_leader_or_follower" or time.monotonic() > give_up_s:
+                return error
+            time.sleep(0.05)
 
 
 def end_by(address: str, tp: TopicPartition, leader_epoch: int = -1) -> Any:
