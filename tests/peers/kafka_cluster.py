@@ -26,16 +26,17 @@ CONTROLLER: Final = 100
 NOBODY: Final = -1
 HEAP_MB: Final = 256
 # For a machine on which four processes of Java start beside other work.
-READY_TIMEOUT_S: Final = 180.0
+READY_TIMEOUT_S: Final = 300.0
 SETTLED_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.05
 _T = TypeVar("_T")
 _Link = tuple[int, int]  # who calls, and who is called
 
 _SETTINGS: Final = {
-    # The controller soon sees that a broker is gone.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "300",
+    # The controller soon sees that a broker is gone, but gives one that is slow its time: of the session half for a
+    # heartbeat, of the interval half for the answer.
+    "broker.session.timeout.ms": "5000",
+    "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": "3000",
     "controlled.shutdown.retry.backoff.ms": "200",
     "default.replication.factor": "3",

@@ -16,7 +16,7 @@ from semel.client.blocking import Cluster
 from semel.record.batch import Record, encode_batch
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 TIMEOUT_S: Final = 60.0
 PRODUCER_ID: Final = 1 << 40
 _topic_numbers = itertools.count(1)
