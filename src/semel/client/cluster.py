@@ -13,7 +13,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 from semel.client.brokers import (
-    BOOTSTRAP,
     CLIENT_VERSION,
     FETCH_BY_ID,
     PRODUCE_IN_V2,
@@ -46,7 +45,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
 
     async def describe_cluster(self) -> ClusterDescription:
         fields = {"include_cluster_authorized_operations": False}
-        answer = await self.retried(lambda: self._cold(BOOTSTRAP, ApiKey.DESCRIBE_CLUSTER, fields))
+        answer = await self.retried(lambda: self._anywhere(ApiKey.DESCRIBE_CLUSTER, fields))
         check(answer.error_code, "describe the cluster")
         return ClusterDescription(
             answer.cluster_id,
@@ -72,7 +71,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                         "partitions": [
                             {
                                 "partition_index": tp.partition,
-                                "current_leader_epoch": -1,
+                                "current_leader_epoch": self.leader_epochs.of(tp),
                                 "timestamp": timestamps[tp],
                             }
                             for tp in of_topic
@@ -129,6 +128,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                         tp.partition,
                         from_offsets[tp],
                         partition_max_bytes,
+                        current_leader_epoch=self.leader_epochs.of(tp),
                         last_fetched_epoch=epochs.get(tp, NO_LEADER_EPOCH),
                     )
                     for tp in sorted(tps, key=turns.__getitem__)

@@ -286,6 +286,8 @@ class PartitionReader:
                 self._failing_since_s.pop(tp, None)
             elif item.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._bear_with(tp, wanted[tp])
+            elif item.error_code is ErrorCode.UNKNOWN_LEADER_EPOCH:
+                self._bear_with_older_leader(tp, wanted[tp])
             elif not item.error_code.retriable:
                 raise BrokerError(item.error_code, f"read {tp} from offset {wanted[tp]} on")
         if not whole:
@@ -323,6 +325,17 @@ class PartitionReader:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"read {tp} from offset {offset} on",
                 "its server cannot read it from the disk; the server's log says why, and a restart looks at it anew",
+            )
+
+    def _bear_with_older_leader(self, tp: TopicPartition, offset: int) -> None:
+        """One that has not heard of its own election yet will; a cluster that was put back never does."""
+        if self._is_failing_for_long(tp):
+            raise BrokerError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"read {tp} from offset {offset} on",
+                f"its leader knows nothing of epoch {self.cluster.leader_epochs.of(tp)}, which was known of it before: "
+                "it is cut off from its cluster, or the cluster was put back from an older copy, and may hold other "
+                "rows by now. Look at what it holds, and start this reader again",
             )
 
     def _is_failing_for_long(self, tp: TopicPartition) -> bool:

@@ -202,6 +202,7 @@ class ScanToFence:
 
         async def wait_for_it() -> BatchHeader:
             if (fence := await scan_on()) is None:
+                await self.cluster.look_elsewhere([self.tp.topic])
                 what = f"read {self.tp} up to the fence of epoch {self.fence_epoch}"
                 raise Again(ErrorCode.OFFSET_NOT_AVAILABLE, what)
             return fence
@@ -301,6 +302,7 @@ async def _fence_by_transaction(
         if cluster.runtime.now_ms() >= give_up_ms:
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"fence older copies of identity {name!r}")
         await cluster.runtime.pause(_MARKER_PAUSE_MS)
+        await cluster.look_elsewhere({tp.topic for tp in waiting})
 
 
 async def scan(

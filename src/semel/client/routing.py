@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 from semel.client.brokers import BOOTSTRAP, CLIENT_VERSION, Brokers, check_security
@@ -13,6 +14,7 @@ from semel.client.model import (
     TopicMetadata,
 )
 from semel.client.runtime import ASYNCIO, Runtime
+from semel.core.client.leader_epochs import LeaderEpochs
 from semel.core.log.names import topic_name_error
 from semel.errors import BrokerError, ConnectionLost, ErrorCode, UnknownTopic
 from semel.types import OWN_TOPICS, TopicPartition
@@ -58,6 +60,8 @@ class Routing:
             connect_timeout_ms=min(connect_timeout_ms, first_contact_timeout_ms or connect_timeout_ms),
         )
         self._leaders: dict[TopicPartition, int] = {}
+        self.leader_epochs = LeaderEpochs()
+        self._informant, self._turn = BOOTSTRAP, 0  # who is asked what any broker may answer
         self._coordinators: dict[tuple[int, str], int] = {}
         self.partition_counts: dict[str, int] = {}  # as the newest metadata has them
         self._cluster_id: str | None = None
@@ -82,26 +86,75 @@ class Routing:
             "include_cluster_authorized_operations": False,
             "include_topic_authorized_operations": False,
         }
-        answer = await self.retried(lambda: self._cold(BOOTSTRAP, ApiKey.METADATA, fields))
+        others = len(self.brokers.addresses)
+        while True:
+            answer = await self.retried(lambda: self._anywhere(ApiKey.METADATA, fields))
+            found, is_older = self._take(answer)
+            if not is_older or others == 0:
+                return found
+            others -= 1
+            self._ask_another()
+
+    def _take(self, answer: Any) -> tuple[ClusterMetadata, bool]:
+        """What is believed of it, and whether some of it was older than what is known and is as before."""
+        if self._cluster_id not in (None, answer.cluster_id):
+            self.leader_epochs.forget()
+        self._cluster_id = answer.cluster_id
         brokers = {
             int(item.node_id): BrokerAddress(int(item.node_id), item.host, int(item.port))
             for item in answer.brokers
         }
-        self.brokers.addresses = brokers
-        found = {item.name: topic_metadata(item) for item in answer.topics}
-        for topic in found.values():
-            if topic.partitions:
-                self.partition_counts[topic.name] = len(topic.partitions)
-            else:
+        found: dict[str, TopicMetadata] = {}
+        is_any_older = False
+        for topic in map(topic_metadata, answer.topics):
+            self.leader_epochs.see_topic(topic.name, topic.topic_id)
+            partitions = {
+                number: self._take_leader(TopicPartition(topic.name, number), partition, brokers)
+                for number, partition in topic.partitions.items()
+            }
+            is_older = partitions != topic.partitions
+            found[topic.name] = replace(topic, partitions=partitions) if is_older else topic
+            is_any_older |= is_older
+            if not partitions:
                 self.partition_counts.pop(topic.name, None)
-            for partition in topic.partitions.values():
-                tp = TopicPartition(topic.name, partition.partition)
-                if partition.leader in brokers:
-                    self._leaders[tp] = partition.leader
-                else:
-                    self._leaders.pop(tp, None)
-        self._cluster_id = answer.cluster_id
-        return ClusterMetadata(brokers, found, int(answer.controller_id), answer.cluster_id)
+            elif not is_older:
+                self.partition_counts[topic.name] = len(partitions)
+        # Who is late to hear of leaders is late to hear of brokers.
+        self.brokers.addresses = brokers | self.brokers.addresses if is_any_older else brokers
+        metadata = ClusterMetadata(brokers, found, int(answer.controller_id), answer.cluster_id)
+        return metadata, is_any_older
+
+    def _take_leader(
+        self, tp: TopicPartition, told: PartitionMetadata, brokers: Mapping[int, BrokerAddress]
+    ) -> PartitionMetadata:
+        if not self.leader_epochs.takes(tp, told.leader, told.leader_epoch):
+            known = self._leaders.get(tp, -1)
+            code = ErrorCode.NONE if known >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
+            return replace(told, leader=known, leader_epoch=self.leader_epochs.of(tp), error_code=code)
+        if told.leader in brokers:
+            self._leaders[tp] = told.leader
+        else:
+            self._leaders.pop(tp, None)
+        return told
+
+    async def _anywhere(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
+        """As :meth:`_cold`, where any broker will do: one that was not behind the others when it last answered."""
+        try:
+            return await self._cold(self._informant, api_key, fields)
+        except ConnectionLost:
+            self._informant = BOOTSTRAP
+            raise
+
+    def _ask_another(self) -> None:
+        """Who was asked last may be behind the others: the next one, in a circle."""
+        self._turn += 1
+        known = sorted(self.brokers.addresses)
+        self._informant = known[self._turn % len(known)] if known else BOOTSTRAP
+
+    async def look_elsewhere(self, topics: Iterable[str]) -> None:
+        """Hear of leaders from another broker than last time: what the one that is known answers leads nowhere."""
+        self._ask_another()
+        await self.metadata(topics)
 
     async def cluster_id(self) -> str | None:
         """Of the cluster that this is connected to; None: it has none."""
@@ -135,8 +188,9 @@ class Routing:
     async def leaders(
         self, topics: Iterable[str], *, allow_auto_topic_creation: bool = False
     ) -> dict[TopicPartition, int]:
-        """The node that leads each partition of ``topics``, asked anew."""
+        """The node that leads each partition of ``topics``, asked anew, and another broker than last time."""
         names = set(topics)
+        self._ask_another()
         await self.metadata(names, allow_auto_topic_creation=allow_auto_topic_creation)
         return {tp: node_id for tp, node_id in self._leaders.items() if tp.topic in names}
 
@@ -165,7 +219,7 @@ class Routing:
 
     async def _on_controller(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
         """Any broker will do: it forwards to the controller where there is another one."""
-        return await self._cold(BOOTSTRAP, api_key, fields)
+        return await self._anywhere(api_key, fields)
 
     def forget_coordinator(self, key_type: int, key: str) -> None:
         """Look for it anew: it is another broker, or cannot be reached."""
@@ -175,7 +229,7 @@ class Routing:
         known = self._coordinators.get((key_type, key))
         if known is not None and known in self.brokers.addresses:
             return known
-        answer = await self._cold(BOOTSTRAP, ApiKey.FIND_COORDINATOR, {"key": key, "key_type": key_type})
+        answer = await self._anywhere(ApiKey.FIND_COORDINATOR, {"key": key, "key_type": key_type})
         check_read(answer.error_code, f"find the coordinator of {key!r}", answer.error_message or "")
         node_id = int(answer.node_id)
         self.brokers.addresses.setdefault(node_id, BrokerAddress(node_id, answer.host, int(answer.port)))
@@ -189,7 +243,7 @@ class Routing:
             found = await self.metadata(unknown)
             for tp in wanted:
                 if tp not in self._leaders:
-                    raise _without_leader(tp, found.topics.get(tp.topic))
+                    raise _without_leader(tp, found.topics.get(tp.topic), self.leader_epochs.of(tp))
         by_node: dict[int, list[TopicPartition]] = {}
         for tp in wanted:
             by_node.setdefault(self._leaders[tp], []).append(tp)
@@ -209,6 +263,7 @@ class Routing:
             except (Again, ConnectionLost):
                 for tp in wanted:
                     self._leaders.pop(tp, None)
+                self._ask_another()
                 raise
             return {tp: value for answer in answers for tp, value in answer.items()}
 
@@ -262,15 +317,16 @@ def _no_topic(name: str) -> str:
     return f"it does not exist; create it (semel topic create {name}), or look at the name"
 
 
-def _without_leader(tp: TopicPartition, found: TopicMetadata | None) -> Again:
-    """Why nobody leads a partition, by what the brokers say of its topic."""
+def _without_leader(tp: TopicPartition, found: TopicMetadata | None, leader_epoch: int) -> Again:
+    """Why nobody leads a partition, by what the brokers say of its topic; ``leader_epoch``: the highest known."""
     code = ErrorCode.NONE if found is None else found.error_code
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return NotThereYet(tp.topic, _no_topic(tp.topic))
     if found is not None and found.partitions and tp.partition not in found.partitions:
         partitions = counted(len(found.partitions), "partition")
         return NotThereYet(tp.topic, f"it has {partitions}; there is no {tp.partition}")
-    return Again(code or ErrorCode.LEADER_NOT_AVAILABLE, f"partition {tp}")
+    named = f"no broker names a leader of epoch {leader_epoch} or later" if leader_epoch >= 0 else ""
+    return Again(code or ErrorCode.LEADER_NOT_AVAILABLE, f"partition {tp}", named)
 
 
 def check(code: int, what: str, detail: str = "") -> None:

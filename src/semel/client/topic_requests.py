@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from semel.client.brokers import BOOTSTRAP
 from semel.client.model import ConfigEntry
 from semel.client.routing import Routing, by_topic, check, check_read, partitions_of
 from semel.types import TopicPartition
@@ -79,7 +78,7 @@ class TopicRequests(Routing):
             "include_synonyms": False,
             "include_documentation": False,
         }
-        answer = await self.retried(lambda: self._cold(BOOTSTRAP, ApiKey.DESCRIBE_CONFIGS, fields))
+        answer = await self.retried(lambda: self._anywhere(ApiKey.DESCRIBE_CONFIGS, fields))
         described = {}
         for result in answer.results:
             check(
