@@ -66,6 +66,20 @@ def test_the_last_sequence_is_found_and_a_late_copy_comes_in_no_more(semel_serve
     assert (answer.last_sequence, answer.is_final, answer.is_cut) == (4, True, False)
 
 
+def test_what_can_be_read_is_found_without_shutting_anybody_out(semel_server: semel.LocalLog) -> None:
+    async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
+        behind = LastStored(6, grant, 4)
+        nothing_yet = await read_back(cluster, ReadBack(TP, grant, behind, shuts_out=False))
+        assert (nothing_yet.last_sequence, nothing_yet.is_final) == (4, False)
+        assert await send(cluster, grant, 5) is ErrorCode.NONE, "it was not shut out"
+        with pytest.raises(BrokerError, match="OFFSET_NOT_AVAILABLE"):  # of a leader that lags behind
+            await read_back(cluster, ReadBack(TP, grant, LastStored(9, grant, 7), shuts_out=False))
+        return await read_back(cluster, ReadBack(TP, grant, behind, shuts_out=False))
+
+    answer = with_rows(semel_server, work)
+    assert (answer.last_sequence, answer.is_final, answer.is_cut) == (5, False, False)
+
+
 def test_of_a_producer_that_never_wrote_nothing_is_found(semel_server: semel.LocalLog) -> None:
     async def work(cluster: Cluster, grant: ProducerGrant) -> LogAnswered:
         lease = await cluster.lease_producer_id([TP])

@@ -18,6 +18,7 @@ from semel.errors import ErrorCode
 from semel.wire import messages
 from semel.wire.api import ApiKey
 from semel.wire.api_versions import (
+    COMMITTED_ONLY,
     FEATURES,
     MARKER_FENCE,
     TRANSACTION_VERSION,
@@ -38,6 +39,7 @@ def test_others_read_the_features() -> None:
     answer = messages.decode_response(ApiKey.API_VERSIONS, 3, memoryview(encode_response(3, ErrorCode.NONE)))
     assert {one.name: (one.min_version, one.max_version) for one in answer.supported_features} == {
         MARKER_FENCE: (1, 1),
+        COMMITTED_ONLY: (1, 1),
         TRANSACTION_VERSION: (0, 2),
     }
     (finalized,) = answer.finalized_features

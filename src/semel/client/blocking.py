@@ -79,6 +79,11 @@ class Cluster:
         """So far: it grows when a broker was away, or is another one now."""
         return self.inner.brokers.connections_opened
 
+    @property
+    def tells_committed_only(self) -> bool:
+        """Whether all that a leader tells of is there for good, as on semel (known once any broker was asked)."""
+        return self.inner.tells_committed_only
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -92,6 +97,10 @@ class Cluster:
     ) -> ClusterMetadata:
         """Brokers, and the topics named (all of them when None)."""
         return self._run(self.inner.metadata(topics, allow_auto_topic_creation=allow_auto_topic_creation))
+
+    def look_elsewhere(self, topics: Iterable[str]) -> None:
+        """Hear of leaders from another broker than last time: what the one that is known answers leads nowhere."""
+        self._run(self.inner.look_elsewhere(topics))
 
     def known_partition_count(self, topic: str) -> int | None:
         """How many partitions the newest metadata gave ``topic``, without a request; ``None``: not known."""

@@ -140,6 +140,7 @@ class EffectRunner:
                 grant,
                 None if ours is None else ours.lease_remaining_ms,
                 asked_ms,
+                may_be_lost=not self._cluster.tells_committed_only,
             )
         )
 

@@ -20,7 +20,7 @@ from semel.wire import describe_producers as describe_producers_wire
 from semel.wire import init_producer_id as init_producer_id_wire
 from semel.wire import messages
 from semel.wire.api import ApiKey
-from semel.wire.api_versions import MARKER_FENCE
+from semel.wire.api_versions import COMMITTED_ONLY, MARKER_FENCE
 from semel.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse, LeaseAsked
 
 _TRANSACTION_TIMEOUT_MS: Final = 60_000  # which nobody looks at without a transactional id
@@ -29,10 +29,23 @@ _TRANSACTION_TIMEOUT_MS: Final = 60_000  # which nobody looks at without a trans
 class IdentityRequests(Routing):
     """Requests about producers and what they may still do."""
 
+    @property
+    def tells_committed_only(self) -> bool:
+        """Whether all that a leader tells of is there for good, as on semel (known once any broker was asked anything).
+
+        On Apache Kafka a batch is, once it was answered or can be read. DescribeProducers and ListOffsets prove
+        nothing there: a leader may tell of what no follower has, and one that is cut off from its controller of
+        less than its successor has committed.
+        """
+        return self.brokers.has_feature(COMMITTED_ONLY)
+
     async def describe_producers(
         self, tps: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerDescription]]:
-        """What each partition's leader knows of the producers that wrote to it."""
+        """What each partition's leader knows of the producers that wrote to it.
+
+        It may lose what it tells of, unless :attr:`tells_committed_only`.
+        """
 
         async def ask(
             node_id: int, mine: list[TopicPartition]

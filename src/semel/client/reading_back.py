@@ -21,19 +21,26 @@ _SHUT: Final = (
 
 
 async def read_back(cluster: Cluster, ask: ReadBack) -> LogAnswered:
-    """Shut the grant out of the partition, then find the last sequence that the log has of it."""
+    """Shut the grant out of the partition, then find the last sequence that the log has of it.
+
+    What can be read is committed, whichever leader shows it, and stays. So that something is there needs no fence; only
+    that it is not there, and never comes to be.
+    """
     tp, grant = ask.tp, ask.grant
-    fence = (grant.producer_id, grant.producer_epoch + 1)
-    code = (await cluster.write_fence({fence: [tp]}))[grant.producer_id, tp]
-    if code not in _SHUT:
-        raise BrokerError(code, f"shut producer {grant.producer_id} out of {tp}")
+    if ask.shuts_out:
+        await _shut_out(cluster, tp, grant)
     start = await _offset(cluster, tp, EARLIEST_TIMESTAMP)
     end = await _offset(cluster, tp, LATEST_TIMESTAMP)
     from_offset = 0 if ask.behind is None else ask.behind.end_offset
     is_cut = not start <= from_offset <= end  # trimmed; or the topic was deleted and made again
     if ask.behind is not None and start < from_offset <= end:
         is_cut = not await _has(cluster, tp, ask.behind)  # made again, and as long again
-    size_bytes, last_sequence = 0, None
+    if is_cut and not ask.shuts_out:
+        raise BrokerError(
+            ErrorCode.OFFSET_NOT_AVAILABLE, f"read {tp} back: it does not reach to {from_offset}"
+        )
+    size_bytes = 0
+    last_sequence = None if ask.shuts_out or ask.behind is None else ask.behind.last_sequence
     behind = Behind(start if is_cut else from_offset)
     while behind.offset < end:
         records = await _records(cluster, tp, behind.offset)
@@ -50,10 +57,17 @@ async def read_back(cluster: Cluster, ask: ReadBack) -> LogAnswered:
         grant.producer_epoch,
         last_sequence,
         grant,
-        is_final=True,
+        is_final=ask.shuts_out,
         is_cut=is_cut,
         is_compacted=behind.lacks_some,
     )
+
+
+async def _shut_out(cluster: Cluster, tp: TopicPartition, grant: ProducerGrant) -> None:
+    fence = (grant.producer_id, grant.producer_epoch + 1)
+    code = (await cluster.write_fence({fence: [tp]}))[grant.producer_id, tp]
+    if code not in _SHUT:
+        raise BrokerError(code, f"shut producer {grant.producer_id} out of {tp}")
 
 
 async def _has(cluster: Cluster, tp: TopicPartition, stored: LastStored) -> bool:

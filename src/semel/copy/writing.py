@@ -27,7 +27,7 @@ from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.process import this_process
 from semel.spark.reading import read_range
-from semel.spark.stored_rows import leader_knows
+from semel.spark.stored_rows import OlderDuplicates
 from semel.spark.takeover import listed
 from semel.types import LATEST_TIMESTAMP, NO_TIMESTAMP, ProducerGrant, TopicPartition
 
@@ -61,6 +61,7 @@ class Writer:
         self._outputs: dict[TopicPartition, _Output] = {}
         self._flight = Flight(cluster, self._take, self._doubt)
         self._flight.stored = self._stored
+        self._older = OlderDuplicates(cluster)
         self._sure_ends: dict[TopicPartition, int] = {}
         self._passed: set[TopicPartition] = (
             set()
@@ -225,7 +226,8 @@ class Writer:
             why = f" ({answer.error_message})" if answer.error_message else ""
             now_ms = this_process().clock.now_ms()
             raise time_refused(self._plan, self._cluster, tp, batch.max_timestamp, now_ms, why)
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and leader_knows(self._cluster, tp, batch):
+        is_gap = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if is_gap and self._older.has(tp, batch, self._sure_ends.get(tp, self._outputs[tp].end)):
             code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         if code not in _STORED:
             way_on = "start the job again"

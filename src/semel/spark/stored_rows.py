@@ -8,14 +8,16 @@ from typing import Any
 
 from semel.client.blocking import Cluster
 from semel.core.sink.run import gone
-from semel.errors import DataLoss
+from semel.errors import BrokerError, DataLoss, ErrorCode
 from semel.record.batch import BatchHeader
 from semel.record.columnar import decode_table
 from semel.sequence import distance
 from semel.spark.output import Rows
+from semel.spark.process import this_process
 from semel.spark.reading import Batch, read_range
 from semel.spark.refusing import allow
-from semel.types import NO_SEQUENCE, ProducerGrant, TopicPartition
+from semel.spark.sink_log import APPEND_TIMEOUT_MS, RETRY_PAUSE_MS
+from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
 
 
 def stored_rows(
@@ -63,15 +65,62 @@ def stored_batches(
     }
 
 
-def leader_knows(cluster: Cluster, output: TopicPartition, batch: BatchHeader) -> bool:
-    """Apache Kafka says "out of order" to a duplicate that is older than the batches it remembers."""
-    return any(
-        known.producer_epoch == batch.producer_epoch
-        and known.last_sequence != NO_SEQUENCE
-        and distance(batch.last_sequence, known.last_sequence) <= 0
-        for known in cluster.describe_producers([output])[output]
-        if known.producer_id == batch.producer_id
-    )
+class OlderDuplicates:
+    """Which batches are stored, of those to which Apache Kafka says "out of order": it remembers the newest five only.
+
+    Its leader tells of them, and may lose them yet. So they are looked for in the log: what can be read is committed,
+    whichever leader shows it. What was read once is not read again.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._seen: dict[
+            tuple[TopicPartition, ProducerGrant], tuple[int, int]
+        ] = {}  # behind it, and up to there
+
+    def has(self, output: TopicPartition, batch: BatchHeader, start: int) -> bool:
+        """Whether ``batch`` is; at or behind ``start``, if at all. A ``BrokerError`` while nobody can tell."""
+        if not self._is_told_of(output, batch):
+            return False
+        clock = this_process().clock
+        deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
+        while not (self._cluster.tells_committed_only or self._is_seen(output, batch, start)):
+            if clock.elapsed_ms() > deadline_ms:
+                raise BrokerError(
+                    ErrorCode.OFFSET_NOT_AVAILABLE,
+                    f"writing to {output}",
+                    "its leader tells of these rows, and they cannot be read: it may lose them yet. Start it again",
+                )
+            clock.pause(RETRY_PAUSE_MS)
+            self._cluster.look_elsewhere([output.topic])
+        return True
+
+    def _is_told_of(self, output: TopicPartition, batch: BatchHeader) -> bool:
+        return any(
+            known.producer_epoch == batch.producer_epoch
+            and known.last_sequence != NO_SEQUENCE
+            and distance(batch.last_sequence, known.last_sequence) <= 0
+            for known in self._cluster.describe_producers([output])[output]
+            if known.producer_id == batch.producer_id
+        )
+
+    def _is_seen(self, output: TopicPartition, batch: BatchHeader, start: int) -> bool:
+        writer = ProducerGrant(batch.producer_id, batch.producer_epoch)
+        offset, last_sequence = self._seen.get((output, writer), (start, NO_SEQUENCE))
+        if not _reaches(last_sequence, batch):
+            end = self._cluster.list_offsets({output: LATEST_TIMESTAMP}, "read_uncommitted")[output].offset
+            for batches in read_range(self._cluster, output, offset, end, isolation="read_uncommitted"):
+                for _, header in batches:
+                    offset = header.last_offset + 1
+                    whose = ProducerGrant(header.producer_id, header.producer_epoch)
+                    if whose == writer and not header.is_control:
+                        last_sequence = header.last_sequence
+            self._seen[output, writer] = offset, last_sequence
+        return _reaches(last_sequence, batch)
+
+
+def _reaches(last_sequence: int, batch: BatchHeader) -> bool:
+    return last_sequence != NO_SEQUENCE and distance(last_sequence, batch.last_sequence) >= 0
 
 
 def _all_of(

@@ -56,7 +56,7 @@ from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, cleanup_policy, create_topic, find_output, partitions_of
-from semel.spark.stored_rows import leader_knows, stored_batches, stored_rows
+from semel.spark.stored_rows import OlderDuplicates, stored_batches, stored_rows
 from semel.spark.takeover import NEW_TOPIC_PARTITIONS, listed
 from semel.types import (
     LATEST_TIMESTAMP,
@@ -113,6 +113,7 @@ class TaskWrite:
     )  # rows of earlier attempts in this run
     _sure_ends: dict[TopicPartition, int] = field(default_factory=dict)  # when something came in doubt
     _flight: Flight = field(init=False)
+    _older: OlderDuplicates = field(init=False)
     _asked_ms: int = field(init=False)  # whether the sink is still this run's, by the wall clock
 
     def __post_init__(self) -> None:
@@ -120,6 +121,7 @@ class TaskWrite:
         self._log = SinkLog(self.options.connection, self.ticket.sink_id, self.ticket.journal_partition)
         self._topics = dict(self.ticket.outputs)
         self._flight = Flight(self._log.cluster, self._take, self._doubt)
+        self._older = OlderDuplicates(self._log.cluster)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write every row, or raise before the first one."""
@@ -300,7 +302,7 @@ class TaskWrite:
                 raise SinkFenced(
                     f"another driver has taken sink {self.ticket.sink_id!r} over: {tp} refuses this one's rows"
                 )
-            case Next.ASK_THE_LOG if leader_knows(self._log.cluster, tp, batch):
+            case Next.ASK_THE_LOG if self._older.has(tp, batch, self._begun_at(tp)):
                 code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             case step:
                 if step is Next.ASK_OR_FAIL:

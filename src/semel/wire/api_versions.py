@@ -27,10 +27,13 @@ _FEATURES_EPOCH: Final = 0  # what is finalized here never changes
 
 # A marker shuts out a producer's older epochs in a partition, whoever writes it, and no transaction is needed.
 MARKER_FENCE: Final = "semel.marker_fence"
+# What a leader tells of is committed: the producers that it knows, and the end of a log behind what it was told to
+# write. Apache Kafka's tells of a batch that no other replica has, and a follower tells of producers, too.
+COMMITTED_ONLY: Final = "semel.committed_only"
 # Clients raise a producer's epoch with each transaction, and let Produce register partitions, where level 2 of it is
 # finalized, and by nothing else (KIP-890).
 TRANSACTION_VERSION: Final = "transaction.version"
-FEATURES: Final = {MARKER_FENCE: (1, 1), TRANSACTION_VERSION: (0, 2)}
+FEATURES: Final = {MARKER_FENCE: (1, 1), COMMITTED_ONLY: (1, 1), TRANSACTION_VERSION: (0, 2)}
 FINALIZED: Final = {
     TRANSACTION_VERSION: (2, 2)
 }  # maximum and minimum: on the wire they are the other way round

@@ -93,7 +93,8 @@ class LogAnswered:
     about somebody else. ``lease_remaining_ms``: of a leased id, by its server, counted from ``asked_ms``.
     ``is_final``: the id was shut out first, so nothing of it comes in any more, and the log itself was read;
     ``is_cut``: not from where it had to be, for it begins later by now; ``is_compacted``: behind ``last_sequence``
-    something was taken out of it.
+    something was taken out of it. ``may_be_lost``: the leader tells of batches before they are committed, as Apache
+    Kafka's does, and a broker that does not lead any more tells of them, too.
     """
 
     tp: TopicPartition
@@ -105,6 +106,7 @@ class LogAnswered:
     is_final: bool = False
     is_cut: bool = False
     is_compacted: bool = False
+    may_be_lost: bool = False
 
     @property
     def stored_to(self) -> int:
@@ -167,12 +169,14 @@ class LastStored:
 class ReadBack:
     """Shut ``grant`` out of the partition, then look in its log what is stored of it.
 
-    It is stored behind ``behind``, if at all; or, where that is in the log no more, anywhere.
+    It is stored behind ``behind``, if at all; or, where that is in the log no more, anywhere. ``shuts_out``: else it
+    stays in, and what is not there yet may still come.
     """
 
     tp: TopicPartition
     grant: ProducerGrant
     behind: LastStored | None
+    shuts_out: bool = True
 
 
 @dataclass(slots=True)

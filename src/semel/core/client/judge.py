@@ -4,6 +4,10 @@ Invariants:
 
 - ``acknowledged_is_stored``: a batch settles as Stored only on an answer 0 or 46, or when the log itself
   says that its last sequence is stored.
+- ``told_is_not_stored``: where a leader tells of batches that it may lose (Apache Kafka), what it tells of settles
+  nothing. The batch goes again, for a repeat is answered only once it is committed; and where the leader does not
+  remember it as it was sent, it is looked for among what can be read, which is what is committed. If neither finds
+  it in time, it is in doubt.
 - ``no_blind_epoch``: on 45 the log is asked; the producer id is never changed to get past it.
 
 The table of the codes is :mod:`semel.core.client.fate`; what a failure for good leads to,
@@ -15,7 +19,7 @@ from __future__ import annotations
 from semel.core.client import outliving
 from semel.core.client.aftermath import Aftermath
 from semel.core.client.batch import ProducerBatch
-from semel.core.client.events import Answer, Effects, LogAnswered
+from semel.core.client.events import Answer, Effects, LogAnswered, ReadBack
 from semel.core.client.fate import MAYBE_APPENDED, InDoubt, Next, Stored, next_step
 from semel.core.client.grants import Grants
 from semel.core.client.leaders import Leaders
@@ -97,6 +101,12 @@ class Judge:
     def judge_by_log(self, queue: PartitionQueue, answer: LogAnswered, now_ms: int, effects: Effects) -> None:
         """The log told what it knows of a grant."""
         is_asked = queue.asking is not None and queue.asking.batch.grant == answer.asked_for
+        if answer.may_be_lost:
+            front = queue.front_of(answer.asked_for)
+            if front is not None and front.is_within(answer.stored_to):
+                if is_asked:
+                    self._look_for(queue, front, now_ms, effects)
+                return
         # What it says is stored is, whichever batch it was asked about, and however long ago.
         while (batch := queue.front_of(answer.asked_for)) is not None and batch.is_within(answer.stored_to):
             queue.heard()
@@ -105,6 +115,19 @@ class Judge:
         is_last_word = answer.is_final and answer.asked_for == queue.grant
         if is_last_word or (is_asked and not queue.is_shut_out):
             self._judge_missing(queue, answer, now_ms, effects)
+
+    def _look_for(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int, effects: Effects) -> None:
+        """The leader tells of ``batch``, and did not answer that it is stored: see whether it can be read already."""
+        batch.maybe_stored = True
+        batch.not_before_ms = now_ms + self._settings.retry_backoff_ms
+        if (
+            batch.grant is not None
+            and queue.last_stored is not None
+            and queue.last_stored.grant == batch.grant
+        ):
+            effects.read_back.append(ReadBack(batch.tp, batch.grant, queue.last_stored, shuts_out=False))
+        else:  # the log would have to be read from its beginning
+            queue.heard()
 
     def _judge_missing(
         self, queue: PartitionQueue, answer: LogAnswered, now_ms: int, effects: Effects
