@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from semel.client.blocking import Cluster
+from semel.client.model import ListedOffset
 from semel.copy.log import CopyLog
 from semel.copy.plan import CopyPlan
 from semel.copy.proving import LOOK_TIMEOUT_MS, prove
@@ -29,8 +30,15 @@ from semel.sequence import advance, distance
 from semel.spark.process import this_process
 from semel.spark.reading import read_range
 from semel.spark.sink_log import policy_of
-from semel.spark.takeover import fence_writers, listed
-from semel.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
+from semel.spark.takeover import ends_before_fences, ends_behind_fences, fence_writers, listed
+from semel.types import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    NO_LEADER_EPOCH,
+    NO_SEQUENCE,
+    ProducerGrant,
+    TopicPartition,
+)
 
 
 def take_over(
@@ -54,16 +62,16 @@ def take_over(
     }
     blank_to: dict[TopicPartition, int] = {}
     if history.writer is not None and places:
-        described = _described(
-            destination, plan, history, [place.output_partition for place in places.values()]
-        )
-        if history.under_way:
-            fence = history.writer.producer_id, history.epoch_to_shut_out(log.grant)
-            _shut_out(
-                destination, plan, fence, [places[source].output_partition for source in history.under_way]
-            )
         outputs = [place.output_partition for place in places.values()]
-        ends = listed(destination, outputs, LATEST_TIMESTAMP)
+        told_by = destination.list_offsets(dict.fromkeys(outputs, LATEST_TIMESTAMP), "read_uncommitted")
+        described = _described(destination, plan, history, outputs)
+        shut = _shut_out(
+            destination,
+            plan,
+            (history.writer.producer_id, history.epoch_to_shut_out(log.grant)),
+            [places[source].output_partition for source in history.under_way],
+        )
+        ends = listed(destination, outputs, LATEST_TIMESTAMP) | {tp: end.offset for tp, end in shut.items()}
         begins = listed(destination, outputs, EARLIEST_TIMESTAMP)
         compacted = _compacted(destination, (places[source].output for source in history.under_way))
         for source, place in history.places.items():
@@ -71,6 +79,8 @@ def take_over(
             if not chunks and ends[output] <= place.output_end:
                 continue
             last = described.get(output)
+            if output in shut and not _vouches(destination, told_by[output], shut[output]):
+                last = None
             known = (
                 None if last is None else sure[source] + distance(advance(last, 1), advance(0, sure[source]))
             )
@@ -145,16 +155,28 @@ def _described(
     return last
 
 
+def _vouches(destination: Cluster, told_by: ListedOffset, shut: ListedOffset) -> bool:
+    """Whether all that a leader told of is stored for good, once the fence is: of one that has taken the fence itself.
+
+    Another one may have lost the last of it. Where nothing was taken out of the log, its batches tell by themselves.
+    """
+    if destination.tells_committed_only:
+        return True
+    return told_by.leader_epoch == shut.leader_epoch != NO_LEADER_EPOCH
+
+
 def _shut_out(
     destination: Cluster, plan: CopyPlan, fence: tuple[int, int], outputs: list[TopicPartition]
-) -> None:
-    """A higher epoch in an output is that of a newer copy."""
+) -> dict[TopicPartition, ListedOffset]:
+    """A higher epoch in an output is that of a newer copy. Where the outputs end, behind the fence."""
+    before = ends_before_fences(destination, outputs)
     try:
         fence_writers(destination, plan.identity, {fence: outputs})
     except SinkFenced:
         raise ProducerFenced(
             f"job {plan.name!r} was taken over by another copy while this one began. Nothing was copied by it"
         ) from None
+    return ends_behind_fences(destination, {fence: outputs}, before)
 
 
 def _stored(

@@ -21,8 +21,8 @@ from semel.spark.output_marks import leader_epochs_of
 from semel.spark.refusing import allow
 from semel.spark.sink_log import SinkLog, history_of, partitions_of
 from semel.spark.stored_rows import stored_rows
-from semel.spark.takeover import fence_goes_first, fence_writers
-from semel.types import LATEST_TIMESTAMP, NO_PRODUCER_ID, ProducerGrant, TopicPartition
+from semel.spark.takeover import ends_before_fences, ends_behind_fences, fence_goes_first, fence_writers
+from semel.types import NO_PRODUCER_ID, ProducerGrant, TopicPartition
 
 
 def decide_batch(
@@ -77,10 +77,10 @@ def _settle_twins(log: SinkLog, ticket: Ticket, history: SinkHistory, report: Ta
     ticket = replace(ticket, starts=history.starts | dict(ticket.starts))
     partitions = [tp for output in outputs.values() for tp in partitions_of(output)]
     ids = {report.producer_id, *ticket.writers.get(report.writer, {}).values()}
-    fence_writers(
-        log.cluster, ticket.sink_id, {(report.producer_id, closing_epoch(ticket.sink_epoch)): partitions}
-    )
-    ends = log.cluster.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP), isolation="read_uncommitted")
+    fences = {(report.producer_id, closing_epoch(ticket.sink_epoch)): partitions}
+    before = ends_before_fences(log.cluster, partitions)
+    fence_writers(log.cluster, ticket.sink_id, fences)
+    ends = ends_behind_fences(log.cluster, fences, before)
     settled: dict[TopicPartition, OutputReport] = dict(report.outputs)
     for tp in partitions:
         reported = report.outputs.get(tp)

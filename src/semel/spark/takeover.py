@@ -2,6 +2,12 @@
 
 In this order, and each durable before the next: raise the sink's epoch, FENCE, read the decision log, fence
 every known writer in every output partition, scan the output, BEGIN.
+
+``scanned_behind_the_fences``: the scan ends behind the fences that were written, whatever end a leader tells. A row of
+a writer that has been fenced stands in front of its fence, in the log of every leader that has the fence; so a scan
+that has met all fences of a partition has seen all rows. An end alone proves nothing on Apache Kafka. A broker that is
+cut off from its controller answers the end that it had, which may lie in front of what its successor has committed; and
+a leader epoch tells the two apart only for who has heard of the higher one, which a process that starts now has not.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from semel.client.blocking import Cluster
+from semel.client.model import ListedOffset
 from semel.core.sink import run
 from semel.core.sink.digest import NO_ROWS
 from semel.core.sink.history import SinkHistory
@@ -19,10 +26,12 @@ from semel.core.sink.refusal import is_stage
 from semel.core.sink.run import Ticket
 from semel.core.sink.writes import judge_version
 from semel.errors import BrokerError, ErrorCode, NonDeterministicReplay, ReplayUnprovable, SinkFenced
+from semel.record.batch import BatchHeader
 from semel.spark.options import SinkOptions
 from semel.spark.output_marks import check_outputs
 from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
+from semel.spark.reading import read_range
 from semel.spark.refusing import allow
 from semel.spark.sink_log import (
     APPEND_TIMEOUT_MS,
@@ -67,9 +76,11 @@ def begin_run(options: SinkOptions, log: SinkLog, *, only_writers_of: str = "", 
     partitions = [tp for output in found.values() for tp in partitions_of(output)]
     check_outputs(log.cluster, history, found)
     at_rest = _trimmed_at_rest(log.cluster, history, partitions)
-    fence_writers(log.cluster, log.sink_id, run.fences(history, sink_epoch, partitions))
+    fences = run.fences(history, sink_epoch, partitions)
+    before = ends_before_fences(log.cluster, partitions)
+    fence_writers(log.cluster, log.sink_id, fences)
     fence_writers(log.cluster, log.sink_id, run.former_identity(history, log.partition))
-    ends = listed(log.cluster, partitions, LATEST_TIMESTAMP)
+    ends = {tp: end.offset for tp, end in ends_behind_fences(log.cluster, fences, before).items()}
     starts = run.scan_starts(history, ends) | at_rest
     compacted = {topic for topic in found if "compact" in cleanup_policy(log.cluster, topic)}
     with fence_goes_first(log, history, sink_epoch):
@@ -154,6 +165,66 @@ def fence_writers(
         waiting = again
         if waiting:
             clock.pause(RETRY_PAUSE_MS)
+
+
+def ends_before_fences(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Fences that are written to ``partitions`` from now on stand at or behind these offsets."""
+    return (
+        dict.fromkeys(partitions, 0)
+        if cluster.tells_committed_only
+        else listed(cluster, partitions, LATEST_TIMESTAMP)
+    )
+
+
+def ends_behind_fences(
+    cluster: Cluster,
+    fences: Mapping[tuple[int, int], list[TopicPartition]],
+    before: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, ListedOffset]:
+    """Where the partitions end, behind all of ``fences`` that were written there just now, and under which leader.
+
+    Nothing of a fenced writer stands behind that, now or later. On semel the one leader that has taken the fences
+    tells an end behind them; elsewhere they are looked for.
+    """
+    latest = dict.fromkeys(before, LATEST_TIMESTAMP)
+    ends = cluster.list_offsets(latest, isolation="read_uncommitted") if latest else {}
+    if cluster.tells_committed_only:
+        return ends
+    for tp, from_offset in before.items():
+        of_tp = {producer_id: epoch for (producer_id, epoch), outputs in fences.items() if tp in outputs}
+        if of_tp:
+            last = _last_fence(cluster, tp, of_tp, from_offset)
+            end = max(ends[tp].offset, last.last_offset + 1)
+            ends[tp] = replace(ends[tp], offset=end, leader_epoch=last.partition_leader_epoch)
+    return ends
+
+
+def _last_fence(
+    cluster: Cluster, tp: TopicPartition, waiting: dict[int, int], from_offset: int
+) -> BatchHeader:
+    """Of these fences (producer id to epoch) the one that is met last, whichever leader shows it."""
+    clock = this_process().clock
+    deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
+    offset = from_offset
+    while True:
+        end = listed(cluster, [tp], LATEST_TIMESTAMP)[tp]
+        for batches in read_range(cluster, tp, offset, end, isolation="read_uncommitted"):
+            for _, header in batches:
+                offset = header.last_offset + 1
+                epoch = waiting.get(header.producer_id)
+                if header.is_control and epoch is not None and header.producer_epoch >= epoch:
+                    del waiting[header.producer_id]
+                    if not waiting:
+                        return header
+        if clock.elapsed_ms() > deadline_ms:
+            raise BrokerError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"reading {tp} up to the fences that were written there",
+                f"its leader ends at offset {end} without them: it is cut off from its cluster, or lags behind. "
+                "Nothing was written; start it again once the cluster is well",
+            )
+        clock.pause(RETRY_PAUSE_MS)
+        cluster.look_elsewhere([tp.topic])
 
 
 @contextmanager
