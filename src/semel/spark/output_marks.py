@@ -54,7 +54,7 @@ def _listed(cluster: Cluster, ends: Mapping[TopicPartition, int]) -> dict[TopicP
         if all(listed[tp].offset >= end for tp, end in ends.items()) or clock.elapsed_ms() >= deadline_ms:
             return listed
         clock.pause(_PAUSE_MS)
-        cluster.metadata(sorted({tp.topic for tp in ends}))
+        cluster.look_elsewhere(sorted({tp.topic for tp in ends}))
 
 
 def _is_the_same(history: SinkHistory, found: Mapping[str, OutputTopic], tp: TopicPartition) -> bool:
@@ -63,13 +63,14 @@ def _is_the_same(history: SinkHistory, found: Mapping[str, OutputTopic], tp: Top
 
 
 def _epoch_at(cluster: Cluster, tp: TopicPartition, offset: int) -> int:
+    """Of the batch with this offset; ``NO_LEADER_EPOCH`` where the log has it no longer."""
     try:
         for batches in read_range(
             cluster, tp, offset, offset + 1, isolation="read_uncommitted", partition_bytes_max=1
         ):
             for _, header in batches:
-                if header.last_offset >= offset:
+                if header.base_offset <= offset <= header.last_offset:
                     return header.partition_leader_epoch
     except DataLoss:
-        pass  # retention, or a trim: decided rows may go so
+        pass  # retention, or a trim: decided rows may go so, as they may by compaction
     return NO_LEADER_EPOCH
