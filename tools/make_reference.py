@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import groupby
+from typing import Final
 
 from docs_page import table, write_or_check
 
@@ -19,6 +20,8 @@ from semel import errors
 from semel.client.consumer_settings import ConsumerSettings
 from semel.client.settings import ProducerSettings
 from semel.config import describe_settings
+from semel.core.dynamic_config.broker import CHANGEABLE, KEPT, THROTTLES
+from semel.core.dynamic_config.group import GROUP_SETTINGS
 from semel.core.log.config import LogConfig, describe_config
 from semel.core.log.described import TOPIC_SETTINGS
 from semel.spark.option_names import IGNORED, OPTIONS, REFUSED, Side
@@ -52,6 +55,18 @@ def _exceptions() -> list[tuple[str, str, str]]:
     ]
 
 
+_DYNAMIC: Final = (
+    "What is *dynamic* is also changed while the server runs, by AlterConfigs and IncrementalAlterConfigs of a broker, "
+    "as by Apache Kafka (`kafka-configs --entity-type brokers`): by its id (`broker.id`), or for all brokers "
+    "(`--entity-default`), which counts where the id has none. It goes before what the server was started with, "
+    "counts at once, and stays, whatever ends the server; taking it back brings back what the server was started with. "
+    "`max.connections` closes no connection that is there, and `log.cleaner.backoff.ms` counts from the next look on. "
+    "What some topic could not have is refused. All others are read when the server starts, and an attempt "
+    "to change them is refused (INVALID_REQUEST); an unknown name is INVALID_CONFIG, where Apache Kafka keeps it for "
+    "plugins."
+)
+
+
 def reference() -> str:
     """The page's text."""
     return "\n\n".join(
@@ -82,11 +97,35 @@ def reference() -> str:
             "(dots as underscores), and in a TOML file (`--config`). An unknown name is an error; in the environment "
             "it is a warning, and what Kubernetes and Docker set there for a service called `semel` "
             "(`SEMEL_PORT=tcp://…`, `SEMEL_SERVICE_HOST` …) is passed over.",
+            _DYNAMIC,
+            table(
+                ["setting", "default", "dynamic", "meaning"],
+                (
+                    (
+                        f"`{name}`",
+                        f"`{default}`" if default else "",
+                        "yes" if name in CHANGEABLE else "",
+                        doc,
+                    )
+                    for name, default, doc in describe_settings()
+                ),
+            ),
+            "Dynamic, too, are `compression.type` and the levels `compression.gzip.level`, `compression.lz4.level` and "
+            "`compression.zstd.level`: what topics fall back to. These are kept:",
             table(
                 ["setting", "default", "meaning"],
                 (
-                    (f"`{name}`", f"`{default}`" if default else "", doc)
-                    for name, default, doc in describe_settings()
+                    (f"`{name}`", f"`{one.default}`" if one.default else "", one.meaning)
+                    for name, one in sorted({**KEPT, **THROTTLES}.items())
+                ),
+            ),
+            "## Settings of a group\nSet with AlterConfigs or IncrementalAlterConfigs, within Kafka's bounds, and told "
+            "by DescribeConfigs. All are of protocols that semel does not serve; they are kept.",
+            table(
+                ["setting", "default", "meaning"],
+                (
+                    (f"`{name}`", f"`{one.default}`", one.meaning)
+                    for name, one in sorted(GROUP_SETTINGS.items())
                 ),
             ),
             "## Settings of a topic\nGiven when a topic is made (`semel topic create -c name=value`), or altered while "

@@ -125,8 +125,11 @@ def _zookeeper_connect(text: str) -> str:
     return text
 
 
-def _setting(name: str, default: Any, parse: Callable[[str], Any], doc: str) -> Any:
-    metadata = {"name": name, "parse": parse, "doc": doc}
+def _setting(
+    name: str, default: Any, parse: Callable[[str], Any], doc: str, *, is_dynamic: bool = False
+) -> Any:
+    """``is_dynamic``: it can be changed while the server runs, at once, and Kafka's can."""
+    metadata = {"name": name, "parse": parse, "doc": doc, "is_dynamic": is_dynamic}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -175,22 +178,46 @@ class ServerSettings:
     )
 
     message_max_bytes: int = _setting(
-        "message.max.bytes", 1_048_588, _integer(1024, 2**31 - 1), "largest record batch, headers included"
+        "message.max.bytes",
+        1_048_588,
+        _integer(1024, 2**31 - 1),
+        "largest record batch, headers included",
+        is_dynamic=True,
     )
     log_segment_bytes: int = _setting(
-        "log.segment.bytes", 1024 * MIB, _integer(1024, 2**31 - 1), "size at which a segment file is rolled"
+        "log.segment.bytes",
+        1024 * MIB,
+        _integer(1024, 2**31 - 1),
+        "size at which a segment file is rolled",
+        is_dynamic=True,
     )
     log_roll_ms: int = _setting(
-        "log.roll.ms", 7 * 24 * 3600 * 1000, _integer(1), "age at which a segment file is rolled"
+        "log.roll.ms",
+        7 * 24 * 3600 * 1000,
+        _integer(1),
+        "age at which a segment file is rolled",
+        is_dynamic=True,
     )
     log_index_interval_bytes: int = _setting(
-        "log.index.interval.bytes", 4096, _integer(1), "bytes of log between two entries of the offset index"
+        "log.index.interval.bytes",
+        4096,
+        _integer(1),
+        "bytes of log between two entries of the offset index",
+        is_dynamic=True,
     )
     log_retention_ms: int = _setting(
-        "log.retention.ms", 7 * 24 * 3600 * 1000, _integer(UNLIMITED), "age at which data goes; -1: never"
+        "log.retention.ms",
+        7 * 24 * 3600 * 1000,
+        _integer(UNLIMITED),
+        "age at which data goes; -1: never",
+        is_dynamic=True,
     )
     log_retention_bytes: int = _setting(
-        "log.retention.bytes", UNLIMITED, _integer(UNLIMITED), "size a partition is kept below; -1: no bound"
+        "log.retention.bytes",
+        UNLIMITED,
+        _integer(UNLIMITED),
+        "size a partition is kept below; -1: no bound",
+        is_dynamic=True,
     )
     log_retention_check_interval_ms: int = _setting(
         "log.retention.check.interval.ms", 300_000, _integer(10), "time between two rounds of retention"
@@ -200,36 +227,49 @@ class ServerSettings:
         "delete",
         lambda text: _one_of("delete", "compact", "compact,delete", "delete,compact")(text.replace(" ", "")),
         "what becomes of old records: delete (by age and size), compact (the newest of each key stays), or both",
+        is_dynamic=True,
     )
     log_cleaner_min_cleanable_ratio: float = _setting(
         "log.cleaner.min.cleanable.ratio",
         0.5,
         _part,
         "part of a log that must not have been compacted yet, so that it is",
+        is_dynamic=True,
     )
     log_cleaner_min_compaction_lag_ms: int = _setting(
-        "log.cleaner.min.compaction.lag.ms", 0, _integer(0), "age below which no record is compacted"
+        "log.cleaner.min.compaction.lag.ms",
+        0,
+        _integer(0),
+        "age below which no record is compacted",
+        is_dynamic=True,
     )
     log_cleaner_max_compaction_lag_ms: int = _setting(
         "log.cleaner.max.compaction.lag.ms",
         2**63 - 1,
         _integer(1),
         "age at which a record is compacted, however little there is to compact",
+        is_dynamic=True,
     )
     log_cleaner_delete_retention_ms: int = _setting(
         "log.cleaner.delete.retention.ms",
         24 * 3600 * 1000,
         _integer(0),
         "how long compaction keeps a tombstone, from when it first came by it",
+        is_dynamic=True,
     )
     log_cleaner_backoff_ms: int = _setting(
-        "log.cleaner.backoff.ms", 15_000, _integer(10), "time between two looks for logs to compact"
+        "log.cleaner.backoff.ms",
+        15_000,
+        _integer(10),
+        "time between two looks for logs to compact",
+        is_dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = _setting(
         "log.cleaner.dedupe.buffer.size",
         16 * MIB,
         _integer(1024),
         "bytes in which compaction knows keys, 24 for each; a log with more new keys takes several rounds",
+        is_dynamic=True,
     )
     log_message_timestamp_type: str = _setting(
         "log.message.timestamp.type",
@@ -238,24 +278,28 @@ class ServerSettings:
             _one_of("createtime", "logappendtime")(text)
         ],
         "whose clock stamps a record: the producer's or the server's",
+        is_dynamic=True,
     )
     log_message_timestamp_before_max_ms: int = _setting(
         "log.message.timestamp.before.max.ms",
         2**63 - 1,
         _integer(0),
         "how old a record may be; with a bound each record is looked at",
+        is_dynamic=True,
     )
     log_message_timestamp_after_max_ms: int = _setting(
         "log.message.timestamp.after.max.ms",
         3_600_000,
         _integer(0),
         "how far a record's timestamp may lie in the future: such a record would outlive its retention",
+        is_dynamic=True,
     )
     producer_id_expiration_ms: int = _setting(
         "producer.id.expiration.ms",
         24 * 3600 * 1000,
         _integer(1),
         "how long a partition remembers a silent producer, by the server's clock",
+        is_dynamic=True,
     )
     producer_lease_ms: int = _setting(
         "producer.lease.ms",
@@ -341,9 +385,11 @@ class ServerSettings:
         _integer(1024, 2**31 - 1),
         "largest request of a connection before its first good one",
     )
-    connections_max: int = _setting("max.connections", 4096, _integer(1), "connections in all")
+    connections_max: int = _setting(
+        "max.connections", 4096, _integer(1), "connections in all", is_dynamic=True
+    )
     connections_per_ip_max: int = _setting(
-        "max.connections.per.ip", 2048, _integer(1), "connections from one address"
+        "max.connections.per.ip", 2048, _integer(1), "connections from one address", is_dynamic=True
     )
     queued_max_request_bytes: int = _setting(
         "queued.max.request.bytes",
@@ -383,6 +429,31 @@ _ALIASES: Final = {
 def setting_names() -> list[str]:
     """Every setting's name, sorted."""
     return sorted(item.metadata["name"] for item in _FIELDS.values())
+
+
+def setting_aliases() -> frozenset[str]:
+    """Kafka's other names of settings."""
+    return frozenset(_ALIASES)
+
+
+def dynamic_setting_names() -> frozenset[str]:
+    """The settings that can be changed while the server runs."""
+    return frozenset(item.metadata["name"] for item in _FIELDS.values() if item.metadata["is_dynamic"])
+
+
+def parse_setting(name: str, text: str) -> Any:
+    """A setting's value, by its exact name; ``ConfigError``: it cannot have that one."""
+    return _FIELDS[name].metadata["parse"](text)
+
+
+def changed(settings: ServerSettings, dynamic: Mapping[str, str]) -> ServerSettings:
+    """``settings`` with those that were changed since the start; names that are not the server's are passed over."""
+    values = {
+        _FIELDS[name].name: parse_setting(name, text)
+        for name, text in dynamic.items()
+        if name in _FIELDS and _FIELDS[name].metadata["is_dynamic"]
+    }
+    return dataclasses.replace(settings, **values)
 
 
 def describe_settings() -> list[tuple[str, str, str]]:

@@ -23,6 +23,7 @@ from semel.server.outcome import Answer, Call
 from semel.server.router import handle
 from semel.server.storage.aside import at_once
 from semel.server.storage.filesystem import OsFileSystem
+from semel.server.storage.outcome import AppendOutcome
 from semel.server.storage.settings import StorageSettings
 from semel.server.storage.storage import Storage
 from semel.wire import messages
@@ -112,10 +113,58 @@ def test_a_topics_making_tells_the_servers_settings(broker: Broker) -> None:
 
 
 def test_a_listener_is_told_with_the_port_that_was_dialled(broker: Broker) -> None:
-    broker.settings = ServerSettings(listen=Address("::1", 0))  # type: ignore[misc]
+    broker.started_with = ServerSettings(listen=Address("::1", 0))  # type: ignore[misc]
     told = broker_settings(broker, call(ApiKey.DESCRIBE_CONFIGS, 4))
     assert told["listeners"].value == "PLAINTEXT://[::1]:4711"
     assert told["advertised.listeners"].value == "PLAINTEXT://127.0.0.1:4711"
+
+
+def altered(broker: Broker, kind: int, name: str, **settings: str | None) -> tuple[int, str | None]:
+    entries = [
+        {"name": key.replace("_", "."), "config_operation": 1 if value is None else 0, "value": value}
+        for key, value in settings.items()
+    ]
+    resource = {"resource_type": kind, "resource_name": name, "configs": entries}
+    asked = {"resources": [resource], "validate_only": False}
+    (answer,) = ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **asked).responses
+    return int(answer.error_code), answer.error_message
+
+
+def test_a_setting_of_the_servers_is_told_with_all_that_it_comes_from(broker: Broker) -> None:
+    assert altered(broker, 4, "", log_segment_bytes="4096") == (0, None)
+    assert altered(broker, 4, "0", log_segment_bytes="8192", max_connections="5") == (0, None)
+    segment = described(broker, 4, "0", synonyms=True)["log.segment.bytes"]
+    layers = [("8192", 2), ("4096", 3), ("1048576", 4), ("1073741824", 5)]
+    assert [(one.value, one.source) for one in segment.synonyms] == layers
+    assert (segment.value, segment.config_source, segment.read_only) == ("8192", 2, False)
+    topics = described(broker, 2, "t", synonyms=True)["segment.bytes"]
+    assert [(one.value, one.source) for one in topics.synonyms] == layers
+    assert broker.settings.connections_max == 5
+    assert broker.settings.num_partitions == 3, "what it was started with"
+    code, reason = altered(broker, 4, "0", num_partitions="5")
+    assert code == ErrorCode.INVALID_REQUEST
+    assert reason is not None
+    assert "Cannot update these configs dynamically: num.partitions" in reason
+
+
+def test_no_more_connections_are_promised_than_files_may_be_open(broker: Broker) -> None:
+    few = Broker(ServerSettings(connections_max=50), broker.storage, connections_fit=100)
+    assert altered(few, 4, "0", max_connections="5000") == (0, None)
+    told = described(few, 4, "0")["max.connections"]
+    assert (few.settings.connections_max, told.value, told.config_source) == (100, "100", 2)
+
+
+def test_a_setting_that_the_disk_does_not_take_is_not_in_force(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        broker.storage.metadata_log.partition,
+        "append_all",
+        lambda *_: [AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR)],
+    )
+    code, _ = altered(broker, 4, "0", log_segment_bytes="4096")
+    assert code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.settings.log_segment_bytes == 1 << 20
 
 
 def test_a_topics_settings_fall_back_to_the_servers(broker: Broker) -> None:

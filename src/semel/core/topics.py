@@ -99,6 +99,28 @@ class Topics:
         """Every setting of the topic that is in force, by Kafka's names."""
         return describe_config(topic.config, topic.settings)
 
+    def default_config(self) -> LogConfig:
+        """What a topic has that says nothing else."""
+        return self._default_config
+
+    def refusal_of_default(self, config: LogConfig) -> Refused | None:
+        """Why topics cannot fall back to ``config``: one of them could not be read any more."""
+        for topic in self._by_name.values():
+            bad = None if topic.is_internal else parse_config(topic.settings, config)
+            if isinstance(bad, BadConfig):
+                reason = f"topic {topic.name!r} could not have it: {bad.name}: {bad.reason}"
+                return Refused(ErrorCode.INVALID_REQUEST, reason)
+        return None
+
+    def fall_back_to(self, config: LogConfig) -> list[Topic]:
+        """From now on topics have what ``config`` says of what they do not; those of which something changes by it."""
+        self._default_config = config
+        before = [topic for topic in self._by_name.values() if not topic.is_internal]
+        for topic in before:
+            self.put(replace(topic, config=config))
+        after = [self._by_name[topic.name] for topic in before]
+        return [new for old, new in zip(before, after, strict=True) if old.config != new.config]
+
     def decide(self, request: Request, now_ms: int) -> Decision[Topic | Refused]:
         """What becomes of ``request``; the topic as it will be, or as it was when it goes."""
         del now_ms  # no decision about topics depends on the time

@@ -7,10 +7,12 @@ router's (:mod:`semel.server.router`), which knows both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeVar
 from uuid import UUID
 
-from semel.config import Address, ServerSettings
+from semel.config import Address, ServerSettings, changed
+from semel.core.dynamic_config.resources import AlterResource, Kind
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, Refused, Topic
 from semel.errors import ErrorCode, StorageError
 from semel.server.counters import Counters
@@ -22,13 +24,23 @@ from semel.server.storage.storage import Storage
 from semel.server.transaction_coordinator import TransactionCoordinator
 from semel.types import TopicPartition
 
+ResultT = TypeVar("ResultT")
+
 
 class Broker:
-    """One server's whole state."""
+    """One server's whole state.
 
-    def __init__(self, settings: ServerSettings, storage: Storage) -> None:
-        self.settings: Final = settings
+    ``settings`` are those in force: what it was ``started_with``, and what was changed since then. No more connections
+    are taken than ``connections_fit``, whatever they say.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, storage: Storage, *, connections_fit: int = 2**31 - 1
+    ) -> None:
+        self.started_with: Final = settings
         self.storage: Final = storage
+        self._connections_fit: Final = connections_fit
+        self.settings = self._in_force()
         self.counters: Final = Counters()
         self.coordinator: Final = GroupCoordinator(
             storage.groups,
@@ -75,6 +87,10 @@ class Broker:
         """Whether clients may only read it."""
         known = self.storage.topics.get(topic)
         return known is not None and known.is_internal
+
+    def _in_force(self) -> ServerSettings:
+        settings = changed(self.started_with, self.storage.resources.in_force(self.started_with.broker_id))
+        return replace(settings, connections_max=min(settings.connections_max, self._connections_fit))
 
     def note_readable(self, *partitions: TopicPartition) -> None:
         self._readable(partitions)
@@ -142,8 +158,19 @@ class Broker:
             return storage.topics.decide(AlterConfig(name, changes, replaces), now_ms).response
         return await _tried(self, storage.alter_topic_config(name, changes, now_ms=now_ms, replaces=replaces))
 
+    async def alter_resource(
+        self, request: AlterResource, now_ms: int, *, validate_only: bool = False
+    ) -> Mapping[str, str] | Refused:
+        """Settings of brokers and groups."""
+        if validate_only:
+            return self.storage.decide_resource(request, now_ms).response
+        result = await _tried(self, self.storage.alter_resource(request, now_ms=now_ms))
+        if request.kind is Kind.BROKER:
+            self.settings = self._in_force()
+        return result
 
-async def _tried(broker: Broker, change: Change[Topic | Refused]) -> Topic | Refused:
+
+async def _tried(broker: Broker, change: Change[ResultT | Refused]) -> ResultT | Refused:
     try:
         return await change
     except (StorageError, OSError) as error:

@@ -40,7 +40,7 @@ def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
     synced; the rest is for those that are not synced yet.
     """
     partitions_max = min(settings.partitions_max, open_files_max // 2 // _FILES_PER_PARTITION)
-    connections_max = min(settings.connections_max, open_files_max // 4)
+    connections_max = min(settings.connections_max, connections_fit(open_files_max))
     default = ServerSettings()
     cut = [
         (f"{name} is {fits} instead of {wanted}", wanted != unless_told)
@@ -61,6 +61,11 @@ def fitted(settings: ServerSettings, open_files_max: int) -> ServerSettings:
         ", ".join(text for text, asked in cut if asked or not was_asked_for),
     )
     return replace(settings, partitions_max=partitions_max, connections_max=connections_max)
+
+
+def connections_fit(open_files_max: int) -> int:
+    """How many connections there may be, whatever the settings say."""
+    return open_files_max // 4
 
 
 def cold_files_max(open_files_max: int) -> int:

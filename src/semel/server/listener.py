@@ -65,8 +65,7 @@ class Listener:
         self._tick(lease_tick_s, shell.expire_leases, "no lease expired")
         retention_s = settings.log_retention_check_interval_ms / 1000
         self._tick(retention_s, lambda: _end_of(shell.maintain), "retention failed")
-        backoff_s = settings.log_cleaner_backoff_ms / 1000
-        self._tick(backoff_s, lambda: _end_of(shell.compact), "compaction failed")
+        self._tick(self._cleaner_backoff_s, lambda: _end_of(shell.compact), "compaction failed")
         port: int = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
         return self.address
@@ -96,17 +95,23 @@ class Listener:
 
     # -- within
 
+    def _cleaner_backoff_s(self) -> float:
+        return self.broker.settings.log_cleaner_backoff_ms / 1000  # it can change meanwhile
+
     def _tick(
         self,
-        period_s: float,
+        period_s: float | Callable[[], float],
         work: Callable[[], Awaitable[None] | None],
         failed: str,
         *,
         at_once: bool = False,
     ) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(period_s() if callable(period_s) else period_s)
+
         async def tick() -> None:
             if not at_once:
-                await asyncio.sleep(period_s)
+                await wait()
             while True:
                 try:
                     ending = work()
@@ -114,7 +119,7 @@ class Listener:
                         await ending
                 except Exception:
                     log.exception("%s; the next round tries again", failed)
-                await asyncio.sleep(period_s)
+                await wait()
 
         self._ticking.append(self._loop.create_task(tick()))
 

@@ -29,7 +29,7 @@ from semel.core.transaction.transactions import TransactionSettings
 from semel.errors import ConfigError, StorageError
 from semel.server.broker import Broker
 from semel.server.closing import close_in_time
-from semel.server.limits import cold_files_max, fitted, raise_open_files_max
+from semel.server.limits import cold_files_max, connections_fit, fitted, raise_open_files_max
 from semel.server.listener import Listener
 from semel.server.logs import configure_logs
 from semel.server.storage.id_blocks import IdBlocks
@@ -113,7 +113,8 @@ async def _serve_until_stopped(
     except (StorageError, OSError) as error:
         log.error("cannot use the data folder: %s", error)
         return 1
-    listener = Listener(settings, Broker(settings, storage), loop)
+    broker = Broker(settings, storage, connections_fit=connections_fit(open_files_max))
+    listener = Listener(settings, broker, loop)
     metrics = None
     try:
         address = await listener.start()
@@ -168,6 +169,7 @@ def open_storage(
     """Open the data folder and tell what recovery did."""
     storage_settings = StorageSettings(
         durable=settings.durability == "fsync",
+        broker_id=settings.broker_id,
         default_config=LogConfig(
             segment_bytes=settings.log_segment_bytes,
             segment_ms=settings.log_roll_ms,

@@ -152,15 +152,13 @@ class Shell:
 
     def admit(self, connection: Connected) -> str | None:
         """Count a new connection in; or say why it cannot be."""
-        host = connection.peer_host
-        if len(self.connections) >= self.settings.connections_max and not self.offenders.make_room(None):
+        host, settings = connection.peer_host, self.broker.settings
+        if len(self.connections) >= settings.connections_max and not self.offenders.make_room(None):
             self.broker.counters.connections_refused += 1
-            return f"max.connections is {self.settings.connections_max}"
-        if self._per_address[host] >= self.settings.connections_per_ip_max and not self.offenders.make_room(
-            host
-        ):
+            return f"max.connections is {settings.connections_max}"
+        if self._per_address[host] >= settings.connections_per_ip_max and not self.offenders.make_room(host):
             self.broker.counters.connections_refused += 1
-            return f"max.connections.per.ip is {self.settings.connections_per_ip_max}"
+            return f"max.connections.per.ip is {settings.connections_per_ip_max}"
         self.connections[connection] = None
         self._per_address[host] += 1
         return None

@@ -108,14 +108,18 @@ TOPIC_SETTINGS: Final = {
     ),
     "file.delete.delay.ms": Described(
         ConfigType.LONG,
-        None,
+        "log.segment.delete.delay.ms",
         "wait before a file is deleted: kept; a file goes once nobody reads it any more",
     ),
     "flush.messages": Described(
-        ConfigType.LONG, None, "records after which the log is synced: kept; `durability` says when it is"
+        ConfigType.LONG,
+        "log.flush.interval.messages",
+        "records after which the log is synced: kept; `durability` says when it is",
     ),
     "flush.ms": Described(
-        ConfigType.LONG, None, "time after which the log is synced: kept; `durability` says when it is"
+        ConfigType.LONG,
+        "log.flush.interval.ms",
+        "time after which the log is synced: kept; `durability` says when it is",
     ),
     "follower.replication.throttled.replicas": Described(
         ConfigType.LIST, None, "replicas that are slowed as followers: kept, and there are none"
@@ -124,13 +128,19 @@ TOPIC_SETTINGS: Final = {
         ConfigType.LIST, None, "replicas that are slowed as leaders: kept, and nothing follows them"
     ),
     "local.retention.bytes": Described(
-        ConfigType.LONG, None, "size kept here of what is elsewhere too: kept; everything is here"
+        ConfigType.LONG,
+        "log.local.retention.bytes",
+        "size kept here of what is elsewhere too: kept; everything is here",
     ),
     "local.retention.ms": Described(
-        ConfigType.LONG, None, "age kept here of what is elsewhere too: kept; everything is here"
+        ConfigType.LONG,
+        "log.local.retention.ms",
+        "age kept here of what is elsewhere too: kept; everything is here",
     ),
     "preallocate": Described(
-        ConfigType.BOOLEAN, None, "whether a segment's file has its size from the start: kept; it grows"
+        ConfigType.BOOLEAN,
+        "log.preallocate",
+        "whether a segment's file has its size from the start: kept; it grows",
     ),
     "remote.log.copy.disable": Described(
         ConfigType.BOOLEAN, None, "whether nothing more is copied elsewhere: kept; nothing ever is"
@@ -142,9 +152,13 @@ TOPIC_SETTINGS: Final = {
         ConfigType.BOOLEAN, None, "whether segments are kept elsewhere: only false; there is no such storage"
     ),
     "segment.index.bytes": Described(
-        ConfigType.INT, None, "size of a segment's index: kept; it has the size that it needs"
+        ConfigType.INT,
+        "log.index.size.max.bytes",
+        "size of a segment's index: kept; it has the size that it needs",
     ),
     "segment.jitter.ms": Described(
-        ConfigType.LONG, None, "spread of the times at which segments are rolled: kept; there is none"
+        ConfigType.LONG,
+        "log.roll.jitter.ms",
+        "spread of the times at which segments are rolled: kept; there is none",
     ),
 }

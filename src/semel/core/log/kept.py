@@ -22,7 +22,9 @@ class Kept(NamedTuple):
     refusal: Callable[[str], str | None]
 
 
-def _whole(low: int, high: int) -> Callable[[str], str | None]:
+def whole(low: int, high: int) -> Callable[[str], str | None]:
+    """The check of a whole number."""
+
     def refusal(text: str) -> str | None:
         try:
             value = int(text)
@@ -33,7 +35,8 @@ def _whole(low: int, high: int) -> Callable[[str], str | None]:
     return refusal
 
 
-def _boolean(text: str) -> str | None:
+def boolean(text: str) -> str | None:
+    """The check of a boolean: what is wrong with it, or None."""
     return None if text.strip().lower() in ("true", "false") else f"must be true or false, not {text!r}"
 
 
@@ -47,17 +50,17 @@ def _throttled(text: str) -> str | None:
 
 
 KEPT: Final = {
-    "file.delete.delay.ms": Kept("60000", _whole(0, _INT64_MAX)),
-    "flush.messages": Kept(str(_INT64_MAX), _whole(1, _INT64_MAX)),
-    "flush.ms": Kept(str(_INT64_MAX), _whole(0, _INT64_MAX)),
+    "file.delete.delay.ms": Kept("60000", whole(0, _INT64_MAX)),
+    "flush.messages": Kept(str(_INT64_MAX), whole(1, _INT64_MAX)),
+    "flush.ms": Kept(str(_INT64_MAX), whole(0, _INT64_MAX)),
     "follower.replication.throttled.replicas": Kept("", _throttled),
     "leader.replication.throttled.replicas": Kept("", _throttled),
-    "local.retention.bytes": Kept("-2", _whole(-2, _INT64_MAX)),
-    "local.retention.ms": Kept("-2", _whole(-2, _INT64_MAX)),
-    "preallocate": Kept("false", _boolean),
-    "remote.log.copy.disable": Kept("false", _boolean),
-    "remote.log.delete.on.disable": Kept("false", _boolean),
-    "segment.index.bytes": Kept("10485760", _whole(4, _INT32_MAX)),
-    "segment.jitter.ms": Kept("0", _whole(0, _INT64_MAX)),
-    "unclean.leader.election.enable": Kept("false", _boolean),
+    "local.retention.bytes": Kept("-2", whole(-2, _INT64_MAX)),
+    "local.retention.ms": Kept("-2", whole(-2, _INT64_MAX)),
+    "preallocate": Kept("false", boolean),
+    "remote.log.copy.disable": Kept("false", boolean),
+    "remote.log.delete.on.disable": Kept("false", boolean),
+    "segment.index.bytes": Kept("10485760", whole(4, _INT32_MAX)),
+    "segment.jitter.ms": Kept("0", whole(0, _INT64_MAX)),
+    "unclean.leader.election.enable": Kept("false", boolean),
 }

@@ -1,6 +1,7 @@
 """DescribeConfigs, IncrementalAlterConfigs, AlterConfigs, ListConfigResources.
 
-A topic's settings can be changed while the server runs; the server's own are read-only.
+What a topic, the server, all servers or a group has can be changed while the server runs; of the server's own
+settings those that Kafka changes so (:mod:`semel.core.dynamic_config`).
 """
 
 from __future__ import annotations
@@ -8,15 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from semel.core.dynamic_config.group import GROUP_SETTINGS
+from semel.core.dynamic_config.resources import ALL_BROKERS, AlterResource, Kind
 from semel.core.log.config import FIXED, describe_config
 from semel.core.log.described import TOPIC_SETTINGS, ConfigType
+from semel.core.log.kept import KEPT
 from semel.core.log.names import topic_name_error
 from semel.core.topics import Refused, Topic
 from semel.errors import ErrorCode
 from semel.server.broker import Broker
-from semel.server.handlers.broker_settings import BrokerSetting, broker_settings
+from semel.server.handlers.broker_settings import BrokerSetting, Source, broker_settings
 from semel.server.handlers.pieces import in_pieces, refusal_of
 from semel.server.handlers.schema import Large, once
 from semel.server.operation import InTurn, Steps
@@ -26,7 +30,7 @@ from semel.wire.messages import Fields, field_of
 
 
 class ResourceType(IntEnum):
-    """``ConfigResource.Type``: what may have settings. Of loggers, client metrics and groups there are none."""
+    """``ConfigResource.Type``: what may have settings. Of loggers and client metrics there are none."""
 
     TOPIC = 2
     BROKER = 4
@@ -35,15 +39,8 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Source(IntEnum):
-    """``DescribeConfigsResponse.ConfigSource``: who set a value."""
-
-    TOPIC = 1
-    STATIC_BROKER = 4
-    DEFAULT = 5
-
-
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)  # AlterConfigOp.OpType
+_LIST: Final = ConfigType.LIST
 _AT_ONCE_MAX: Final = 50  # resources whose settings are described in one go, in a few milliseconds
 _CLIENT_METRICS_ONLY: Final = 0  # ListConfigResources's version 0 (KIP-714)
 
@@ -105,10 +102,10 @@ def _entries(
             return topic_entries(settings, topic, wanted)
         case ResourceType.BROKER if name == str(broker.settings.broker_id):
             return (_broker_entry(one) for key, one in settings.items() if not wanted or key in wanted)
-        case ResourceType.BROKER if not name:
-            return iter(())  # what was set for all brokers at once, while they ran: nothing
+        case ResourceType.BROKER if name == ALL_BROKERS:
+            return _entries_of_all_brokers(settings, wanted)
         case ResourceType.GROUP if name:
-            return iter(())  # those of Kafka's are of groups by protocols that are not there
+            return _group_entries(broker.storage.resources.get(Kind.GROUP, name), wanted)
     return _no_settings_of(broker, item)
 
 
@@ -136,7 +133,10 @@ def topic_entries(
         if wanted and name not in wanted:
             continue
         config_type, server_name, meaning = TOPIC_SETTINGS[name]
-        synonyms = [] if server_name is None else _synonyms(settings[server_name])
+        of_server = None if server_name is None else settings[server_name]
+        synonyms = [] if of_server is None else _synonyms(of_server)
+        if of_server is not None and of_server.value is not None and name in {*KEPT} - {*topic.settings}:
+            value = of_server.value  # that is kept, too
         if name in topic.settings:
             synonyms.insert(0, _synonym(name, value, Source.TOPIC))
         source = synonyms[0]["source"] if synonyms else Source.DEFAULT
@@ -144,20 +144,43 @@ def topic_entries(
 
 
 def _broker_entry(setting: BrokerSetting) -> dict[str, Any]:
-    name, value, _, config_type, meaning = setting
     synonyms = _synonyms(setting)
-    source = Source.DEFAULT if setting.is_default else Source.STATIC_BROKER
-    return _entry(name, value, config_type, source, synonyms, meaning, read_only=True)
+    source = synonyms[0]["source"] if synonyms else Source.DEFAULT
+    return _entry(
+        setting.name,
+        setting.value,
+        setting.config_type,
+        source,
+        synonyms,
+        setting.meaning,
+        read_only=setting.is_read_only,
+    )
+
+
+def _entries_of_all_brokers(
+    settings: Mapping[str, BrokerSetting], wanted: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """What was set for all brokers at once, while they ran."""
+    for name, setting in settings.items():
+        if setting.of_all_brokers is not None and (not wanted or name in wanted):
+            alone = setting._replace(
+                value=setting.of_all_brokers, of_broker=None, started_with=None, default=None
+            )
+            yield _broker_entry(alone)
+
+
+def _group_entries(given: Mapping[str, str], wanted: Collection[str]) -> Iterator[dict[str, Any]]:
+    for name, setting in GROUP_SETTINGS.items():
+        if wanted and name not in wanted:
+            continue
+        value, source = given.get(name, setting.default), Source.GROUP if name in given else Source.DEFAULT
+        synonyms = [_synonym(name, value, source)]
+        yield _entry(name, value, setting.config_type, source, synonyms, setting.meaning, read_only=False)
 
 
 def _synonyms(setting: BrokerSetting) -> list[dict[str, Any]]:
     """From what a setting of the server has its value, the strongest first."""
-    found = []
-    if not setting.is_default:
-        found.append(_synonym(setting.name, setting.value, Source.STATIC_BROKER))
-    if setting.default is not None:
-        found.append(_synonym(setting.name, setting.default, Source.DEFAULT))
-    return found
+    return [_synonym(setting.name, value, source) for value, source in setting.layers()]
 
 
 def _synonym(name: str, value: str | None, source: Source) -> dict[str, Any]:
@@ -199,14 +222,11 @@ async def handle_replace(broker: Broker, call: Call, request: Any) -> Fields:
     return await _alter_each(broker, call, request, _replacements, replaces=True)
 
 
-async def _alter_each(
-    broker: Broker,
-    call: Call,
-    request: Any,
-    asked: Callable[[Topic, Any], dict[str, str | None] | Refused],
-    *,
-    replaces: bool,
-) -> Fields:
+_Asked: TypeAlias = Callable[[Any, Mapping[str, str]], dict[str, str | None] | Refused]
+"""What an item asks for, from its settings that are lists."""
+
+
+async def _alter_each(broker: Broker, call: Call, request: Any, asked: _Asked, *, replaces: bool) -> Fields:
     named = Counter(map(_key, request.resources))
     asked_for = list(once(request.resources, _key))
     too_many = refusal_of(sum(1 + len(item.configs) for item in asked_for))
@@ -229,59 +249,58 @@ async def _alter(
     call: Call,
     request: Any,
     item: Any,
-    asked: Callable[[Topic, Any], dict[str, str | None] | Refused],
+    asked: _Asked,
     times: int,
     replaces: bool,
 ) -> object:
-    if _is_nothing(broker, item):
-        return None
     if times > 1:
         return Refused(ErrorCode.INVALID_REQUEST, "the resource is named more than once")
-    changes = _asked_of_topic(broker, item, asked)
-    if isinstance(changes, Refused):
-        return changes
-    return await broker.alter_config(
-        item.resource_name, changes, call.now_ms, replaces=replaces, validate_only=request.validate_only
-    )
-
-
-def _is_nothing(broker: Broker, item: Any) -> bool:
-    """Whether only what was set while the broker ran is to be taken back: nothing ever is.
-
-    Kafka's kafka-reassign-partitions ends with that, for throttles that there may have been.
-    """
-    names = ("", str(broker.settings.broker_id))
-    return (
-        item.resource_type == ResourceType.BROKER
-        and item.resource_name in names
-        and all(field_of(config, "config_operation") == _DELETE for config in item.configs)
-    )
-
-
-def _asked_of_topic(
-    broker: Broker, item: Any, asked: Callable[[Topic, Any], dict[str, str | None] | Refused]
-) -> dict[str, str | None] | Refused:
-    if item.resource_type == ResourceType.GROUP and item.resource_name:
-        return Refused(ErrorCode.INVALID_CONFIG, "groups have no settings: their members say how they live")
-    if item.resource_type != ResourceType.TOPIC:
-        return Refused(ErrorCode.INVALID_REQUEST, "only topics can be altered while the server runs")
-    topic = _find_topic(broker, item.resource_name)
-    if isinstance(topic, Refused):
-        return topic
+    lists = _lists_of(broker, call, item)
+    if isinstance(lists, Refused):
+        return lists
     twice = [name for name, count in Counter(one.name for one in item.configs).items() if count > 1]
     if twice:
         return Refused(ErrorCode.INVALID_REQUEST, f"{twice[0]} is given twice")
-    return asked(topic, item)
+    changes = asked(item, lists)
+    if isinstance(changes, Refused):
+        return changes
+    name, now_ms, validate_only = item.resource_name, call.now_ms, request.validate_only
+    if item.resource_type == ResourceType.TOPIC:
+        return await broker.alter_config(
+            name, changes, now_ms, replaces=replaces, validate_only=validate_only
+        )
+    request_of = AlterResource(Kind(item.resource_type), name, changes, replaces)
+    return await broker.alter_resource(request_of, now_ms, validate_only=validate_only)
 
 
-def _replacements(topic: Topic, item: Any) -> dict[str, str | None] | Refused:
+def _lists_of(broker: Broker, call: Call, item: Any) -> Mapping[str, str] | Refused:
+    """The settings of what is to be altered that are lists, as they are now; or why it cannot be altered."""
+    name = item.resource_name
+    match item.resource_type:
+        case ResourceType.TOPIC:
+            topic = _find_topic(broker, name)
+            if isinstance(topic, Refused):
+                return topic
+            values = describe_config(topic.config, topic.settings)
+            return {key: values[key] for key, one in TOPIC_SETTINGS.items() if one.config_type is _LIST}
+        case ResourceType.BROKER if name in (ALL_BROKERS, str(broker.settings.broker_id)):
+            lists = [one for one in broker_settings(broker, call).values() if one.config_type is _LIST]
+            if name != ALL_BROKERS:
+                return {one.name: one.value or "" for one in lists}
+            return {one.name: one.of_all_brokers or one.started_with or "" for one in lists}
+        case ResourceType.GROUP if name:
+            return {}
+    return _no_settings_of(broker, item)
+
+
+def _replacements(item: Any, lists: Mapping[str, str]) -> dict[str, str | None] | Refused:
     for config in item.configs:
         if config.value is None:
             return _no_value(config)
     return {config.name: config.value for config in item.configs}
 
 
-def _changes(topic: Topic, item: Any) -> dict[str, str | None] | Refused:
+def _changes(item: Any, lists: Mapping[str, str]) -> dict[str, str | None] | Refused:
     changes: dict[str, str | None] = {}
     for config in item.configs:
         operation, name = config.config_operation, config.name
@@ -293,10 +312,10 @@ def _changes(topic: Topic, item: Any) -> dict[str, str | None] | Refused:
             changes[name] = config.value
         elif operation not in (_APPEND, _SUBTRACT):
             return Refused(ErrorCode.INVALID_REQUEST, f"there is no operation {operation}")
-        elif name not in TOPIC_SETTINGS or TOPIC_SETTINGS[name].config_type is not ConfigType.LIST:
+        elif name not in lists:
             return Refused(ErrorCode.INVALID_CONFIG, f"{name} is not a list")
         else:
-            now = list(filter(None, describe_config(topic.config, topic.settings)[name].split(",")))
+            now = list(filter(None, lists[name].split(",")))
             given = config.value.split(",")
             kept = [one for one in now if operation == _APPEND or one not in given]
             added = [one for one in given if operation == _APPEND and one not in now]
@@ -323,6 +342,8 @@ def handle_list(broker: Broker, call: Call, request: Any) -> Fields:
         named += [(ResourceType.TOPIC, topic.name) for topic in broker.storage.topics]
     if ResourceType.BROKER in asked:
         named.append((ResourceType.BROKER, str(broker.settings.broker_id)))
+    if ResourceType.GROUP in asked:
+        named += [(ResourceType.GROUP, group) for group in broker.storage.resources.names(Kind.GROUP)]
     return {
         "error_code": ErrorCode.NONE,
         "config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in named],

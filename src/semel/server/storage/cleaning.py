@@ -62,7 +62,7 @@ class Cleaner:
         self, file_system: FileSystem, data_dir: Path, map_bytes: int, new_secret: Callable[[], bytes]
     ) -> None:
         self.cleaned_to: Final = CleanedEnds(file_system, data_dir)
-        self.map_bytes: Final = map_bytes
+        self.map_bytes = map_bytes
         self.passes = 0
         self.read_bytes = 0  # of logs, in passes that have ended
         self.written_bytes = 0  # of these, what stayed

@@ -17,6 +17,7 @@ class StorageSettings:
     """``durable``: nothing is seen or acknowledged before it is synced. Else the page cache is trusted."""
 
     durable: bool = True
+    broker_id: int = 0  # whose settings are in force, of those that were changed while a server ran
     default_config: LogConfig = field(default_factory=LogConfig)
     producer_id_expiration_ms: int = _DAY_MS
     producers_max: int = 1_000_000  # of all partitions

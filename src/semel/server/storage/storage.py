@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
+from semel.config import parse_setting
 from semel.core.decision import Decision, LogBacked, StateRecord
+from semel.core.dynamic_config.broker import log_config
+from semel.core.dynamic_config.resources import AlterResource, Kind, Resources
 from semel.core.group.groups import Groups
 from semel.core.group.records import encode_key, encode_offset
-from semel.core.log.config import COMPACT, LogConfig
+from semel.core.log.config import COMPACT, BadConfig, LogConfig
 from semel.core.log.names import GROUP_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from semel.core.log.recovery import Cut, Sound
 from semel.core.topics import AddPartitions, AlterConfig, CreateTopic, DeleteTopic, Refused, Topic, Topics
@@ -50,6 +53,9 @@ from semel.server.storage.settings import StorageSettings
 from semel.server.storage.state_log import StateLog, Submitted
 from semel.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
+_EXPIRATION: Final = "producer.id.expiration.ms"
+_CLEANER_BYTES: Final = "log.cleaner.dedupe.buffer.size"
+_OF_STORAGE: Final = (_EXPIRATION, _CLEANER_BYTES)
 _OFFSETS_END_FROM: Final = 2  # of the folder's versions
 _INTERNAL_IDS: Final = {
     METADATA_TOPIC: UUID(int=2),
@@ -86,6 +92,7 @@ class Storage:
         observer: StorageObserver,
     ) -> None:
         """Use :meth:`open`."""
+        self._started_with: Final = settings
         self.settings = settings
         self.new_uuid: Final = new_uuid
         self.monotonic_ms: Final = monotonic_ms
@@ -119,8 +126,15 @@ class Storage:
             observer,
         )
         self.groups = Groups(settings.offsets, settings.groups)
-        states: list[LogBacked] = [self.topics, self.producer_ids.identities, self.producer_ids.leases]
+        self.resources = Resources()
+        states: list[LogBacked] = [
+            self.topics,
+            self.resources,
+            self.producer_ids.identities,
+            self.producer_ids.leases,
+        ]
         self._metadata = StateLog(self._open_internal(METADATA_TOPIC, now_ms), states)
+        self._take_effect(self.resources.in_force(settings.broker_id))
         self._group_log = StateLog(
             self._open_internal(GROUP_OFFSETS_TOPIC, now_ms), [self.groups], self.groups
         )
@@ -307,6 +321,56 @@ class Storage:
         for number in range(topic.partition_count):
             self._partitions[TopicPartition(name, number)].config = topic.config
         return topic
+
+    # Settings of brokers and groups.
+
+    def decide_resource(self, request: AlterResource, now_ms: int) -> Decision[Mapping[str, str] | Refused]:
+        """What becomes of a change of settings; the resource's settings as they will be."""
+        decision = self.resources.decide(request, now_ms)
+        settings = decision.response
+        if isinstance(settings, Refused) or request.kind is not Kind.BROKER:
+            return decision
+        trial = Resources()
+        for record in (*self.resources.live_records(), *decision.records):
+            trial.apply(record)
+        default = log_config(trial.in_force(self.settings.broker_id), self._started_with.default_config)
+        if isinstance(default, BadConfig):
+            return Decision((), Refused(ErrorCode.INVALID_REQUEST, f"{default.name}: {default.reason}"))
+        refused = self.topics.refusal_of_default(default)
+        return decision if refused is None else Decision((), refused)
+
+    async def alter_resource(self, request: AlterResource, *, now_ms: int) -> Mapping[str, str] | Refused:
+        """Change settings of brokers or of a group; durable, and in force, when it returns."""
+        decision = self.decide_resource(request, now_ms)
+        settings = decision.response
+        if isinstance(settings, Refused):
+            return settings
+        await self._metadata.submit_durably(decision, now_ms)
+        self._take_effect(self.resources.in_force(self.settings.broker_id))
+        return settings
+
+    def _take_effect(self, dynamic: Mapping[str, str]) -> None:
+        """Go on with what was changed since the server was started, instead of what it was started with."""
+        started = self._started_with
+        default = log_config(dynamic, started.default_config)
+        if isinstance(default, BadConfig):
+            raise StorageError(
+                f"{default.name}, of the settings that were changed while a server ran, does not go with those "
+                f"that it is started with now: {default.reason}"
+            )
+        own = {name: parse_setting(name, dynamic[name]) for name in _OF_STORAGE if name in dynamic}
+        self.settings = replace(
+            started,
+            default_config=default,
+            producer_id_expiration_ms=own.get(_EXPIRATION, started.producer_id_expiration_ms),
+            cleaner_map_bytes=own.get(_CLEANER_BYTES, started.cleaner_map_bytes),
+        )
+        self.cleaner.map_bytes = self.settings.cleaner_map_bytes
+        for topic in self.topics.fall_back_to(default):
+            for number in range(topic.partition_count):
+                partition = self._partitions.get(TopicPartition(topic.name, number))
+                if partition is not None:  # else none is open yet
+                    partition.config = topic.config
 
     # Upkeep
 

@@ -254,11 +254,7 @@ def settings_of_one_value(wire: Wire) -> object:
     return _each(_ask(wire, _TOPIC, wire.new_topic(), ["cleanup.policy", "min.insync.replicas"]), "read_only")
 
 
-@case(
-    because="semel reads its settings when it starts; Apache Kafka can change some while it runs",
-    semel={"log.retention.ms": (True,), "message.max.bytes": (True,)},
-    kafka={"log.retention.ms": (False,), "message.max.bytes": (False,)},
-)
+@case()
 def settings_that_change_while_it_runs(wire: Wire) -> object:
     wanted = ["log.retention.ms", "message.max.bytes"]
     return _each(_ask(wire, _BROKER, str(NODE_ID), wanted), "read_only")

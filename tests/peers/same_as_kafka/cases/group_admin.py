@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from tests.peers.same_as_kafka import Wire, case, plain
 from tests.peers.same_as_kafka.grouping import Group, protocols, two, wait_until_called
@@ -144,8 +143,6 @@ def several_deleted(wire: Wire) -> object:
 
 # Settings
 
-_NO_SETTINGS: Final = "Apache Kafka's are of groups by protocols that semel has not; a classic group has none"
-
 
 def _settings(wire: Wire, name: str) -> object:
     asked = [{"resource_type": 32, "resource_name": name, "configuration_keys": None}]
@@ -156,25 +153,7 @@ def _settings(wire: Wire, name: str) -> object:
     return told.error_code.name, sorted((one.name, one.value) for one in told.configs)
 
 
-@case(
-    because=_NO_SETTINGS,
-    semel=("none", []),
-    kafka=(
-        "none",
-        [
-            ("consumer.heartbeat.interval.ms", "5000"),
-            ("consumer.session.timeout.ms", "45000"),
-            ("share.auto.offset.reset", "latest"),
-            ("share.heartbeat.interval.ms", "5000"),
-            ("share.isolation.level", "read_uncommitted"),
-            ("share.record.lock.duration.ms", "30000"),
-            ("share.session.timeout.ms", "45000"),
-            ("streams.heartbeat.interval.ms", "5000"),
-            ("streams.num.standby.replicas", "0"),
-            ("streams.session.timeout.ms", "45000"),
-        ],
-    ),
-)
+@case()
 def settings_of_a_group(wire: Wire) -> object:
     return _settings(wire, wire.name("group"))
 
@@ -195,7 +174,7 @@ def _altered(wire: Wire, name: str, setting: str, value: str) -> object:
     return told.error_code.name
 
 
-@case(because=_NO_SETTINGS, semel="invalid_config", kafka="none")
+@case()
 def a_setting_of_a_group_is_altered(wire: Wire) -> object:
     return _altered(wire, wire.name("group"), "consumer.session.timeout.ms", "50000")
 
