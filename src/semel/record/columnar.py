@@ -322,7 +322,7 @@ def encode_columns(
         if column is not None and len(column) != row_count:
             raise ValueError(f"{name} has {len(column)} rows, value has {row_count}")
     batches = []
-    for start, end in _cuts(_sizes_max(key, value, headers), batch_bytes_max, batch_rows_max):
+    for start, end in _cuts(row_sizes_max(key, value, headers), batch_bytes_max, batch_rows_max):
         window = timestamps[start:end]
         payload = _encode_payload(
             None if key is None else _binary(key, start, end),
@@ -365,7 +365,7 @@ def _timestamps_ms(timestamps: Any, row_count: int) -> Int64s:
     return result
 
 
-def _sizes_max(key: Any, value: Any, headers: Any) -> Int64s:
+def row_sizes_max(key: Any, value: Any, headers: Any) -> Int64s:
     """At least the bytes that each row will take."""
     sizes = _lengths(value) + _ROW_OVERHEAD_BYTES_MAX
     if key is not None:

@@ -17,6 +17,7 @@ from semel.core.sink.task import whole_result
 from semel.errors import ConfigError
 from semel.spark.batch_sink import SemelWriter
 from semel.spark.in_worker import in_worker
+from semel.spark.letters import letters_rule
 from semel.spark.options import SinkOptions, check_security, sink_options, source_options
 from semel.spark.output import check_columns, routing_of
 from semel.spark.refusing import allow
@@ -74,4 +75,4 @@ class SemelDataSource(DataSource):
     def _sink_options(self, schema: StructType, *, streaming: bool) -> SinkOptions:
         options = sink_options(self.options, streaming=streaming)
         check_columns(schema, has_topic=options.topic is not None)
-        return replace(options, routing=routing_of(schema, options.topic))
+        return replace(options, routing=routing_of(schema, options.topic, letters_rule(options)))

@@ -86,9 +86,11 @@ OPTIONS: Final = (
     ),
     Option(
         "deadLetterTopic",
-        Side.SOURCE,
+        Side.BOTH,
         "none: stop there",
-        "go past batches that cannot be read, and keep their bytes in this topic, with headers that say where and why",
+        "source: go past batches that cannot be read, and keep their bytes in this topic, with headers that say where "
+        "and why. Sink: rows that no log can take (no topic, or a name that is none; a partition that the topic has "
+        "not; more than `kafka.max.request.size`) go there instead, decided with their micro-batch",
     ),
     Option(
         "kafka.isolation.level", Side.SOURCE, "read_committed", "or `read_uncommitted`: aborted rows as well"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
+from semel.core.log.names import topic_name_error
 from semel.core.sink.refusal import NAMED_PREFIX
 from semel.core.sink.routing import Routing
 from semel.errors import ConfigError
@@ -92,6 +93,7 @@ class SinkOptions:
     batch_bytes_max: int = 1_000_000
     txn_app_id: str | None = None
     txn_version: int | None = None
+    dead_letter_topic: str | None = None
     routing: Routing | None = None  # the frame's, which is no option
     # Nor are these: texts of a flow's stage that say what its rows are made by, and what its states.
     plan: str = ""
@@ -194,7 +196,21 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         batch_bytes_max=_positive(given, "kafka.max.request.size") or 1_000_000,
         txn_app_id=txn_app_id,
         txn_version=None if version is None else int(version),
+        dead_letter_topic=_dead_letter_topic(given),
     )
+
+
+def _dead_letter_topic(given: Mapping[str, str]) -> str | None:
+    """The sink's, of rows; a source's is of batches."""
+    topic = given.get("deadlettertopic") or None
+    reason = None if topic is None else topic_name_error(topic)
+    if reason is not None:
+        raise ConfigError(f"option deadLetterTopic: {reason}")
+    if topic is not None and topic == given.get("topic"):
+        raise ConfigError(
+            f"option deadLetterTopic={topic}: rows go there already; a topic of its own is wanted"
+        )
+    return topic
 
 
 def stage_sink_id(flow: str, stage: str) -> str:

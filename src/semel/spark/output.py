@@ -90,6 +90,13 @@ class Incoming:
             for topic, part in self.by_topic(option)
         )
 
+    def take(self, at: Any) -> Incoming:
+        """Those at these places."""
+        indices = pa.array(at, pa.int64())
+        partitions = None if self.partitions is None else self.partitions.take(indices)
+        topics = None if self.topics is None else self.topics.take(indices)
+        return Incoming(self.rows.take(indices), self.numbers[np.asarray(at)], partitions, topics)
+
     def by_topic(self, option: str | None) -> Iterator[tuple[str, Incoming]]:
         """The option's topic for all rows, or each row's own."""
         if option is not None:
@@ -97,7 +104,9 @@ class Incoming:
             return
         assert self.topics is not None
         if self.topics.null_count:
-            raise ConfigError("column topic is null in a row, and there is no option topic")
+            raise ConfigError(
+                "column topic is null in a row, and there is no option topic; deadLetterTopic keeps such rows"
+            )
         names = pc.unique(self.topics).to_pylist()
         if len(names) == 1:
             yield names[0], self
@@ -127,10 +136,10 @@ def check_columns(schema: Any, *, has_topic: bool) -> None:
             raise ConfigError(f"column {name!r} is {type_name}, and has to be {' or '.join(known[name])}")
 
 
-def routing_of(schema: Any, topic: str | None) -> Routing:
-    """Where the rows of a frame go; ``topic`` is the option's."""
+def routing_of(schema: Any, topic: str | None, letters: str = "") -> Routing:
+    """Where the rows of a frame go; ``topic`` is the option's, and ``letters`` says which rows are dead letters."""
     found = {field.name.lower() for field in schema.fields}
-    return Routing(topic, tuple(name for name in _PLACED_BY if name in found), PARTITIONER)
+    return Routing(topic, tuple(name for name in _PLACED_BY if name in found), PARTITIONER + letters)
 
 
 def has_timestamps(batch: pa.RecordBatch) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from semel.client.model import Produced
@@ -50,8 +51,9 @@ from semel.record.columnar import encode_columns
 from semel.record.compression import Compression
 from semel.sequence import advance
 from semel.spark.flight import Flight
+from semel.spark.letters import letters_of, unwritable
 from semel.spark.options import SinkOptions
-from semel.spark.output import Rows, has_numbers, has_timestamps, rows_of, spread
+from semel.spark.output import Incoming, Rows, has_numbers, has_timestamps, rows_of, spread
 from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
 from semel.spark.refusing import allow
@@ -164,15 +166,36 @@ class TaskWrite:
         self.row_count += len(incoming.rows)
         if has_numbers(batch):
             self.own_number_count += len(incoming.rows)
-        if self.options.txn_version is not None:
-            self.row_hash = (self.row_hash + incoming.order_free_hash(self.options.topic)) % 2**64
-        for topic, of_topic in incoming.by_topic(self.options.topic):
-            output = self._topics.get(topic) or self._claim_output(topic)
-            for number, rows in spread(of_topic, self.writer, output.partition_count):
-                tp = TopicPartition(topic, number)
-                state = self._output(tp)
-                state.digest = state.digest.over(rows.keys, rows.values, rows.headers)
-                yield tp, rows
+        incoming, letters = self._without_letters(incoming)
+        pieces = [(incoming, self.options.topic)]
+        if letters is not None:
+            pieces.append((letters, self.options.dead_letter_topic))
+        for rows, option in pieces:
+            if self.options.txn_version is not None:
+                self.row_hash = (self.row_hash + rows.order_free_hash(option)) % 2**64
+            for topic, of_topic in rows.by_topic(option):
+                yield from self._of_topic(topic, of_topic)
+
+    def _of_topic(self, topic: str, of_topic: Incoming) -> Iterator[tuple[TopicPartition, Rows]]:
+        for number, rows in spread(of_topic, self.writer, self._topic(topic).partition_count):
+            tp = TopicPartition(topic, number)
+            state = self._output(tp)
+            state.digest = state.digest.over(rows.keys, rows.values, rows.headers)
+            yield tp, rows
+
+    def _without_letters(self, incoming: Incoming) -> tuple[Incoming, Incoming | None]:
+        """What can be written, and the letters of what cannot be: each in the order in which it came."""
+        options = self.options
+        if options.dead_letter_topic is None:
+            return incoming, None
+        reasons = unwritable(incoming, options, lambda topic: self._topic(topic).partition_count)
+        if not reasons:
+            return incoming, None
+        others = np.setdiff1d(np.arange(len(incoming.rows)), list(reasons))
+        return incoming.take(others), letters_of(incoming, reasons, self.writer, options.batch_bytes_max)
+
+    def _topic(self, topic: str) -> OutputTopic:
+        return self._topics.get(topic) or self._claim_output(topic)
 
     def _output(self, tp: TopicPartition) -> _Output:
         if tp not in self.outputs:
@@ -310,7 +333,10 @@ class TaskWrite:
                     allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
                 if step is Next.NEW_GRANT:
                     allow(writer_forgotten(self.writer, tp))
-                raise BrokerError(code, f"writing rows of {self.writer} to {tp}", answer.error_message or "")
+                reason = answer.error_message or ""
+                if code is ErrorCode.MESSAGE_TOO_LARGE and self.options.dead_letter_topic is not None:
+                    reason += "; rows above kafka.max.request.size are dead letters: give the topic's max.message.bytes"
+                raise BrokerError(code, f"writing rows of {self.writer} to {tp}", reason)
         output = self._output(tp)
         begun_at = self._begun_at(tp)
         landing = landed(code, answer.base_offset, begun_at, output.end_offset)
@@ -373,7 +399,7 @@ class TaskWrite:
             if refusal is not None:
                 allow(refusal)
             output = find_output(self._log.cluster, topic)
-            if output is None and topic == self.options.topic:
+            if output is None and topic in (self.options.topic, self.options.dead_letter_topic):
                 create_topic(self._log.cluster, topic, NEW_TOPIC_PARTITIONS)
                 output = find_output(self._log.cluster, topic)
             if output is None:

@@ -15,4 +15,6 @@ class Routing:
 
     def __str__(self) -> str:
         topic = "each row's own topic" if self.topic is None else f"topic {self.topic!r}"
-        return f"{topic} by {' and '.join(self.columns) or 'row number'}"
+        _, _, letters = self.partitioner.partition("; ")
+        placed_by = " and ".join(self.columns) or "row number"
+        return f"{topic} by {placed_by}" + (f", {letters}" if letters else "")
