@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
 
@@ -104,8 +104,11 @@ def read_topic(
     row_counts = dict.fromkeys((partition.partition for partition in first), 0)
     add, selected, dead = Adding(side, reading), 0, 0
     topic = reading.dead_letter_topic
+    opened = ExitStack()
     letters = (
-        None if topic is None else DeadLetters(reading.dead_letter_bootstrap or cluster.seed_addresses, topic)
+        None
+        if topic is None
+        else opened.enter_context(DeadLetters(reading.dead_letter_bootstrap or cluster.seed_addresses, topic))
     )
 
     def passes(found: UnreadableBatch) -> bool:
@@ -114,23 +117,24 @@ def read_topic(
         dead += is_kept
         return is_kept
 
-    for piece in read_pieces(cluster, first, end):
-        for stored in piece.batches:
-            check.feed(piece.partition, stored.header)
-            transactions.feed(
-                piece.partition, stored.header, is_visible=stored.is_visible, marker=stored.marker
+    with opened:
+        for piece in read_pieces(cluster, first, end):
+            for stored in piece.batches:
+                check.feed(piece.partition, stored.header)
+                transactions.feed(
+                    piece.partition, stored.header, is_visible=stored.is_visible, marker=stored.marker
+                )
+            tables = piece.tables(
+                include_headers=reading.wants_headers,
+                include_timestamp_ms=reading.wants_timestamp_ms,
+                passes=passes,
             )
-        tables = piece.tables(
-            include_headers=reading.wants_headers,
-            include_timestamp_ms=reading.wants_timestamp_ms,
-            passes=passes,
-        )
-        for sequenced, table in tables:
-            for records in table.to_batches():
-                selected += add(piece.partition, records, sequenced=sequenced)
-            row_counts[piece.partition.partition] += table.num_rows
-            if progress is not None:
-                progress(table.num_rows)
+            for sequenced, table in tables:
+                for records in table.to_batches():
+                    selected += add(piece.partition, records, sequenced=sequenced)
+                row_counts[piece.partition.partition] += table.num_rows
+                if progress is not None:
+                    progress(table.num_rows)
     _look_beyond(cluster, end, transactions)
     audit = TopicAudit(
         topic=reading.topic,
