@@ -57,6 +57,7 @@ def test_a_server_of_the_session_is_shared_by_its_tests(tmp_path: Path) -> None:
 
 
 FAILING = """
+import contextlib
 import socket
 import semel
 
@@ -64,6 +65,8 @@ def test_no_protocol(semel_server):
     host, port = semel_server.bootstrap.split(":")
     with semel.Producer(semel_server.bootstrap) as producer:
         producer.send("orders", value=b"row").result()
+    with semel.Admin(semel_server.bootstrap) as admin, contextlib.suppress(semel.errors.BrokerError):
+        admin.delete_topic("nowhere")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(bytes([255]) * 8)
         assert connection.recv(1) == b""
@@ -81,6 +84,8 @@ def test_who_fails_is_told_what_the_server_lived_through(tmp_path: Path) -> None
     lived = ["ready on 127.0.0.1", "closed the connection from 127.0.0.1", "killed (SIGKILL)", "recovered"]
     places = [told.find(words) for words in lived]
     assert -1 < places[0] < places[1] < places[2] < places[3], told
+    refused = told.split("the last requests that it refused:\n", 1)[1].splitlines()
+    assert refused[0].endswith("DELETE_TOPICS of 'nowhere': UNKNOWN_TOPIC_OR_PARTITION")
     assert "topic orders: 1 in 0" in told
 
 

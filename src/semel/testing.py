@@ -19,7 +19,8 @@ a test, and do not crash it. ``semel_topic`` is a topic on it that is the test's
         assert [row.value for row in semel_server_session.records(semel_topic)] == [b"a", b"b"]
         assert_once(semel_server_session, output=semel_topic)   # from semel.testing: nothing was stored twice
 
-The report of a test that fails has what its servers lived through and logged, and which topics they have.
+The report of a test that fails has what its servers lived through and logged, the last requests that they refused, and
+which topics they have.
 
 ``semel_flow`` runs a flow on rows, and gives what it wrote, as ``run`` does in the tests of ``semel flow test``::
 
@@ -48,6 +49,8 @@ _SERVERS: Final = pytest.StashKey[list["LocalLog"]]()
 _SHARED: Final = pytest.StashKey["LocalLog"]()  # of the session
 _TOPICS_TOLD_MAX: Final = 30
 _ASKING_MS: Final = 2_000
+_REFUSED: Final = "semel.server.refused"  # whose lines they are, in the debug log
+_REFUSED_TOLD_MAX: Final = 10
 _TOPIC_NAME_MAX: Final = 200
 
 
@@ -98,7 +101,11 @@ def assert_once(
 
 
 def _account_of(log: LocalLog) -> str:
-    parts = [log.history]
+    lines = log.history.splitlines()
+    refused = [line for line in lines if _REFUSED in line]
+    parts = ["\n".join(line for line in lines if _REFUSED not in line)]
+    if refused:
+        parts += ["the last requests that it refused:", *refused[-_REFUSED_TOLD_MAX:]]
     parts.append("it is not running" if log.process_id is None else _topics_of(log))
     return "\n".join(part for part in parts if part)
 
@@ -142,6 +149,7 @@ def semel_server_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iter
 
         def start(**settings: str | int | bool) -> LocalLog:
             folder = tmp_path / f"semel-{len(started) + 1}"
+            settings.setdefault("log_level", "debug")
             started.append(stack.enter_context(LocalLog(folder, **settings)))  # type: ignore[arg-type]
             return started[-1]
 
@@ -155,7 +163,7 @@ def semel_server_session(
     """A log server that the tests of a run share, with ``bootstrap``; see ``semel_topic``."""
     from semel.local import LocalLog
 
-    with LocalLog(tmp_path_factory.mktemp("semel-session")) as log:
+    with LocalLog(tmp_path_factory.mktemp("semel-session"), log_level="debug") as log:
         request.session.stash[_SHARED] = log
         yield log
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from semel.core.log.leader_epochs import UNDEFINED_OFFSET
 from semel.core.log.watermarks import FetchIsolation
 from semel.errors import ErrorCode
+from semel.server import refusals
 from semel.server.broker import Broker
 from semel.server.operation import Synced
 from semel.server.outcome import Answer, Call, Delayed, Operation, Outcome
@@ -23,6 +24,7 @@ from semel.server.storage.outcome import OffsetOutOfRange, Slice
 from semel.server.storage.partition import Partition
 from semel.types import NO_LEADER_EPOCH, TopicPartition
 from semel.wire import fetch
+from semel.wire.api import ApiKey
 from semel.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from semel.wire.frames import Buffer, MalformedMessage
 
@@ -111,6 +113,8 @@ def _look(broker: Broker, request: FetchRequest, names: list[str | None], bytes_
         limit = min(item.partition_max_bytes, bytes_max - found.size_bytes)
         answer, piece = _look_at(broker, name, item, limit, isolation, at_least_one=found.size_bytes == 0)
         found.answers.append((answer, piece))
+        if answer.error_code:
+            refusals.note(ApiKey.FETCH, answer.error_code, name or item.topic, item.partition)
         found.is_told |= answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
         found.size_bytes += 0 if piece is None else piece.length
     return found

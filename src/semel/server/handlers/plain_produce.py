@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from semel.errors import ErrorCode
 from semel.record.batch import BatchHeader
+from semel.server import refusals
 from semel.server.broker import Broker
 from semel.server.handlers.compressing import (
     Waiting,
@@ -227,6 +228,7 @@ def _answer(broker: Broker, all_produced: Sequence[Produced]) -> Answer:
 def _refusal(produced: Produced, outcome: AppendOutcome) -> list[Buffer]:
     version = produced.form.version
     topic, number = produced.form.partition
+    refusals.note(_PRODUCE, outcome.error_code, topic, number)
     result = ProducedPartition(
         topic,
         number,

@@ -20,6 +20,7 @@ from uuid import UUID
 from semel.core.log.admission import AppendOrigin
 from semel.errors import CorruptRecordBatch, ErrorCode
 from semel.record.batch import LOG_OVERHEAD_BYTES, BatchHeader, Compression, validate_batch
+from semel.server import refusals
 from semel.server.broker import Broker
 from semel.server.handlers.compressing import (
     Waiting,
@@ -107,6 +108,8 @@ def _conclude(
             outcome.record_errors,
         )
         results.append(result)
+        if outcome.error_code:
+            refusals.note(call.api_key, outcome.error_code, fate.topic, fate.number)
         is_appended = outcome.error_code is ErrorCode.NONE
         if is_appended and registers(fate.origin, call.api_version):
             states = broker.transactions.log.partition

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from semel.server import refusals
 from semel.server.broker import Broker
 from semel.server.operation import InTurn, Steps
 from semel.server.outcome import Answer, Call, Operation, Outcome
@@ -87,6 +88,7 @@ def through_schema(api_key: ApiKey, handle: FieldsHandler) -> Handler:
         version = call.api_version
 
         def answer(fields: Fields) -> Answer:
+            refusals.note_answer(api_key, fields)
             return Answer((messages.encode_response(api_key, version, fields),))
 
         async def answer_in_steps(steps: Steps[Fields | Large]) -> Answer:
