@@ -22,7 +22,7 @@ from semel.wording import counted
 _WHOLE_ROW: Final = IdentityRule(KeyFrom.ROW)
 _NOT_COMPARED: Final = (
     "what the steps ought to give: the replay runs the same ones",
-    "timestamps of rows, and the partitions and order of rows of different writers",
+    "the partitions and order of rows of different writers",
 )
 _DECIDED_NOTHING: Final = "nothing is decided yet: run the flow first"
 
@@ -37,6 +37,8 @@ class StageAudit:
     keys: int
     undecided: int
     lag: int
+    untimed: int
+    keeps_time: bool
     differences: tuple[str, ...]
     left_out: tuple[str, ...]
     text: str
@@ -95,6 +97,17 @@ class FlowReport:
                 found.append(f"{counted(stage.undecided, 'row')} of {stage.stage} behind its last decision")
             if stage.lag:
                 found.append(f"{counted(stage.lag, 'offset')} that {stage.stage} has not read yet")
+            if stage.untimed:
+                found.append(
+                    f"the times of {counted(stage.untimed, 'row')} of {stage.stage}: the log has set its own there "
+                    f"(LogAppendTime)"
+                )
+        timeless = [stage.stage for stage in self.stages if not stage.keeps_time]
+        if timeless:
+            which = "" if len(timeless) == len(self.stages) else f" of {', '.join(timeless)}"
+            found.append(f"timestamps of rows{which}: they have the time of writing")
+        if len(timeless) < len(self.stages):
+            found.append("timestamps of bad rows, and of those whose records have a time that no clock has")
         return (*found, *_NOT_COMPARED)
 
     @property
@@ -175,6 +188,8 @@ def audit_flow(plan: Any, bootstrap: str) -> FlowReport:
             stage.keys,
             stage.undecided,
             stage.lag,
+            stage.untimed,
+            stage.keeps_time,
             tuple(map(str, stage.differences)),
             tuple(stage.left_out),
             stage.text(),

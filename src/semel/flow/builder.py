@@ -400,6 +400,7 @@ def source(
     key: None = None,
     dedupe: Literal["lineage"] | None = None,
     copied: bool = False,
+    record: bool = False,
 ) -> Stream: ...
 
 
@@ -411,6 +412,7 @@ def source(
     key: str | tuple[str, ...],
     dedupe: Literal["lineage"] | None = None,
     copied: bool = False,
+    record: bool = False,
 ) -> Keyed: ...
 
 
@@ -421,13 +423,13 @@ def source(
     key: str | tuple[str, ...] | None = None,
     dedupe: Literal["lineage"] | None = None,
     copied: bool = False,
+    record: bool = False,
 ) -> Stream:
     """A topic that others write.
 
     ``json`` says the columns of its values, JSON objects: ``"user string, at timestamp"``, or a class with annotations.
     What a value has beyond them is not read, and what it lacks is null; a value that does not fit is a bad record.
-    Without ``json`` rows are the values' bytes. A record's time and headers are not read, and rows that are passed on
-    do not have them: what is needed of them has to be in the value.
+    Without ``json`` rows are the values' bytes.
 
     ``key`` says that the record's key is that of these columns: no topic is needed to key the rows by them. The first
     row that it does not hold for, or that does not lie in its key's partition, stops the flow.
@@ -437,11 +439,15 @@ def source(
     is a bad record.
 
     ``copied`` reads a compacted topic through a copy, for what compaction takes away is missing in a replay.
+
+    ``record=True``: rows carry the time and the headers of their record. They are written with both behind all steps
+    that look at one row at a time, also behind ``key_by``; behind a step with state, and ``apply``, they are not.
+    Without it rows are written with the time of writing and no headers, also those that a step only passes on.
     """
-    call = Call.here("source", topic, json=json, key=key, dedupe=dedupe, copied=copied)
+    call = Call.here("source", topic, json=json, key=key, dedupe=dedupe, copied=copied, record=record)
     checks.refuse_topic(call, topic)
     schema = nodes.declared(call, json, what="the columns")
-    shape = RowShape(Form.RAW if schema is None else Form.COLUMNS, schema)
+    shape = RowShape(Form.RAW if schema is None else Form.COLUMNS, schema, has_record=record)
     if key is not None:
         names = (key,) if isinstance(key, str) else tuple(key)
         fields = call.fields_of(shape, names, "a key")

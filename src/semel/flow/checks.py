@@ -128,7 +128,11 @@ def merged_shape(call: Call, shapes: Sequence[RowShape]) -> RowShape:
     """Of the rows of several streams: the columns of all, where those that two have are of one type."""
     forms = {shape.form for shape in shapes}
     if forms == {Form.RAW}:
-        return RowShape(Form.RAW, has_record_key=all(shape.has_record_key for shape in shapes))
+        return RowShape(
+            Form.RAW,
+            has_record_key=all(shape.has_record_key for shape in shapes),
+            has_record=all(shape.has_record for shape in shapes),
+        )
     for number, shape in enumerate(shapes):
         if shape.schema is None:
             which = "this stream" if number == 0 else f"stream {number} of the arguments"
@@ -156,6 +160,7 @@ def merged_shape(call: Call, shapes: Sequence[RowShape]) -> RowShape:
         key=first.key if is_keyed else None,
         is_key_in_columns=is_keyed and all(shape.is_key_in_columns for shape in shapes),
         has_record_key=all(shape.has_record_key for shape in shapes),
+        has_record=all(shape.has_record for shape in shapes),
     )
 
 

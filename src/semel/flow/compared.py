@@ -1,5 +1,7 @@
 """What a replay gives, beside what stands in the log: per writer and output partition, in key, value and headers.
 
+A time is compared where the replay gives one, and the log has not set its own. Elsewhere rows have that of writing.
+
 Rows of other writers in between do not matter, nor do offsets: two runs interleave their writers otherwise. What is
 stored behind the decided end is not compared, for it is not decided; it is counted.
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -55,6 +57,7 @@ class WriterCompared:
     undecided: int = 0
     trimmed: int = 0  # rows of the replay, that were where an output was trimmed
     unmade: int = 0  # rows that are stored, of which the replay has not the input
+    untimed: int = 0  # rows that were to have their record's time, and the log has set another
     differences: list[Difference] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     _made_count: int = 0
@@ -193,6 +196,7 @@ class _OutputCompared:
             stored, offsets = taken
             part = rows.drop(done).first(len(stored))
             at = _first_difference(part, stored)
+            self._of.untimed += _untimed(part, stored)
             if at is not None:
                 what = f"row {self._number + at} is stored as {_shown(stored, at)}"
                 self._tell(int(offsets[at].as_py()), f"{what}, and the replay gives {_shown(part, at)}")
@@ -240,14 +244,37 @@ class _Stored:
 
 def _first_difference(one: Rows, other: Rows) -> int | None:
     rows = len(one)
+    other = _with_times_as_in(one, other)
     same_keys = _column(one.keys, rows).equals(_column(other.keys, rows))
     same_values = _column(one.values, rows).equals(_column(other.values, rows))
-    if same_keys and same_values and not _has_headers(one) and not _has_headers(other):
+    same_times = one.timestamps is None or one.timestamps.equals(other.timestamps)
+    if same_keys and same_values and same_times and _same_headers(one, other):
         return None
     for row in range(len(one)):
         if _row(one, row) != _row(other, row):
             return row
     return None
+
+
+def _with_times_as_in(one: Rows, other: Rows) -> Rows:
+    """``other`` with the times that are to be compared: those that ``one`` gives, where the log has not set its own."""
+    if one.timestamps is None:
+        return replace(other, timestamps=None)
+    given = one.timestamps
+    times = pc.if_else(given.is_valid(), other.timestamps.cast(given.type).fill_null(given), None)
+    return replace(other, timestamps=times)
+
+
+def _untimed(one: Rows, other: Rows) -> int:
+    if one.timestamps is None:
+        return 0
+    return int(pc.sum(pc.and_(one.timestamps.is_valid(), other.timestamps.is_null())).as_py() or 0)
+
+
+def _same_headers(one: Rows, other: Rows) -> bool:
+    if not _has_headers(one) and not _has_headers(other):
+        return True
+    return one.headers is not None and one.headers.cast(other.headers.type).equals(other.headers)
 
 
 def _column(column: Any, rows: int) -> pa.Array:
@@ -260,10 +287,14 @@ def _has_headers(rows: Rows) -> bool:
     return rows.headers is not None and bool(pc.sum(pc.list_value_length(rows.headers)).as_py())
 
 
-def _row(rows: Rows, row: int) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+_Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
+
+
+def _row(rows: Rows, row: int) -> _Row:
     headers = None if rows.headers is None else rows.headers[row].as_py()
     key, value = (None if column is None else column[row].as_py() for column in (rows.keys, rows.values))
-    return _bytes(key), _bytes(value), [(each["key"], each["value"]) for each in headers or ()]
+    time_us = None if rows.timestamps is None else rows.timestamps[row].value
+    return _bytes(key), _bytes(value), [(each["key"], each["value"]) for each in headers or ()], time_us
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -271,9 +302,10 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _shown(rows: Rows, row: int) -> str:
-    key, value, headers = _row(rows, row)
+    key, value, headers, time_us = _row(rows, row)
     text = f"{_short(key)} = {_short(value)}"
-    return text + (f" with headers {headers}" if headers else "")
+    text += f" with headers {headers}" if headers else ""
+    return text if time_us is None else f"{text} at {time_us // 1000} ms"
 
 
 def _short(value: bytes | None) -> str:

@@ -112,6 +112,7 @@ def _stage_document(stage: Stage) -> dict[str, Any]:
             "topic": stage.output.topic,
             "columns": _columns(stage.output.schema),
             "key": _output_key(stage.output),
+            "record": stage.output.has_record,
             "is_own": stage.output.is_internal,
         },
         "pattern": stage.pattern,
@@ -147,7 +148,8 @@ def _output_text(output: Output) -> str:
     key = {"none": "no key", "as it came": "the key as it came"}.get(
         _output_key(output), f"keyed by {_output_key(output)}"
     )
-    return f"{output.topic}: {_columns(output.schema) or 'rows as they are'}; {key}"
+    record = "; with the time and headers of their records" if output.has_record else ""
+    return f"{output.topic}: {_columns(output.schema) or 'rows as they are'}; {key}{record}"
 
 
 def _output_key(output: Output) -> str:

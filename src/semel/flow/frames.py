@@ -3,7 +3,7 @@
 Rows are decoded before Spark sees them and encoded behind it, by the one codec of all flows. A record that cannot be
 decoded does not go through the steps: the source's ``read()`` lays it aside, and the sink of the same task writes it
 to the flow's ``bad`` topic behind the rows of its range. The record's key rides in a column of its own, which the
-steps keep; ``apply`` loses it.
+steps keep, and so do its time and headers, of a source with ``record=True``; ``apply`` loses them.
 
 Nor do tombstones that a table further down is to have: what would Spark's expressions make of them? The sink puts them
 between the rows that Spark gives, by the offsets of both, which then ride in another column.
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from semel.core.flow.chain import Chain, read
-from semel.core.flow.pieces import Entry, Origin, Piece
+from semel.core.flow.pieces import HEADERS_TYPE, TIME_TYPE, Entry, Origin, Piece
 from semel.core.flow.schema import Schema
 from semel.core.flow.steps import KeyBy
 from semel.core.sink.ranges import SourceRange
@@ -41,7 +41,14 @@ from semel.types import TopicPartition
 
 KEY_COLUMN: Final = "__semel_key"
 OFFSET_COLUMN: Final = "__semel_offset"  # where tombstones have to find their place among the rows
-_OWN_COLUMNS: Final = (KEY_COLUMN, OFFSET_COLUMN)
+RECORD_COLUMN: Final = "_record"
+_RECORD_TYPE: Final = pa.struct([pa.field("timestamp", TIME_TYPE), pa.field("headers", HEADERS_TYPE)])
+_DDL: Final = {
+    KEY_COLUMN: "binary",
+    OFFSET_COLUMN: "bigint",
+    RECORD_COLUMN: "struct<timestamp: timestamp, headers: array<struct<key: string, value: binary>>>",
+}
+_OWN_COLUMNS: Final = tuple(_DDL)
 _BAD_ASIDE: Final = "bad"
 _TOMBSTONES_ASIDE: Final = "tombstones"
 _NUMBER: Final = "offset"  # of a row that is laid aside: by such a column rows are cut
@@ -54,11 +61,18 @@ def columns_read(stage: Stage) -> str:
     """What Spark sees of a stage's input, as its DDL; nothing of it where the stage runs in the sink's task."""
     schema = stage.inputs[0].schema
     columns = f"{VALUE_COLUMN} binary" if schema is None else schema.ddl
-    return f"{columns}, {_own_columns(_has_tombstones(stage))}"
+    return f"{columns}, {_own_ddl(_own_columns(stage))}"
 
 
-def _own_columns(has_offset: bool) -> str:
-    return f"`{KEY_COLUMN}` binary{f', `{OFFSET_COLUMN}` bigint' if has_offset else ''}"
+def _own_columns(stage: Stage) -> tuple[str, ...]:
+    """What rides with the rows of a stage."""
+    given = stage.inputs[0]
+    has = {KEY_COLUMN: True, OFFSET_COLUMN: _has_tombstones(stage), RECORD_COLUMN: given.has_record}
+    return tuple(name for name in _OWN_COLUMNS if has[name])
+
+
+def _own_ddl(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}` {_DDL[name]}" for name in names)
 
 
 def _has_tombstones(stage: Stage) -> bool:
@@ -126,16 +140,23 @@ def _is_key(step: Any) -> bool:
 
 def as_spark_sees(stage: Stage, piece: Piece) -> pa.Table:
     """The rows of a piece that was decoded."""
-    return _with_own_columns(piece, _has_tombstones(stage))
+    return _with_own_columns(piece, _own_columns(stage))
 
 
-def _with_own_columns(piece: Piece, has_offset: bool) -> pa.Table:
-    keys = pa.nulls(len(piece), pa.binary()) if piece.keys is None else piece.keys
-    table = _table_of(piece).append_column(KEY_COLUMN, keys)
-    if not has_offset:
-        return table
-    assert piece.origin is not None, "a step gives rows of those that it was given"
-    return table.append_column(OFFSET_COLUMN, pa.array(piece.origin.offsets))
+def _with_own_columns(piece: Piece, names: Iterable[str]) -> pa.Table:
+    table = _table_of(piece)
+    for name in names:
+        table = table.append_column(name, _own_column(piece, name))
+    return table
+
+
+def _own_column(piece: Piece, name: str) -> pa.Array:
+    if name == KEY_COLUMN:
+        return pa.nulls(len(piece), pa.binary()) if piece.keys is None else piece.keys
+    if name == OFFSET_COLUMN:
+        assert piece.origin is not None, "a step gives rows of those that it was given"
+        return pa.array(piece.origin.offsets)
+    return pa.StructArray.from_arrays([piece.timestamps, piece.headers], fields=list(_RECORD_TYPE))
 
 
 def tombstones_of(stage: Stage, piece: Piece, entry: Entry) -> pa.RecordBatch:
@@ -219,7 +240,7 @@ def _in_python(specs: tuple[Any, ...], frame: Any, given: Schema | None, site: s
     for spec in specs:
         made = spec.output_schema(made)
     columns = f"{VALUE_COLUMN} binary" if made is None else made.ddl
-    has_key, has_offset = (name in frame.columns for name in _OWN_COLUMNS)
+    own = tuple(name for name in _OWN_COLUMNS if name in frame.columns)
     sent = shipped(specs, specs, site)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -227,24 +248,30 @@ def _in_python(specs: tuple[Any, ...], frame: Any, given: Schema | None, site: s
         for batch in batches:
             entry = Entry()
             for piece in steps.process([_seen_by_spark(pa.Table.from_batches([batch]), given)], entry):
-                yield from (
-                    _with_own_columns(piece, has_offset) if has_key else _table_of(piece)
-                ).to_batches()
+                yield from _with_own_columns(piece, own).to_batches()
             assert not entry.side, "a key, which some rows have not, is made before Spark sees them"
 
-    return frame.mapInArrow(run, f"{columns}, {_own_columns(has_offset)}" if has_key else columns)
+    return frame.mapInArrow(run, f"{columns}, {_own_ddl(own)}" if own else columns)
 
 
 def _seen_by_spark(table: pa.Table, schema: Schema | None, source: TopicPartition = _NOWHERE) -> Piece:
     """Spark's rows, which came of ``source``; without a schema the values are as they were read, or are written."""
-    keys, offsets = (
+    keys, offsets, records = (
         table.column(name).combine_chunks() if name in table.column_names else None for name in _OWN_COLUMNS
     )
     keys = None if keys is None else keys.cast(pa.binary())  # a session may have large ones
-    origin = None if offsets is None else Origin(source.topic, source.partition, np.asarray(offsets))
+    piece = Piece(
+        keys,
+        schema,
+        origin=None if offsets is None else Origin(source.topic, source.partition, np.asarray(offsets)),
+    )
+    if records is not None:
+        piece.timestamps, piece.headers = records.cast(_RECORD_TYPE).flatten()
     if schema is None:
-        return Piece(keys, None, raw=table.column(VALUE_COLUMN).combine_chunks(), origin=origin)
-    return Piece(keys, schema, table=table.select(schema.names).cast(schema.arrow), origin=origin)
+        piece.raw = table.column(VALUE_COLUMN).combine_chunks()
+    else:
+        piece.table = table.select(schema.names).cast(schema.arrow)
+    return piece
 
 
 def _table_of(piece: Piece) -> pa.Table:

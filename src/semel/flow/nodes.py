@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from semel.core.flow.join import joined_schema
+from semel.core.flow.lineage import Dedupe
 from semel.core.flow.schema import Schema
 from semel.errors import ConfigError
 from semel.flow import checks
@@ -32,6 +33,8 @@ def made(parent: Node, call: Call, spec: Any) -> Node:
 
 
 def stateful(parent: Node, call: Call, spec: Any, label: str, shape: RowShape) -> Node:
+    if not isinstance(spec, Dedupe):  # which passes rows on
+        shape = replace(shape, has_record=False)
     return StatefulNode(text=call.text, site=call.site, shape=shape, parent=parent, spec=spec, label=label)
 
 
@@ -66,7 +69,7 @@ def join(left: Node, call: Call, table: TableNode, how: str, repair: bool) -> No
         raise call.refuse(
             str(error), "Leave it out, or name it otherwise, on one side (select, map)"
         ) from None
-    shape = replace(left.shape, schema=schema)
+    shape = replace(left.shape, schema=schema, has_record=False)
     return JoinNode(
         text=call.text, site=call.site, shape=shape, left=left, table=table, how=how, is_repairing=repair
     )

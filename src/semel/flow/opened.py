@@ -80,6 +80,7 @@ def reading(output: Output, shape: RowShape, tombstones: Tombstones) -> Input:
         is_keyed=shape.key is not None,
         key=shape.key or (),
         has_tombstones=tombstones is Tombstones.PASSED,
+        has_record=output.has_record,
     )
 
 

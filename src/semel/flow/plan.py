@@ -66,11 +66,16 @@ class Input:
     has_headers: bool = False  # a step looks at the records' headers
     tombstones: Tombstones = Tombstones.BAD
     has_tombstones: bool = False  # of a topic of the flow's own: its values are not all of rows
+    has_record: bool = False  # rows carry the time and the headers of their record
 
     @property
     def deletes(self) -> bool:
         """Whether a record without a value is a tombstone here, which no step sees but a join's."""
         return self.is_table or self.tombstones is Tombstones.PASSED
+
+    @property
+    def reads_headers(self) -> bool:
+        return self.has_headers or self.has_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,9 @@ class Output:
     schema: Schema | None  # None: bytes, or rows of no declared type
     is_internal: bool = False
     key: tuple[Field, ...] | None = None  # columns to make the key of; (): the key as it came; None: no key
+    has_record: bool = (
+        False  # rows are written with the time and the headers of the record that they stem from
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +168,7 @@ class Stage:
                 "format": PLAN_FORMAT,
                 "inputs": [_input_parts(read) for read in self.inputs],
                 "steps": [dict(step.plan_parts()) for step in self.steps],
-                "output": {
-                    "topic": self.output.topic,
-                    "columns": _columns(self.output.schema),
-                    "key": None if self.output.key is None else _fields(self.output.key),
-                },
+                "output": _output_parts(self.output),
             }
         )
 
@@ -340,7 +344,23 @@ def _input_parts(read: Input) -> dict[str, Any]:
         "key": _fields(read.key) if read.is_keyed else None,
         "is_table": read.is_table,
     }
-    return parts if read.tombstones is Tombstones.BAD else {**parts, "tombstones": read.tombstones.value}
+    if read.tombstones is not Tombstones.BAD:
+        parts["tombstones"] = read.tombstones.value
+    return parts | _record_part(read)
+
+
+def _output_parts(output: Output) -> dict[str, Any]:
+    parts = {
+        "topic": output.topic,
+        "columns": _columns(output.schema),
+        "key": None if output.key is None else _fields(output.key),
+    }
+    return parts | _record_part(output)
+
+
+def _record_part(of: Input | Output) -> dict[str, Any]:
+    """Only where it is so: the plan of a flow that was begun without is what it was."""
+    return {"record": True} if of.has_record else {}
 
 
 def _columns(schema: Schema | None) -> list[list[str]] | None:

@@ -148,10 +148,12 @@ class _Planner:
             key=shape.key or (),
             is_promised=shape.key is not None,
             has_headers=node.is_doubled,
+            has_record=shape.has_record,
         )
         if node.is_copied:
             raw = replace(read, schema=None, is_keyed=False, key=(), is_promised=False)
-            output = Output(internal_topic(self._flow, f"{label}-copy"), None, is_internal=True, key=())
+            topic = internal_topic(self._flow, f"{label}-copy")
+            output = Output(topic, None, is_internal=True, key=(), has_record=shape.has_record)
             self._add(f"{label}-copy", StageKind.TASK, (raw,), (), output, node, reasons.COPY)
             read = replace(read, topic=output.topic, is_internal=True)
         return Open(label, shape, node, (Branch(read, label, shape, node),))
@@ -369,7 +371,7 @@ class _Planner:
         key: tuple[Field, ...] | None = () if opened.shape.has_record_key else None
         if opened.rekey is not None:
             key = opened.rekey.shape.key
-        output = Output(node.topic, opened.shape.schema, key=key)
+        output = Output(node.topic, opened.shape.schema, key=key, has_record=opened.shape.has_record)
         if opened.is_stateful:
             self._stateful(replace(opened, node=node), opened.name, output)
         elif len(opened.branches) > 1:
@@ -384,7 +386,8 @@ class _Planner:
     def _own_output(self, label: str, shape: RowShape, key: tuple[Field, ...] | None) -> Output:
         if key is None:
             key = () if shape.has_record_key else None
-        return Output(internal_topic(self._flow, label), shape.schema, is_internal=True, key=key)
+        topic = internal_topic(self._flow, label)
+        return Output(topic, shape.schema, is_internal=True, key=key, has_record=shape.has_record)
 
     def _add(
         self,

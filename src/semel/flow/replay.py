@@ -3,8 +3,9 @@
 A stage is right if it equals a replay of its recorded inputs: of the topics' offsets up to the decided ends, and for a
 stage with a merge log, of the entries in it. So each stage is run once more from the beginning, in one piece, by the
 very steps that it has, without a store, a checkpoint or micro-batches; and what it gives is compared with what stands
-in the log, per writer and output partition, in key, value and headers, in order. However often the flow was killed,
-moved, or cut otherwise, it is the same, or it is told where it is not. Beside that:
+in the log, per writer and output partition, in key, value and headers, in order, and in time where rows keep that of
+their records. However often the flow was killed, moved, or cut otherwise, it is the same, or it is told where it is
+not. Beside that:
 
 * each offset of a merged input is in exactly one entry that counts, and every decided end is behind an entry;
 * the decided state, from the DECISION or the changelog, is the one that the replay comes to, key by key;
@@ -95,6 +96,8 @@ class StageReplay:
     keys: int = 0  # of its state, that are the same
     undecided: int = 0  # rows behind the decided ends
     lag: int = 0  # offsets of its inputs behind the decided ends
+    untimed: int = 0  # rows whose time was not compared, for the log has set it
+    keeps_time: bool = False  # its rows have the time of their records
     differences: list[Difference] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     outputs: dict[str, Strangers] = field(default_factory=dict)  # its outputs that hold rows of others
@@ -205,7 +208,9 @@ class _Replayed:
     def __init__(self, stage: Stage, connection: Connection, record: StageRecord, spark: Any) -> None:
         self.stage, self.connection, self.record, self.spark = stage, connection, record, spark
         self.cluster = connect(connection)
-        self.result = StageReplay(stage.name, decisions=record.decision_count)
+        self.result = StageReplay(
+            stage.name, decisions=record.decision_count, keeps_time=stage.output.has_record
+        )
         self._merged_ends: dict[int, dict[InputTopic, int]] = {}  # by partition, as its entries have them
 
     def run(self) -> StageReplay:
@@ -307,6 +312,7 @@ class _Replayed:
         compared.finish()
         self.result.rows += compared.row_count
         self.result.undecided += compared.undecided
+        self.result.untimed += compared.untimed
         self.result.differences += compared.differences
         self.result.left_out += sorted(compared.left_out)
         if compared.trimmed:

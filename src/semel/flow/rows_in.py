@@ -20,7 +20,7 @@ from semel.client.unreadable import tables_of
 from semel.core.flow.chain import read as read_piece
 from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.merge import EntryRange, PlacedEntry
-from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece, keyed
+from semel.core.flow.pieces import HEADERS_TYPE, Entry, Origin, Piece, header_bytes_of, keyed
 from semel.errors import StepFailed
 from semel.flow.losses import told_to_a_flow
 from semel.flow.plan import Input, Stage, Tombstones
@@ -32,7 +32,7 @@ from semel.spark.reading import read_range
 from semel.types import TopicPartition
 
 PIECE_OFFSETS: Final = 8192
-PIECE_BYTES_MAX: Final = 16 * 2**20  # of keys and values; a larger row is a piece of its own
+PIECE_BYTES_MAX: Final = 16 * 2**20  # of keys, values and headers; a larger row is a piece of its own
 KEYED: Final = "key"  # the step at which it is found that a row's key is not what the flow was told
 
 
@@ -71,6 +71,8 @@ def _parts(table: pa.Table, before_bytes: int) -> Iterator[tuple[pa.Table, int, 
         for name in ("key", "value")
         if name in table.column_names
     ]
+    if "headers" in table.column_names:
+        sizes.append(pa.array(header_bytes_of(table.column("headers").combine_chunks())))
     total = sum(int(pc.sum(each).as_py() or 0) for each in sizes)
     if before_bytes + total <= PIECE_BYTES_MAX:
         yield table, total, False
@@ -112,7 +114,7 @@ class EntryRows:
                 connection,
                 TopicPartition(topic, partition),
                 ranges,
-                has_headers=stage.inputs[self._numbers[topic]].has_headers,
+                has_headers=stage.inputs[self._numbers[topic]].reads_headers,
             )
             for topic, ranges in spans.items()
         }
@@ -185,8 +187,9 @@ def piece_of(read: Input, number: int, table: pa.Table, source: TopicPartition) 
         read.schema,
         raw=table.column("value").combine_chunks(),
         input=number,
-        headers=table.column("headers").combine_chunks().cast(HEADERS_TYPE) if read.has_headers else None,
+        headers=table.column("headers").combine_chunks().cast(HEADERS_TYPE) if read.reads_headers else None,
         origin=Origin(source.topic, source.partition, np.asarray(table.column("offset"))),
+        timestamps=table.column("timestamp").combine_chunks() if read.has_record else None,
     )
 
 

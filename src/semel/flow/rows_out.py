@@ -24,13 +24,14 @@ from semel.core.flow.pieces import (
     BAD,
     HEADERS_TYPE,
     LATE,
+    TIME_TYPE,
     WRITE,
     Entry,
-    Indices,
     Piece,
     SideRows,
     bytes_of,
     fitting,
+    header_bytes_of,
 )
 from semel.flow.plan import Stage
 from semel.record.columnar import BATCH_BYTES_MAX
@@ -38,27 +39,33 @@ from semel.spark.output import ROW_NUMBER
 
 RECORD_OVERHEAD_BYTES: Final = 1024  # of a batch and a record beside key and value; headers are few and short
 SIDE_BYTES_MAX: Final = BATCH_BYTES_MAX - RECORD_OVERHEAD_BYTES  # of a bad or late row, headers and all
+TIME: Final = "timestamp"  # the sink's column of the times that rows bring
 BAD_PARTITION: Final = 0
 BAD_BEHIND_STEPS: Final = 1  # of what is found behind Spark's steps, and so in another order
 
 
 def output_batch(stage: Stage, piece: Piece, entry: Entry) -> tuple[Piece, pa.RecordBatch]:
     """The rows that the stage's output takes, under the key that they have by now. What is larger is bad."""
-    batch = main_batch(stage.output.topic, piece)
+    batch = main_batch(stage, piece)
     sizes = bytes_of(batch.column("value"))
     sizes = sizes + (bytes_of(batch.column("key")) if "key" in batch.schema.names else 0)
-    sizes = sizes + (_header_bytes(batch.column("headers")) if "headers" in batch.schema.names else 0)
+    sizes = sizes + (header_bytes_of(batch.column("headers")) if "headers" in batch.schema.names else 0)
     why = f"it makes a record of {{}} bytes, and topic {stage.output.topic!r} takes up to {{}}"
     kept = fitting(piece, entry, WRITE, sizes, stage.record_bytes_max - RECORD_OVERHEAD_BYTES, why)
-    return kept, batch if kept is piece else main_batch(stage.output.topic, kept)
+    return kept, batch if kept is piece else main_batch(stage, kept)
 
 
-def main_batch(topic: str, piece: Piece) -> pa.RecordBatch:
-    """Rows of the stage's output. Those that no step has made anything of keep the headers that were read."""
-    columns = {"topic": _constant(topic, len(piece)), "value": piece.values()}
+def main_batch(stage: Stage, piece: Piece) -> pa.RecordBatch:
+    """Rows of the stage's output, with what it keeps of their records.
+
+    Behind ``dedupe``, rows that no step has made anything of keep the headers that were read in any case.
+    """
+    columns = {"topic": _constant(stage.output.topic, len(piece)), "value": piece.values()}
     if piece.keys is not None:
         columns["key"] = piece.keys
-    if piece.headers is not None and piece.raw is not None:
+    if stage.output.has_record:
+        columns["headers"], columns[TIME] = piece.headers, piece.timestamps
+    elif piece.headers is not None and piece.raw is not None and stage.inputs[piece.input].has_headers:
         columns["headers"] = piece.headers
     return pa.record_batch(columns)
 
@@ -71,7 +78,8 @@ def side_batches(
     for side in map(_cut, _in_order(entry.side)):
         rows = len(side)
         topic, partition = topics[side.output]
-        yield pa.record_batch(
+        yield _with_time_column(
+            stage,
             {
                 "topic": _constant(topic, rows),
                 "partition": pa.array(np.full(rows, partition, dtype=np.int32)),
@@ -79,7 +87,7 @@ def side_batches(
                 "value": side.values,
                 "headers": side.headers,
                 ROW_NUMBER: pa.array(np.full(rows, number, dtype=np.int64)),
-            }
+            },
         )
     entry.side.clear()
 
@@ -87,15 +95,27 @@ def side_batches(
 def changelog_batch(stage: Stage, partition: int, keys: pa.Array, values: pa.Array) -> pa.RecordBatch:
     """Messages of the changelog."""
     rows = len(values)
-    return pa.record_batch(
+    return _with_time_column(
+        stage,
         {
             "topic": _constant(stage.changelog_topic, rows),
             "partition": pa.array(np.full(rows, partition, dtype=np.int32)),
             "key": keys,
             "value": values,
             ROW_NUMBER: pa.array(np.zeros(rows, dtype=np.int64)),
-        }
+        },
     )
+
+
+def _with_time_column(stage: Stage, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Rows that have the time of writing.
+
+    Where rows of the stage's output bring times of their own, the sink has to know it by the first batch, whatever that
+    is of: a log may forget a writer by them.
+    """
+    if stage.output.has_record:
+        columns[TIME] = pa.nulls(len(columns["value"]), TIME_TYPE)
+    return pa.record_batch(columns)
 
 
 def _in_order(sides: Sequence[SideRows]) -> Iterator[SideRows]:
@@ -119,7 +139,7 @@ def _in_order(sides: Sequence[SideRows]) -> Iterator[SideRows]:
 
 def _cut(side: SideRows) -> SideRows:
     """The rows, each as much of it as fits a batch."""
-    header_bytes = _header_bytes(side.headers)
+    header_bytes = header_bytes_of(side.headers)
     key_bytes, value_bytes = bytes_of(side.keys), bytes_of(side.values)
     large = np.flatnonzero(key_bytes + value_bytes + header_bytes > SIDE_BYTES_MAX)
     if not len(large):
@@ -139,14 +159,6 @@ def _cut(side: SideRows) -> SideRows:
         headers[row].append({"key": CUT_HEADER, "value": "; ".join(told).encode()})
     made = pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(headers, HEADERS_TYPE)
     return SideRows(side.output, *made)
-
-
-def _header_bytes(headers: pa.Array) -> Indices:
-    pairs = headers.flatten()
-    sizes = np.zeros(len(headers), dtype=np.int64)
-    pair_bytes = bytes_of(pairs.field("key")) + bytes_of(pairs.field("value"))
-    np.add.at(sizes, np.asarray(headers.value_parent_indices()), pair_bytes)
-    return sizes
 
 
 def _cut_text(what: str, kept: int, whole: int) -> str:

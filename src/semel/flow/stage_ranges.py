@@ -85,7 +85,7 @@ def source_options(stage: Stage, connection: Connection) -> SourceOptions:
         connection=connection,
         subscribe=(stage.inputs[0].topic,),
         start=Position(default=EARLIEST),
-        include_headers=False,
+        include_headers=stage.inputs[0].reads_headers,
     )
 
 
@@ -93,7 +93,7 @@ def plain_tables(stage: Stage, connection: Connection, planned: ReadRange) -> It
     """The rows of a range that a stateless stage reads, in offset order, fetch by fetch."""
     with told_to_a_flow():
         for found in tables_and_unreadable(source_options(stage, connection), planned):
-            yield with_unreadable(found, planned.read_end)
+            yield with_unreadable(found, planned.read_end, has_headers=stage.inputs[0].reads_headers)
 
 
 class PlainRanges:

@@ -22,6 +22,13 @@ MESSAGE_BYTES_MAX: Final = 1_048_588  # Kafka's default
 SIZED_BYTES_MAX: Final = 64 * 2**20  # of what a flow makes larger than a source
 _MORE_BYTES: Final = 64 * 1024
 _SIZE: Final = "max.message.bytes"
+_TIME_TYPE: Final = "message.timestamp.type"
+# Of a topic whose rows have the times of their records: whatever a source took.
+_ANY_TIME: Final = {
+    _TIME_TYPE: "CreateTime",
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
 
 
 def made_topics(cluster: Cluster, plan: Plan) -> Plan:
@@ -44,7 +51,8 @@ def made_topics(cluster: Cluster, plan: Plan) -> Plan:
     sized = sized_configs(max(_message_bytes_max(cluster, plan.source_topics).values(), default=0))
     for own in plan.own_topics:
         if there[own.name] is None:
-            create_topic(cluster, own.name, own.partition_count, {**OWN_TOPIC_CONFIGS, **sized})
+            times = _ANY_TIME if own.name in _with_record(plan) else {}
+            create_topic(cluster, own.name, own.partition_count, {**OWN_TOPIC_CONFIGS, **sized, **times})
     counts = {stage.output.topic: stage.partition_count or PARTITION_COUNT for stage in plan.stages}
     for topic in plan.output_topics:
         if topic_partition_count(cluster, topic) is None:
@@ -93,11 +101,16 @@ def _count_of_source(cluster: Cluster, plan: Plan, topic: str) -> int:
     return count
 
 
+def _with_record(plan: Plan) -> set[str]:
+    return {stage.output.topic for stage in plan.stages if stage.output.has_record}
+
+
 def _check_kept_whole(cluster: Cluster, plan: Plan, topics: list[str]) -> None:
     """What is lost from a topic between two stages, or from a changelog, is lost in silence."""
     configs = cluster.describe_configs(topics) if topics else {}
     for topic, found in configs.items():
-        for name, wanted in OWN_TOPIC_CONFIGS.items():
+        times = {_TIME_TYPE: "CreateTime"} if topic in _with_record(plan) else {}
+        for name, wanted in {**OWN_TOPIC_CONFIGS, **times}.items():
             value = found[name].value if name in found else wanted
             if value != wanted:
                 raise ConfigError(

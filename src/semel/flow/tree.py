@@ -9,6 +9,10 @@ The key of a row
     A source's rows have the record's key, of unknown meaning, or of the declared columns. ``key_by`` gives a row a
     new key, and the steps behind it keep that one, whatever they do to the columns. ``apply`` hands a whole DataFrame
     to a function and loses the keys.
+
+The record of a row
+    Rows of a source with ``record=True`` carry the time and the headers of their record through all steps that look at
+    one row at a time. Behind a step with state a row is made of many records, and carries those of none.
 """
 
 from __future__ import annotations
@@ -58,6 +62,7 @@ class RowShape:
     key: tuple[Field, ...] | None = None  # what the record's key was made of; None: not known, or none
     is_key_in_columns: bool = False  # the columns of the key's names still hold it
     has_record_key: bool = True  # rows still carry the record's key, known or not
+    has_record: bool = False  # rows carry the time and the headers of the record that they stem from
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

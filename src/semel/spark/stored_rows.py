@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from semel.client.blocking import Cluster
 from semel.core.sink.run import gone
 from semel.errors import BrokerError, DataLoss, ErrorCode
-from semel.record.batch import BatchHeader
+from semel.record.batch import BatchHeader, TimestampType
 from semel.record.columnar import decode_table
 from semel.sequence import distance
 from semel.spark.output import Rows
@@ -19,14 +22,17 @@ from semel.spark.refusing import allow
 from semel.spark.sink_log import APPEND_TIMEOUT_MS, RETRY_PAUSE_MS
 from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
 
+# No record's: those are whole milliseconds.
+NO_TIME: Final = pa.scalar(-(2**63), pa.timestamp("us", "UTC"))
+
 
 def stored_rows(
     cluster: Cluster, sink_id: str, output: TopicPartition, from_offsets: Mapping[int, int], end_offset: int
 ) -> Iterator[tuple[int, Rows, Any]]:
     """(producer id, rows, their offsets), in log order, from each producer's own offset on.
 
-    Batches of other producers are passed over without being unpacked. Raises ``ReplayUnprovable`` when the output is
-    trimmed meanwhile.
+    Times are null where the log has set them, and :data:`NO_TIME` where a column cannot hold them. Batches of other
+    producers are passed over without being unpacked. Raises ``ReplayUnprovable`` when the output is trimmed meanwhile.
     """
     start = min(from_offsets.values(), default=end_offset)
     for batches in _all_of(cluster, sink_id, output, start, end_offset):
@@ -47,9 +53,11 @@ def stored_rows(
             if table.num_rows:
                 columns = {
                     name: table.column(name).combine_chunks()
-                    for name in ("key", "value", "headers", "offset")
+                    for name in ("key", "value", "headers", "offset", "timestamp", "timestampType")
                 }
-                rows = Rows(columns["key"], columns["value"], columns["headers"], None)
+                is_own = pc.equal(columns["timestampType"], TimestampType.CREATE_TIME.value)
+                times = pc.if_else(is_own, columns["timestamp"].fill_null(NO_TIME), None)
+                rows = Rows(columns["key"], columns["value"], columns["headers"], times)
                 yield producer_id, rows, columns["offset"]
 
 

@@ -333,7 +333,7 @@ class TaskWrite:
                     allow(other_rows(self.writer, tp, batch.record_count, self.ticket.sink_id))
                 if step is Next.NEW_GRANT:
                     allow(writer_forgotten(self.writer, tp))
-                reason = answer.error_message or ""
+                reason = _told(code, tp, answer)
                 if code is ErrorCode.MESSAGE_TOO_LARGE and self.options.dead_letter_topic is not None:
                     reason += "; rows above kafka.max.request.size are dead letters: give the topic's max.message.bytes"
                 raise BrokerError(code, f"writing rows of {self.writer} to {tp}", reason)
@@ -505,6 +505,17 @@ def write_range(
     if refusal is not None:
         allow(refusal)
     return Attempted(report, attempt.duplicates or attempt_number > 0)
+
+
+def _told(code: ErrorCode, tp: TopicPartition, answer: Produced) -> str:
+    """What the log said, and for a time that rows bring what to do: such a row comes again at every start."""
+    said = answer.error_message or ""
+    if code != ErrorCode.INVALID_TIMESTAMP:
+        return said
+    return (
+        f"{said}{'. ' * bool(said)}Let the topic take the times of these rows: semel topic alter-config {tp.topic} -c "
+        f"message.timestamp.before.max.ms={2**63 - 1} (or message.timestamp.after.max.ms)"
+    )
 
 
 class _Spool:

@@ -143,7 +143,7 @@ def read(
         whys = [UNKEYED if is_unkeyed and not piece.raw[index].is_valid else why for index, why in bad]
         entry.emit_rows(BAD, DECODE, piece, places, whys)
         piece = piece.take(np.delete(np.arange(len(piece), dtype=np.int64), places))
-    return [Piece(piece.keys, piece.schema, rows, table, piece.raw, piece.input, piece.headers, piece.origin)]
+    return [replace(piece, rows=rows, table=table)]
 
 
 @lru_cache(maxsize=64)
@@ -159,18 +159,7 @@ def _in_runs(piece: Piece, entry: Entry, *, as_columns: bool) -> list[Piece]:
     for begin, end in zip([0, *ends.tolist()], [*ends.tolist(), len(is_null)], strict=True):
         run = piece.take(np.arange(begin, end, dtype=np.int64))
         if is_null[begin]:
-            out.append(
-                Piece(
-                    run.keys,
-                    run.schema,
-                    [None] * len(run),
-                    raw=run.raw,
-                    input=run.input,
-                    headers=run.headers,
-                    origin=run.origin,
-                    is_tombstones=True,
-                )
-            )
+            out.append(replace(run, rows=[None] * len(run), is_tombstones=True))
         else:
             out += read(run, entry, as_columns=as_columns)
     return out

@@ -14,7 +14,7 @@ came in, so that what is passed on, or told of as bad, is the original to the by
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,6 +37,7 @@ LATE: Final = "late"  # the output of rows that came after their window was clos
 
 STEP_HEADER: Final = "semel-step"  # which step would not take it
 HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+TIME_TYPE: Final = pa.timestamp("us", "UTC")
 
 
 class StateView(Protocol):
@@ -91,9 +92,10 @@ class Piece:
     table: pa.Table | None = None
     raw: pa.Array | None = None  # binary
     input: int = 0  # which input of the stage
-    headers: pa.Array | None = None
+    headers: pa.Array | None = None  # of the record that each row is, or came of
     origin: Origin | None = None
     is_tombstones: bool = False  # of a table's input: keys without values, each deletes the row of its key
+    timestamps: pa.Array | None = None  # likewise; null where a column of microseconds cannot hold the time
 
     def __len__(self) -> int:
         if self.rows is not None:
@@ -172,6 +174,7 @@ class Piece:
             headers=None if self.headers is None else self.headers.take(places),
             origin=None if self.origin is None else self.origin.take(rows),
             is_tombstones=self.is_tombstones,
+            timestamps=None if self.timestamps is None else self.timestamps.take(places),
         )
 
     def made(
@@ -184,7 +187,7 @@ class Piece:
     ) -> Piece:
         """New rows made of these: ``of[i]`` is the one that new row ``i`` was made of; ``None``: one of each."""
         if of is None:
-            return Piece(self.keys, schema, rows, table, None, self.input, self.headers, self.origin)
+            return replace(self, schema=schema, rows=rows, table=table, raw=None, is_tombstones=False)
         places = pa.array(of)
         return Piece(
             keys=None if self.keys is None else self.keys.take(places),
@@ -194,6 +197,7 @@ class Piece:
             input=self.input,
             headers=None if self.headers is None else self.headers.take(places),
             origin=None if self.origin is None else self.origin.spread(of),
+            timestamps=None if self.timestamps is None else self.timestamps.take(places),
         )
 
     def place(self, row: int) -> str:
@@ -370,6 +374,15 @@ def bytes_of(column: pa.Array | pa.ChunkedArray | None) -> Indices:
     """How long each value of a column of text or bytes is; a null has none."""
     lengths = pa.array([], pa.int64()) if column is None else pc.fill_null(pc.binary_length(column), 0)
     return np.asarray(lengths, dtype=np.int64)
+
+
+def header_bytes_of(headers: pa.Array) -> Indices:
+    """How long the headers of each row are, keys and values; a null has none."""
+    pairs = headers.flatten()
+    sizes = np.zeros(len(headers), dtype=np.int64)
+    pair_bytes = bytes_of(pairs.field("key")) + bytes_of(pairs.field("value"))
+    np.add.at(sizes, np.asarray(headers.value_parent_indices()), pair_bytes)
+    return sizes
 
 
 def _at(origin: Origin, row: int) -> bytes:
