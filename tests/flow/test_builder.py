@@ -15,11 +15,12 @@ import pytest
 
 from semel.core.flow.schema import Kind
 from semel.errors import FlowError, SemelError
-from semel.flow import Keyed, Stream, Table, checks, flow, source
+from semel.flow import Keyed, Record, Stream, Table, checks, flow, source
 from semel.flow.windowed import Windowed
 
 CLICKS = "user string, url string, at timestamp, n int"
 clicks = source("clicks", json=CLICKS)
+recorded = source("clicks", json=CLICKS, record=True)
 raw = source("raw")
 users = source("users", json="user string, country string").as_table("user")
 keyed = clicks.key_by("user")
@@ -32,6 +33,14 @@ class Word:
 
 def same(row: Any) -> Any:
     return row
+
+
+def with_record(row: Any, record: Record) -> Any:
+    return record.timestamp
+
+
+def tables_with_record(rows: pa.Table, record: Record) -> pa.Table:
+    return rows
 
 
 def fold_rows(state: Any, row: Any) -> Any:
@@ -135,10 +144,60 @@ ERRORS: dict[str, tuple[Callable[[], Any], str, str]] = {
     # functions
     "filter with text": (lambda: clicks.filter("n > 1"), "'n > 1' is text", "where()"),
     "map with no function": (lambda: clicks.map(3), "3 cannot be called", "a function of a row"),
+    "map with a function of three": (
+        lambda: clicks.map(lambda row, record, more: row),
+        "cannot be called with a row: it is <lambda>(row, record, more)",
+        "nothing else",
+    ),
     "map with a function of two": (
         lambda: clicks.map(fold_rows),
-        "cannot be called with a row: it is fold_rows(state",
-        "nothing else",
+        "the function is of two, fold_rows(state",
+        "Write it for a row alone. Of a source with record=True",
+    ),
+    "a record behind a step with state": (
+        lambda: recorded.key_by("user").last().filter(with_record),
+        "these rows carry none",
+        "behind a step with state",
+    ),
+    "a record behind a join": (
+        lambda: recorded.join(users).branch(with_record),
+        "these rows carry none",
+        "behind a step with state",
+    ),
+    "a record behind apply": (
+        lambda: recorded.apply(same, schema=CLICKS).flat_map(with_record),
+        "these rows carry none",
+        "behind apply()",
+    ),
+    "a record where only one of two streams has it": (
+        lambda: recorded.merge(clicks).filter(with_record),
+        "these rows carry none",
+        "record=True",
+    ),
+    "a record beside a table": (
+        lambda: recorded.map(tables_with_record),
+        "a function of Arrow tables sees columns, and no records",
+        "map(lambda row, record: ...)",
+    ),
+    "a record in SQL without one": (
+        lambda: clicks.where("n > 1 and _record.timestamp > at"),
+        "it looks at _record, and these rows carry no record",
+        "record=True",
+    ),
+    "a record in a selection behind a step with state": (
+        lambda: recorded.key_by("user").last().select("`_RECORD`.key AS k", schema="k binary"),
+        "these rows carry no record",
+        "behind a step with state",
+    ),
+    "a column by the record's name": (
+        lambda: source("t", json="_Record string", record=True),
+        "column '_Record' has the name that the record has in SQL",
+        "record=True",
+    ),
+    "a map that makes a column by the record's name": (
+        lambda: recorded.map(same, schema="_record string"),
+        "column '_record' has the name",
+        "Name it otherwise",
     ),
     "map with an asynchronous function": (lambda: clicks.map(later), "asynchronous", "with def"),
     "fold that begins as a class": (

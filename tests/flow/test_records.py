@@ -14,12 +14,14 @@ import semel
 from semel.audit.flows import audit_flow
 from semel.core.flow.pieces import HEADERS_TYPE, TIME_TYPE
 from semel.errors import BrokerError, ConfigError
+from semel.flow import Record, source, task
 from semel.flow import flow as flow_of
-from semel.flow import source, task
 from semel.flow.here import StageHere, check_runs_here
 from semel.flow.replay import replay
 from semel.flow.stage_ranges import Cuts
+from semel.flow.testing import record
 from semel.flow.topics import made_topics
+from semel.flow.trial import Trials
 from semel.local import LocalLog
 from semel.record import batch as batches
 from semel.spark.options import Connection
@@ -236,6 +238,77 @@ def test_own_topics_that_would_set_times_of_their_own_are_refused(
         admin.alter_configs("out.clicks-by-user", {"message.timestamp.type": "LogAppendTime"})
     with pytest.raises(ConfigError, match=r"message\.timestamp\.type=LogAppendTime"):
         run(flow, bootstrap, tmp_path)
+
+
+def trace(record: Record) -> str | None:
+    value = record.header("trace")
+    return None if value is None else value.decode()
+
+
+def test_steps_see_key_time_and_headers_also_behind_a_topic_of_the_flows_own(
+    semel_server: LocalLog, tmp_path: Any
+) -> None:
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, range(12))
+    with_trace, rest = clicks().branch(lambda row, record: trace(record) is not None)
+    columns = "n bigint, key string, at timestamp, trace string"
+    seen = with_trace.key_by("user").map(
+        lambda row, record: {
+            "n": row.n,
+            "key": record.key.decode(),
+            "at": record.timestamp,
+            "trace": trace(record),
+        },
+        schema=columns,
+    )
+    counted = rest.filter(lambda row, record: record.timestamp_ms % 2 == 0).key_by("user").count()
+    flow = flow_of("seeing", seen.to("seen"), counted.to("counts"))
+    run(flow, bootstrap, tmp_path)
+    assert [row for _, row, _, _ in written(bootstrap, "seen")] == [
+        {"n": n, "key": f"u{n % 4}", "at": f"2023-11-14T22:13:20.{n:03}000Z", "trace": str(n)}
+        for n in range(1, 12, 3)
+    ]
+    counts = [json.loads(each["value"])["count"] for each in records(bootstrap, "counts")]
+    assert sum(counts) == sum(1 for n in range(12) if n % 3 != 1 and n % 2 == 0)
+    checked(flow, bootstrap)
+
+
+def test_a_flow_is_tested_with_records(semel_server: LocalLog, tmp_path: Any) -> None:
+    def at_once(row: Any, record: Record) -> bool:
+        return record.timestamp is not None and trace(record) != "no"
+
+    flow = clicks().filter(at_once).to("out")
+    given = [{"user": "a", "n": 1}, record({"user": "b", "n": 2}, headers=[("trace", b"no")])]
+    given += [record({"user": "c", "n": 3}, key="k", headers=[("trace", b"yes")], timestamp_ms=7)]
+    outcome = Trials(semel_server.bootstrap, tmp_path, lambda: None)(flow, {"clicks": given})
+    assert [row["n"] for row in outcome["out"]] == [1, 3]
+    first, last = outcome.records["out"]
+    assert first.timestamp_ms is not None
+    assert last == Record(b"k", 7, (("trace", b"yes"),))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_steps_of_sparks_see_key_time_and_headers(spark: Any, semel_server: LocalLog, tmp_path: Any) -> None:
+    from semel.flow.run import run_flow
+
+    bootstrap = semel_server.bootstrap
+    put(bootstrap, range(12))
+    rows = clicks().where("exists(_record.headers, each -> each.key = 'trace')")
+    flow = rows.filter(lambda row, record: record.key == b"k" and trace(record) != "4").select(
+        "n",
+        "CAST(_record.key AS string) AS key",
+        "_record.timestamp AS at",
+        "CAST(_record.headers[0].value AS string) AS trace",
+        schema="n bigint, key string, at timestamp, trace string",
+    )
+    flow = flow.where("_RECORD.timestamp > '2023-11-14'").to("seen")
+    run_flow(flow.plan(), bootstrap, spark=spark, once=True, store=tmp_path)
+    assert [row for _, row, _, _ in written(bootstrap, "seen")] == [
+        {"n": n, "key": "k", "at": f"2023-11-14T22:13:20.{n:03}000Z", "trace": str(n)} for n in (1, 7, 10)
+    ]
+    checked(flow, bootstrap, spark)
 
 
 @pytest.mark.spark

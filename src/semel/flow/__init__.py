@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from semel.core.flow.record import Record
     from semel.core.flow.schema import Field, Kind, Schema
     from semel.errors import FlowError
     from semel.flow.builder import Keyed, Stream, Table, source
@@ -29,6 +30,7 @@ __all__ = [
     "FlowError",
     "Keyed",
     "Kind",
+    "Record",
     "Schema",
     "Stream",
     "Table",
@@ -44,6 +46,7 @@ _HOMES = {
     "FlowError": "semel.errors",
     "Keyed": "semel.flow.builder",
     "Kind": "semel.core.flow.schema",
+    "Record": "semel.core.flow.record",
     "Schema": "semel.core.flow.schema",
     "Stream": "semel.flow.builder",
     "Table": "semel.flow.builder",

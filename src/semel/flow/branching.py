@@ -18,17 +18,17 @@ from semel.flow.frame_steps import Where
 from semel.flow.functions import version_of
 from semel.flow.tree import RowShape
 
-Condition = str | Callable[[Any], Any]
+Condition = str | Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
     """Rows for which a function is not true."""
 
-    function: Callable[[Any], Any]
+    function: Callable[..., Any]
 
-    def __call__(self, row: Any) -> bool:
-        return not self.function(row)
+    def __call__(self, *given: Any) -> bool:
+        return not self.function(*given)
 
 
 def branch_steps(call: Call, shape: RowShape, conditions: Sequence[Condition]) -> list[tuple[Any, ...]]:
@@ -38,26 +38,28 @@ def branch_steps(call: Call, shape: RowShape, conditions: Sequence[Condition]) -
     for condition in conditions:
         if isinstance(condition, str):
             checks.refuse_no_text(call, condition, "a condition", "")
-            checks.refuse_misspelled(call, condition, call.schema_of(shape, "a condition in SQL"))
+            checks.refuse_misspelled(call, condition, call.schema_of(shape, "a condition in SQL"), shape)
         else:
-            call.function(condition, "a row", 1)
+            call.row_function(condition, shape)
             if takes_tables(condition):
                 raise call.refuse("a branch asks each row by itself", "Write the condition for one row")
     branches: list[tuple[Any, ...]] = []
     before: tuple[Any, ...] = ()
     for condition in conditions:
-        branches.append((*before, _where(condition)))
-        before = (*before, _where_not(condition))
+        takes_record = not isinstance(condition, str) and call.row_function(condition, shape)
+        branches.append((*before, _where(condition, takes_record)))
+        before = (*before, _where_not(condition, takes_record))
     return [*branches, before]
 
 
-def _where(condition: Condition) -> Any:
+def _where(condition: Condition, takes_record: bool) -> Any:
     if isinstance(condition, str):
         return Where(condition.strip())
-    return Filter.of(condition, version=version_of(condition))
+    return Filter.of(condition, version=version_of(condition), takes_record=takes_record)
 
 
-def _where_not(condition: Condition) -> Any:
+def _where_not(condition: Condition, takes_record: bool) -> Any:
     if isinstance(condition, str):
         return Where(f"NOT coalesce({condition.strip()}, false)")
-    return Filter.of(Not(condition), name=f"filter not {name_of(condition)}", version=version_of(condition))
+    name = f"filter not {name_of(condition)}"
+    return Filter.of(Not(condition), name=name, version=version_of(condition), takes_record=takes_record)

@@ -49,10 +49,16 @@ class Stream:
     # --- Spark's expressions and DataFrames ---------------------------------------------------------------
 
     def where(self: S, condition: str) -> S:
-        """The rows for which a condition in Spark's SQL is true; null is not true."""
+        """The rows for which a condition in Spark's SQL is true, as they came; null is not true.
+
+        Of a source with ``record=True`` it sees the record, too: ``_record.key``, ``_record.timestamp`` and
+        ``_record.headers``, as the columns of Spark's Kafka source are.
+        """
         call = Call.here("where", condition)
         checks.refuse_no_text(call, condition, "a condition", "Functions of Python go to filter()")
-        checks.refuse_misspelled(call, condition, call.schema_of(self.node.shape, "a condition"))
+        checks.refuse_misspelled(
+            call, condition, call.schema_of(self.node.shape, "a condition"), self.node.shape
+        )
         return type(self)(nodes.stateless(self.node, call, (Where(condition.strip()),), self.node.shape))
 
     def select(self: S, *columns: str, schema: Columns | None = None) -> S:
@@ -69,7 +75,7 @@ class Stream:
             checks.refuse_no_text(
                 call, column, "a column or an expression", "Functions of Python go to map()"
             )
-            checks.refuse_misspelled(call, column, known)
+            checks.refuse_misspelled(call, column, known, self.node.shape)
         made, kept = checks.selected(call, known, columns, schema)
         shape = self.node.shape
         holds_key = shape.is_key_in_columns and all(field.name in kept for field in shape.key or ())
@@ -94,39 +100,53 @@ class Stream:
 
     # --- Python -------------------------------------------------------------------------------------------
 
-    def map(self: S, function: Callable[[Any], Any], *, schema: Columns | None = None) -> S:
+    def map(self: S, function: Callable[..., Any], *, schema: Columns | None = None) -> S:
         """One row for each row; the key stays.
 
         The function gets a row with its columns as attributes (or a record's value as bytes, where the source has no
         columns) and returns a dict, a dataclass or a Struct. Its columns are said by ``schema``, or by the annotation
-        of what it returns. A function whose parameter is a ``pyarrow.Table`` gets many rows and returns as many.
+        of what it returns. A function of two parameters gets the row's :class:`~semel.flow.Record`, too: its key, time
+        and headers, where the source has ``record=True``. One whose parameter is a ``pyarrow.Table`` gets many rows and
+        returns as many.
         """
         call = Call.here("map", function, schema=schema)
-        call.function(function, "a row", 1)
+        takes_record = call.row_function(function, self.node.shape)
         declared = nodes.declared(call, schema) or returned_schema(function)
         return type(self)(
-            nodes.made(self.node, call, Map.of(function, declared, version=version_of(function)))
+            nodes.made(
+                self.node,
+                call,
+                Map.of(function, declared, version=version_of(function), takes_record=takes_record),
+            )
         )
 
-    def filter(self: S, function: Callable[[Any], Any]) -> S:
-        """The rows for which the function is true, as they came."""
+    def filter(self: S, function: Callable[..., Any]) -> S:
+        """The rows for which the function, of a row, or of a row and its record (:meth:`map`), is true, as they came.
+
+        Their key and their bytes stay; time and headers do where the source has ``record=True``.
+        """
         call = Call.here("filter", function)
-        call.function(function, "a row", 1)
-        spec = Filter.of(function, version=version_of(function))
+        takes_record = call.row_function(function, self.node.shape)
+        spec = Filter.of(function, version=version_of(function), takes_record=takes_record)
         if spec.is_columnar:
             call.schema_of(self.node.shape, "a function of Arrow tables")
         return type(self)(nodes.stateless(self.node, call, (spec,), self.node.shape))
 
-    def flat_map(self: S, function: Callable[[Any], Any], *, schema: Columns | None = None) -> S:
+    def flat_map(self: S, function: Callable[..., Any], *, schema: Columns | None = None) -> S:
         """Any number of rows for each row: a list, a tuple, an iterator, one row, or ``None``; the key stays.
 
-        The columns of each are said by ``schema``, or by an annotation: ``-> list[Word]``, ``-> Iterator[Word]``.
+        The columns of each are said by ``schema``, or by an annotation: ``-> list[Word]``, ``-> Iterator[Word]``. The
+        function is of a row, or of a row and its record, as in :meth:`map`.
         """
         call = Call.here("flat_map", function, schema=schema)
-        call.function(function, "a row", 1)
+        takes_record = call.row_function(function, self.node.shape)
         declared = nodes.declared(call, schema) or returned_rows_schema(function)
         return type(self)(
-            nodes.made(self.node, call, FlatMap.of(function, declared, version=version_of(function)))
+            nodes.made(
+                self.node,
+                call,
+                FlatMap.of(function, declared, version=version_of(function), takes_record=takes_record),
+            )
         )
 
     # --- keys, names, outputs -------------------------------------------------------------------------------
@@ -150,7 +170,9 @@ class Stream:
         return type(self)(NamedNode(text=call.text, site=call.site, shape=shape, parent=self.node, name=name))
 
     def to(self, topic: str) -> Flow:
-        """Write the rows to a topic as JSON objects, under the key that they have.
+        """Write the rows to a topic as JSON objects, under the key that they have, at the time of writing.
+
+        Rows that carry their record (``source(..., record=True)``) are written with its time and headers.
 
         The flow is named after the topic (dots become dashes, and then a number follows that tells it from others).
         Name it otherwise with ``.named(...)`` behind this.
@@ -163,10 +185,10 @@ class Stream:
 
     # --- several streams ------------------------------------------------------------------------------------
 
-    def branch(self: S, *conditions: str | Callable[[Any], Any]) -> tuple[S, ...]:
+    def branch(self: S, *conditions: str | Callable[..., Any]) -> tuple[S, ...]:
         """A stream for each condition, and a last one with the rest; a row goes where the first condition is true.
 
-        Conditions are Spark's SQL, or functions of a row. Null is not true.
+        Conditions are as in :meth:`where`, or as in :meth:`filter`. Null is not true.
         """
         call = Call.here("branch", *conditions)
         parts = branch_steps(call, self.node.shape, conditions)
@@ -440,9 +462,10 @@ def source(
 
     ``copied`` reads a compacted topic through a copy, for what compaction takes away is missing in a replay.
 
-    ``record=True``: rows carry the time and the headers of their record. They are written with both behind all steps
-    that look at one row at a time, also behind ``key_by``; behind a step with state, and ``apply``, they are not.
-    Without it rows are written with the time of writing and no headers, also those that a step only passes on.
+    ``record=True``: rows carry the time and the headers of their record. Steps that look at one row at a time see
+    both, and the key (:meth:`Stream.map`, :meth:`Stream.where`), and their rows are written with both, also behind
+    ``key_by``; those of a step with state, and of ``apply``, are not. Without it rows are written with the time of
+    writing and no headers, also those that a step only passes on.
     """
     call = Call.here("source", topic, json=json, key=key, dedupe=dedupe, copied=copied, record=record)
     checks.refuse_topic(call, topic)
@@ -459,6 +482,7 @@ def source(
             "rows that compaction has taken away cannot be told from rows that were doubled",
             "Leave copied= out, and dedupe a topic that is not compacted",
         )
+    checks.refuse_record_column(call, shape)
     node: Node = SourceNode(
         text=call.text,
         site=call.site,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from semel.core.flow.functions import takes_tables
 from semel.core.flow.schema import Field, Schema, schema_of
 from semel.errors import ConfigError, FlowError
 from semel.flow.tree import Form, RowShape, Site, call_site
@@ -19,6 +20,10 @@ _VALUE_CHARS_MAX: Final = 40
 UNTYPED_ADVICE: Final = (
     'Declare what the function returns: schema="name type, ...", or annotate it with a dataclass, a TypedDict or a '
     "msgspec Struct"
+)
+RECORD_ADVICE: Final = (
+    "Of a source with record=True rows carry their record; behind a step with state, and behind apply(), they stem "
+    "from no single one: put what is needed into a column in front of it"
 )
 RAW_ADVICE: Final = 'Declare the columns of the source: source({topic}, json="name type, ...")'
 
@@ -100,6 +105,25 @@ class Call:
 
     # --- functions --------------------------------------------------------------------------------------
 
+    def row_function(self, function: Any, shape: RowShape) -> bool:
+        """One of a row, or of a row and its record; answers whether it is of both."""
+        if not callable(function) or _can_take(function, 1) or not _can_take(function, 2):
+            self.function(function, "a row", 1)
+            return False
+        self.function(function, "a row and its record", 2)
+        if not shape.has_record:
+            wanted = f"{_name(function)}{inspect.signature(function)}"
+            raise self.refuse(
+                f"the function is of two, {wanted}: of a row and its record, and these rows carry none",
+                f"Write it for a row alone. {RECORD_ADVICE}",
+            )
+        if takes_tables(function):
+            raise self.refuse(
+                "a function of Arrow tables sees columns, and no records",
+                "Put what is needed into columns in front of it: map(lambda row, record: ...)",
+            )
+        return True
+
     def function(self, function: Any, arguments: str, argument_count: int) -> Callable[..., Any]:
         """One that can be called with so many arguments."""
         if isinstance(function, str):
@@ -126,6 +150,14 @@ class Call:
                 f"It is given {arguments}, and nothing else",
             ) from None
         return function  # type: ignore[no-any-return]
+
+
+def _can_take(function: Callable[..., Any], argument_count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(argument_count))
+    except (TypeError, ValueError):  # some built-in ones have no signature
+        return False
+    return True
 
 
 def near(name: str, names: Iterable[str]) -> str:

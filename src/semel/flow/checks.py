@@ -13,9 +13,9 @@ from semel.core.flow.functions import shown, type_text
 from semel.core.flow.schema import Field, Kind, Schema
 from semel.core.log.names import INTERNAL_TOPICS, topic_name_error
 from semel.errors import ConfigError, StepFailed
-from semel.flow.calls import RAW_ADVICE, Call, near
+from semel.flow.calls import RAW_ADVICE, RECORD_ADVICE, Call, near
 from semel.flow.durations import parse_duration_ms
-from semel.flow.frame_steps import item_name, misspelled_column
+from semel.flow.frame_steps import RECORD_COLUMN, item_name, misspelled_column, names_record
 from semel.flow.tree import Form, RowShape
 from semel.types import SINKS_TOPIC
 
@@ -67,14 +67,28 @@ def refuse_no_text(call: Call, given: object, what: str, advice: str) -> None:
         raise call.refuse(f"{what} is missing", "Write it in Spark's SQL")
 
 
-def refuse_misspelled(call: Call, expression: str, schema: Schema) -> None:
-    """A word in SQL that is all but certainly a column spelled wrong."""
+def refuse_misspelled(call: Call, expression: str, schema: Schema, shape: RowShape) -> None:
+    """A word in SQL that is all but certainly a column spelled wrong, and the record of rows that carry none."""
+    if names_record(expression) and RECORD_COLUMN not in schema and not shape.has_record:
+        raise call.refuse(f"it looks at {RECORD_COLUMN}, and these rows carry no record", RECORD_ADVICE)
     found = misspelled_column(expression, schema)
     if found is not None:
         word, column = found
         raise call.refuse(
             f"there is no column {word!r} (did you mean {column!r}?)", f"The rows have: {schema.ddl}"
         )
+
+
+def refuse_record_column(call: Call, shape: RowShape) -> None:
+    """A column by the name that the record has in SQL, where no capital letters count."""
+    if not shape.has_record or shape.schema is None:
+        return
+    for name in shape.schema.names:
+        if name.lower() == RECORD_COLUMN:
+            raise call.refuse(
+                f"column {name!r} has the name that the record has in SQL",
+                "Name it otherwise, or leave record=True out where the source is declared",
+            )
 
 
 def selected(

@@ -20,6 +20,8 @@ _WORD: Final = re.compile(r"(?<![\w.`])(`?)([A-Za-z_]\w*)\1(?!\s*\()(?![\w`])")
 _NAMED_ITEM: Final = re.compile(
     r"(?is)\s*(?P<expression>.*\S)\s+as\s+(?P<quote>`?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*"
 )
+_RECORD: Final = re.compile(r"(?i)(?<![\w.])`?_record`?(?!\w)")
+RECORD_COLUMN: Final = "_record"  # the record of each row, in SQL
 _PLAIN: Final = re.compile(r"\s*(`?)([A-Za-z_]\w*)\1\s*")
 
 # What stands in conditions beside columns; a word of these is never taken for a misspelled column.
@@ -121,6 +123,11 @@ def is_frame_step(step: Any) -> bool:
     return isinstance(step, FrameStep)
 
 
+def names_record(expression: str) -> bool:
+    """Whether the expression looks at the record of a row."""
+    return _RECORD.search(_QUOTED.sub("''", expression)) is not None
+
+
 def misspelled_column(expression: str, schema: Schema) -> tuple[str, str] | None:
     """A word of the expression that is no column but nearly one, with that one; ``None`` where nothing looks wrong.
 
@@ -131,7 +138,11 @@ def misspelled_column(expression: str, schema: Schema) -> tuple[str, str] | None
     known = {name.lower() for name in schema.names}
     for match in _WORD.finditer(_QUOTED.sub("''", expression)):
         word = match[2]
-        if word.lower() in known or (word.lower() in _SQL_WORDS and not match[1]):
+        if (
+            word.lower() in known
+            or word.lower() == RECORD_COLUMN
+            or (word.lower() in _SQL_WORDS and not match[1])
+        ):
             continue
         near = difflib.get_close_matches(word, schema.names, n=1, cutoff=0.75)
         if near:

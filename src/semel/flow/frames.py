@@ -27,7 +27,7 @@ from semel.core.flow.steps import KeyBy
 from semel.core.sink.ranges import SourceRange
 from semel.errors import ConfigError, FlowError
 from semel.flow.by_value import by_value, shipped
-from semel.flow.frame_steps import Apply, FrameStep, Select, Where, is_frame_step
+from semel.flow.frame_steps import RECORD_COLUMN, Apply, FrameStep, Select, Where, is_frame_step
 from semel.flow.plan import Input, Stage, Tombstones
 from semel.flow.rows_in import cut_at_offsets, cut_in_rows, piece_of, proven, with_output_key
 from semel.flow.rows_out import BAD_BEHIND_STEPS, output_batch, side_batches
@@ -41,12 +41,13 @@ from semel.types import TopicPartition
 
 KEY_COLUMN: Final = "__semel_key"
 OFFSET_COLUMN: Final = "__semel_offset"  # where tombstones have to find their place among the rows
-RECORD_COLUMN: Final = "_record"
-_RECORD_TYPE: Final = pa.struct([pa.field("timestamp", TIME_TYPE), pa.field("headers", HEADERS_TYPE)])
+_RECORD_TYPE: Final = pa.struct(
+    [pa.field("key", pa.binary()), pa.field("timestamp", TIME_TYPE), pa.field("headers", HEADERS_TYPE)]
+)
 _DDL: Final = {
     KEY_COLUMN: "binary",
     OFFSET_COLUMN: "bigint",
-    RECORD_COLUMN: "struct<timestamp: timestamp, headers: array<struct<key: string, value: binary>>>",
+    RECORD_COLUMN: "struct<key: binary, timestamp: timestamp, headers: array<struct<key: string, value: binary>>>",
 }
 _OWN_COLUMNS: Final = tuple(_DDL)
 _BAD_ASIDE: Final = "bad"
@@ -151,12 +152,13 @@ def _with_own_columns(piece: Piece, names: Iterable[str]) -> pa.Table:
 
 
 def _own_column(piece: Piece, name: str) -> pa.Array:
+    keys = pa.nulls(len(piece), pa.binary()) if piece.keys is None else piece.keys
     if name == KEY_COLUMN:
-        return pa.nulls(len(piece), pa.binary()) if piece.keys is None else piece.keys
+        return keys
     if name == OFFSET_COLUMN:
         assert piece.origin is not None, "a step gives rows of those that it was given"
         return pa.array(piece.origin.offsets)
-    return pa.StructArray.from_arrays([piece.timestamps, piece.headers], fields=list(_RECORD_TYPE))
+    return pa.StructArray.from_arrays([keys, piece.timestamps, piece.headers], fields=list(_RECORD_TYPE))
 
 
 def tombstones_of(stage: Stage, piece: Piece, entry: Entry) -> pa.RecordBatch:
@@ -266,7 +268,7 @@ def _seen_by_spark(table: pa.Table, schema: Schema | None, source: TopicPartitio
         origin=None if offsets is None else Origin(source.topic, source.partition, np.asarray(offsets)),
     )
     if records is not None:
-        piece.timestamps, piece.headers = records.cast(_RECORD_TYPE).flatten()
+        _, piece.timestamps, piece.headers = records.cast(_RECORD_TYPE).flatten()
     if schema is None:
         piece.raw = table.column(VALUE_COLUMN).combine_chunks()
     else:

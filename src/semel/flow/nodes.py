@@ -24,6 +24,7 @@ def declared(call: Call, schema: Columns | None, what: str = "the columns that i
 def stateless(
     parent: Node, call: Call, specs: tuple[Any, ...], shape: RowShape, part: int | None = None
 ) -> Node:
+    checks.refuse_record_column(call, shape)
     return StatelessNode(text=call.text, site=call.site, shape=shape, parent=parent, specs=specs, part=part)
 
 

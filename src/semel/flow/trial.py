@@ -24,6 +24,7 @@ import pyarrow as pa
 from semel.core.dead_letter import AT_HEADER, WHY_HEADER
 from semel.core.flow.codec import decode_rows, key_bytes, keys_of_rows
 from semel.core.flow.pieces import STEP_HEADER
+from semel.core.flow.record import Record as StepRecord
 from semel.core.sink.own_topics import OWN_TOPIC_CONFIGS
 from semel.errors import BrokerError, ConfigError, ErrorCode, FlowStopped, NonDeterministicReplay, StepFailed
 from semel.flow.here import StageHere
@@ -64,14 +65,24 @@ class GivenRecord:
     value: Any
     key: Any
     partition: int | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int | None = None
 
 
-def record(value: Any, *, key: Any = None, partition: int | None = None) -> GivenRecord:
+def record(
+    value: Any,
+    *,
+    key: Any = None,
+    partition: int | None = None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+    timestamp_ms: int | None = None,
+) -> GivenRecord:
     """A row with more than its value: ``record(None, key="ann")``, ``record({"user": "ann"}, partition=1)``.
 
-    ``key`` is text, bytes, or a value for each column of the source's key.
+    ``key`` is text, bytes, or a value for each column of the source's key. Rows without ``timestamp_ms`` have the time
+    at which the test runs them.
     """
-    return GivenRecord(value, key, partition)
+    return GivenRecord(value, key, partition, tuple(headers), timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +105,7 @@ class Outcome(Mapping[str, list[Any]]):
     """
 
     topics: Mapping[str, list[Any]]
+    records: Mapping[str, list[StepRecord]] = field(default_factory=dict)  # of these rows: key, time, headers
     bad: list[Aside] = field(default_factory=list)
     late: list[Aside] = field(default_factory=list)
 
@@ -131,6 +143,7 @@ class Trials:
     def __init__(self, bootstrap: str, folder: Path, spark: Callable[[], Any], name: str = "") -> None:
         self._bootstrap, self._folder, self._spark, self._name = bootstrap, folder, spark, name
         self._count = 0
+        self.now_ms = 0  # of the rows of both runs: a step may look at it
         self.last_outcome: Outcome | None = None
 
     def __call__(self, flow: Flow, *given: Given) -> Outcome:
@@ -150,6 +163,7 @@ class Trials:
         check_has_spark(plan)
         _refuse_unknown(plan, given)
         self._count += 1
+        self.now_ms = this_process().clock.now_ms()
         first = _Run(self, plan, f"semel-test-{self._name}{self._count}-")
         for part in given:
             first.put(part)
@@ -222,6 +236,7 @@ class _Run:
         size_bytes = 0
         for each in records:
             row_bytes = len(each.key or b"") + len(each.value or b"")
+            row_bytes += sum(len(name) + len(value or b"") for name, value in each.headers)
             if row_bytes + RECORD_OVERHEAD_BYTES > BATCH_BYTES_MAX:
                 raise ConfigError(
                     f"a row given for source {topic.removeprefix(self._prefix)!r} is of {row_bytes} bytes, key and "
@@ -247,7 +262,8 @@ class _Run:
                 f"source {read.topic.removeprefix(self._prefix)!r} has {counted(count, 'partition')} in a test, and a "
                 f"row is for {partition}"
             )
-        return partition, Record(0, this_process().clock.now_ms(), key, value)
+        time_ms = self._trials.now_ms if given.timestamp_ms is None else given.timestamp_ms
+        return partition, Record(0, time_ms, key, value, given.headers)
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -337,6 +353,13 @@ class _Run:
         return Outcome(
             {
                 topic: [_read(each.value) for each in self.records(self._prefix + topic)]
+                for topic in self._named.output_topics
+            },
+            {
+                topic: [
+                    StepRecord(each.key, each.timestamp_ms, each.headers)
+                    for each in self.records(self._prefix + topic)
+                ]
                 for topic in self._named.output_topics
             },
             [self._aside(each) for each in self.records(self.plan.bad_topic)],

@@ -6,7 +6,7 @@ takes Arrow tables is trusted to do the same: it is given rows in pieces whose e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from semel.core.flow.codec import keys_of_rows, keys_of_table
 from semel.core.flow.functions import Capture, Conform, given_rows, name_of, shown, takes_tables
 from semel.core.flow.pieces import Entry, Indices, Piece, Step, StepSpec, keyed, rows_text
+from semel.core.flow.record import records_of
 from semel.core.flow.schema import Schema
 from semel.errors import StepFailed
 
@@ -24,20 +25,27 @@ from semel.errors import StepFailed
 class Map:
     """One row for each row. Without ``schema`` the rows that ``f`` returns are of no declared type."""
 
-    f: Callable[[Any], Any]
+    f: Callable[..., Any]
     schema: Schema | None = None
     name: str = ""
     version: str = ""  # of the source text of ``f``
     is_columnar: bool = False  # ``f`` takes an Arrow table and returns one of as many rows
+    takes_record: bool = False  # ``f`` takes a row and its record
 
     is_stateful = False
 
     @classmethod
     def of(
-        cls, f: Callable[[Any], Any], schema: Schema | None = None, *, name: str = "", version: str = ""
+        cls,
+        f: Callable[..., Any],
+        schema: Schema | None = None,
+        *,
+        name: str = "",
+        version: str = "",
+        takes_record: bool = False,
     ) -> Map:
         """With its name, and rows or columns, as ``f`` itself says."""
-        return cls(f, schema, name or f"map {name_of(f)}", version, takes_tables(f))
+        return cls(f, schema, name or f"map {name_of(f)}", version, takes_tables(f), takes_record)
 
     @property
     def wants_columns(self) -> bool:
@@ -50,7 +58,7 @@ class Map:
         return self.schema or (schema if self.is_columnar else None)
 
     def plan_parts(self) -> Mapping[str, Any]:
-        return function_parts("map", self.name, self.version, self.schema, is_columnar=self.is_columnar)
+        return _parts("map", self, self.schema)
 
     def state_parts(self) -> None:
         return None
@@ -65,11 +73,12 @@ class _Map:
         return [self._columns(piece) if self._spec.is_columnar else self._rows(piece) for piece in pieces]
 
     def _rows(self, piece: Piece) -> Piece:
-        f, capture, is_flat = self._spec.f, self._capture, self._spec.schema is not None
+        capture, is_flat = self._capture, self._spec.schema is not None
+        f, rows = call_and_rows(self._spec, piece)
         made: list[Any] = []
         keep = made.append
         try:
-            for row in piece.as_rows():
+            for row in rows:
                 returned = f(row)
                 if returned is None:
                     raise TypeError(
@@ -103,17 +112,20 @@ class _Map:
 class Filter:
     """The rows for which ``f`` is true, as they came; ``None`` is not true."""
 
-    f: Callable[[Any], Any]
+    f: Callable[..., Any]
     name: str = ""
     version: str = ""
     is_columnar: bool = False  # ``f`` takes an Arrow table and returns a boolean for each row
+    takes_record: bool = False
 
     is_stateful = False
 
     @classmethod
-    def of(cls, f: Callable[[Any], Any], *, name: str = "", version: str = "") -> Filter:
+    def of(
+        cls, f: Callable[..., Any], *, name: str = "", version: str = "", takes_record: bool = False
+    ) -> Filter:
         """With its name, and rows or columns, as ``f`` itself says."""
-        return cls(f, name or f"filter {name_of(f)}", version, takes_tables(f))
+        return cls(f, name or f"filter {name_of(f)}", version, takes_tables(f), takes_record)
 
     @property
     def wants_columns(self) -> bool:
@@ -126,7 +138,7 @@ class Filter:
         return schema
 
     def plan_parts(self) -> Mapping[str, Any]:
-        return function_parts("filter", self.name, self.version, None, is_columnar=self.is_columnar)
+        return _parts("filter", self, None)
 
     def state_parts(self) -> None:
         return None
@@ -143,10 +155,11 @@ class _Filter:
         ]
 
     def _rows(self, piece: Piece) -> Indices:
-        f, said = self._spec.f, list[bool]()
+        said = list[bool]()
+        f, rows = call_and_rows(self._spec, piece)
         keep = said.append
         try:
-            for row in piece.as_rows():
+            for row in rows:
                 keep(True if f(row) else False)  # noqa: SIM210 (a call of bool() for each row is slower)
         except Exception as error:
             raise StepFailed(self._spec.name, piece.place(len(said)), error) from error
@@ -180,20 +193,27 @@ class FlatMap:
     the table was made of. Without it nobody could say under which key a row goes on.
     """
 
-    f: Callable[[Any], Any]
+    f: Callable[..., Any]
     schema: Schema | None = None
     name: str = ""
     version: str = ""
     is_columnar: bool = False
+    takes_record: bool = False
 
     is_stateful = False
 
     @classmethod
     def of(
-        cls, f: Callable[[Any], Any], schema: Schema | None = None, *, name: str = "", version: str = ""
+        cls,
+        f: Callable[..., Any],
+        schema: Schema | None = None,
+        *,
+        name: str = "",
+        version: str = "",
+        takes_record: bool = False,
     ) -> FlatMap:
         """With its name, and rows or columns, as ``f`` itself says."""
-        return cls(f, schema, name or f"flat_map {name_of(f)}", version, takes_tables(f))
+        return cls(f, schema, name or f"flat_map {name_of(f)}", version, takes_tables(f), takes_record)
 
     @property
     def wants_columns(self) -> bool:
@@ -206,7 +226,7 @@ class FlatMap:
         return self.schema or (schema if self.is_columnar else None)
 
     def plan_parts(self) -> Mapping[str, Any]:
-        return function_parts("flat_map", self.name, self.version, self.schema, is_columnar=self.is_columnar)
+        return _parts("flat_map", self, self.schema)
 
     def state_parts(self) -> None:
         return None
@@ -221,14 +241,15 @@ class _FlatMap:
         return [self._columns(piece) if self._spec.is_columnar else self._rows(piece) for piece in pieces]
 
     def _rows(self, piece: Piece) -> Piece:
-        f, capture = self._spec.f, self._capture
+        capture = self._capture
+        f, given = call_and_rows(self._spec, piece)
         made: list[Any] = []
         of: list[int] = []
         number = 0
         try:
-            for number, row in enumerate(piece.as_rows()):
-                for given in given_rows(f(row)):
-                    made.append(capture(given))
+            for number, row in enumerate(given):
+                for one in given_rows(f(row)):
+                    made.append(capture(one))
                     of.append(number)
         except Exception as error:
             raise StepFailed(self._spec.name, piece.place(number), error) from error
@@ -347,6 +368,19 @@ class _OnInputs:
         for piece in pieces:
             out += self._step.process([piece], entry) if piece.input in self._inputs else [piece]
         return out
+
+
+def _parts(step: str, spec: Map | Filter | FlatMap, schema: Schema | None) -> dict[str, Any]:
+    parts = function_parts(step, spec.name, spec.version, schema, is_columnar=spec.is_columnar)
+    return parts | ({"record": True} if spec.takes_record else {})
+
+
+def call_and_rows(spec: Map | Filter | FlatMap, piece: Piece) -> tuple[Callable[[Any], Any], Sequence[Any]]:
+    """The function of a step, and what it is to be called with, one after the other."""
+    if not spec.takes_record:
+        return spec.f, piece.as_rows()
+    f = spec.f
+    return (lambda both: f(*both)), list(zip(piece.as_rows(), records_of(piece), strict=True))
 
 
 def function_parts(
