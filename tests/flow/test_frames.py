@@ -10,13 +10,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.core.flow.pieces import Entry
+from semel.core.flow.pieces import HEADERS_TYPE, TIME_TYPE, Entry
 from semel.flow import Keyed, source
+from semel.flow.frame_steps import RECORD_COLUMN
 from semel.flow.frames import (
     KEY_COLUMN,
     OFFSET_COLUMN,
     Between,
     as_spark_sees,
+    columns_read,
     decoded,
     records_of,
     recut,
@@ -167,3 +169,25 @@ def test_a_record_of_sparks_that_the_output_does_not_take_is_a_bad_row() -> None
     assert b"and topic" in whys["value"] and b"takes up to 976" in whys["value"]
     (only,) = records_of(stage, table.slice(1, 1), PART, Between())
     assert only.column("value").to_pylist() == bad.column("value").to_pylist()
+
+
+def test_the_time_and_headers_of_records_ride_through_sparks_columns() -> None:
+    (stage,) = source("clicks", json="n bigint", record=True).where("n > 0").to("out").plan().stages
+    headers = [[{"key": "a", "value": b"1"}, {"key": "a", "value": None}], None]
+    records = pa.table(
+        {
+            "offset": pa.array([3, 4], pa.int64()),
+            "key": pa.array([b"k", None], pa.binary()),
+            "value": pa.array([b'{"n": 1}', b'{"n": 2}'], pa.binary()),
+            "headers": pa.array(headers, HEADERS_TYPE),
+            "timestamp": pa.array([5000, None], TIME_TYPE),
+        }
+    )
+    (piece,) = decoded(stage, PART, records, Entry())
+    seen = as_spark_sees(stage, piece)
+    assert seen.column_names == ["n", KEY_COLUMN, RECORD_COLUMN]
+    assert RECORD_COLUMN in columns_read(stage)
+    (batch,) = records_of(stage, seen, PART, Between())
+    assert batch.column("headers").to_pylist() == headers
+    assert batch.column("timestamp").equals(records.column("timestamp").combine_chunks())
+    assert batch.column("key").to_pylist() == [b"k", None]
