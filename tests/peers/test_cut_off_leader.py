@@ -1,23 +1,29 @@
-"""Our client and producer where a leader of Apache Kafka is cut off from its cluster, and not from us."""
+"""Our client, producer and sink where a leader of Apache Kafka is cut off from its cluster, and not from us."""
 
 from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from tests.peers.kafka_cluster import KafkaCluster, Leader
+from tests.spark.conftest import forget_clusters
+from tests.spark.driving import Driver, numbers
 
 import semel
 from semel.client.blocking import Cluster
 from semel.errors import ErrorCode
 from semel.record.batch import Record, decode_records, encode_batch, scan_batches
+from semel.spark.options import Connection, SinkOptions
+from semel.spark.sink_log import SinkLog
 from semel.types import LATEST_TIMESTAMP, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 TIMEOUT_S: Final = 240.0
+TRANSACTIONS: Final = TopicPartition("__transaction_state", 0)
 _topic_numbers = itertools.count(1)
 
 
@@ -27,12 +33,15 @@ def cluster(kafka_cluster: KafkaCluster) -> Iterator[Cluster]:
         yield client
 
 
-def new_topic(kafka_cluster: KafkaCluster, cluster: Cluster) -> TopicPartition:
-    """The one partition of a new topic, in sync on all brokers."""
-    tp = TopicPartition(f"cut-off-{next(_topic_numbers)}", 0)
-    cluster.create_topics({tp.topic: 1}, replication_factor=3)
-    kafka_cluster.await_whole()
-    return tp
+def new_topic(kafka_cluster: KafkaCluster, cluster: Cluster, *elsewhere: int) -> TopicPartition:
+    """The one partition of a new topic, in sync on all brokers, which none of ``elsewhere`` leads."""
+    for _ in range(20):
+        tp = TopicPartition(f"cut-off-{next(_topic_numbers)}", 0)
+        cluster.create_topics({tp.topic: 1}, replication_factor=3)
+        if kafka_cluster.leader(tp).node not in elsewhere:
+            kafka_cluster.await_whole()
+            return tp
+    raise AssertionError(f"brokers {elsewhere} lead whatever is made")
 
 
 def rows_of(cluster: Cluster, tp: TopicPartition, count: int) -> list[bytes | None]:
@@ -106,3 +115,33 @@ def test_a_batch_that_only_the_leader_of_before_has_is_not_stored(
         kafka_cluster.heal(first.node)
         kafka_cluster.await_whole()
         assert rows_of(cluster, tp, 2) == [b"0", b"1"]
+
+
+def test_a_sink_is_taken_over_by_who_knows_the_leader_of_before_only(
+    kafka_cluster: KafkaCluster, cluster: Cluster
+) -> None:
+    cluster.init_producer_id(transactional_id="any")  # which makes the coordinator's topic
+    tp = new_topic(kafka_cluster, cluster, kafka_cluster.leader(TRANSACTIONS).node)
+
+    def driver(bootstrap: str) -> Driver:
+        forget_clusters()
+        return Driver(SinkOptions(Connection(bootstrap, uuid.uuid4().hex), tp.topic, tp.topic))
+
+    started = driver(kafka_cluster.bootstrap)
+    started.micro_batch(0, 2, 0)
+    ticket = started.plan()
+    first = kafka_cluster.leader(tp)
+    journal = SinkLog(started.options.connection, tp.topic).partition
+    kafka_cluster.cut_off_from_controller(first.node)
+    successor(kafka_cluster, tp, first)
+    kafka_cluster.leader(journal), kafka_cluster.leader(TRANSACTIONS)
+    started.task(ticket, 2, 8, sent=4)  # and dies: its rows are where the successor has them
+    assert kafka_cluster.leader_by(first.node, tp) == first
+
+    other = driver(kafka_cluster.address(first.node))
+    ticket = other.plan()
+    other.decide(ticket, other.task(ticket, 2, 8), 1)
+    kafka_cluster.heal(first.node)
+    kafka_cluster.await_whole()
+    assert rows_of(cluster, tp, 8) == numbers(0, 8)
+    forget_clusters()

@@ -148,8 +148,6 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                 code = ErrorCode.of(item.error_code)
                 name = names[item.topic] if isinstance(item.topic, UUID) else item.topic
                 tp = TopicPartition(name, item.partition)
-                if code.retriable:
-                    self._leaders.pop(tp, None)
                 fetched[tp] = Fetched(
                     memoryview(item.records if item.records is not None else b""),
                     item.high_watermark,
@@ -160,6 +158,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
                     item.preferred_read_replica >= 0,
                     None if item.diverging_epoch is None else item.diverging_epoch[1],
                 )
+            self._doubt_leaders(tp for tp, item in fetched.items() if item.error_code.retriable)
             return fetched
 
         return await self._by_leader(from_offsets, ask)
@@ -190,9 +189,7 @@ class Cluster(TopicRequests, IdentityRequests, GroupRequests, TransactionRequest
 
         answers = await self.runtime.gather(ask(node_id, tps) for node_id, tps in by_node.items())
         merged = {tp: produced for answer in answers for tp, produced in answer.items()}
-        for tp, produced in merged.items():
-            if produced.error_code.retriable:
-                self._leaders.pop(tp, None)
+        self._doubt_leaders(tp for tp, produced in merged.items() if produced.error_code.retriable)
         return merged
 
     async def produce_to(

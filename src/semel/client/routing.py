@@ -145,6 +145,14 @@ class Routing:
             self._informant = BOOTSTRAP
             raise
 
+    def _doubt_leaders(self, tps: Iterable[TopicPartition]) -> None:
+        """They refused, or are lost: ask who leads these, and not only who has named them."""
+        doubtful = list(tps)
+        for tp in doubtful:
+            self._leaders.pop(tp, None)
+        if doubtful:
+            self._ask_another()
+
     def _ask_another(self) -> None:
         """Who was asked last may be behind the others: the next one, in a circle."""
         self._turn += 1
@@ -261,9 +269,7 @@ class Routing:
             try:
                 answers = await self.runtime.gather(ask(node_id, mine) for node_id, mine in by_node.items())
             except (Again, ConnectionLost):
-                for tp in wanted:
-                    self._leaders.pop(tp, None)
-                self._ask_another()
+                self._doubt_leaders(wanted)
                 raise
             return {tp: value for answer in answers for tp, value in answer.items()}
 
