@@ -102,13 +102,14 @@ class FlowReport:
                     f"the times of {counted(stage.untimed, 'row')} of {stage.stage}: the log has set its own there "
                     f"(LogAppendTime)"
                 )
+        found += _NOT_COMPARED
         timeless = [stage.stage for stage in self.stages if not stage.keeps_time]
         if timeless:
             which = "" if len(timeless) == len(self.stages) else f" of {', '.join(timeless)}"
             found.append(f"timestamps of rows{which}: they have the time of writing")
         if len(timeless) < len(self.stages):
             found.append("timestamps of bad rows, and of those whose records have a time that no clock has")
-        return (*found, *_NOT_COMPARED)
+        return tuple(found)
 
     @property
     def verdict(self) -> str:
