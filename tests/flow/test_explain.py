@@ -99,7 +99,13 @@ def test_the_document_is_json_with_all_that_the_text_says() -> None:
     assert last["query"] == "visits/clicks-by-user-with-users"
     assert [read["is_table"] for read in last["reads"]] == [False, True]
     assert last["steps"] == ["join", "fold visit_of"]
-    assert last["writes"] == {"topic": "visits", "columns": None, "key": "as it came", "is_own": False}
+    assert last["writes"] == {
+        "topic": "visits",
+        "columns": None,
+        "key": "as it came",
+        "record": False,
+        "is_own": False,
+    }
     assert last["state"] is True
     assert last["merge_log"] == "visits.clicks-by-user-with-users.merge"
     assert last["changelog"] == "visits.clicks-by-user-with-users.changelog"

@@ -278,7 +278,8 @@ def test_a_flow_is_tested_with_records(semel_server: LocalLog, tmp_path: Any) ->
         return record.timestamp is not None and trace(record) != "no"
 
     flow = clicks().filter(at_once).to("out")
-    given = [{"user": "a", "n": 1}, record({"user": "b", "n": 2}, headers=[("trace", b"no")])]
+    given = [record({"user": "a", "n": 1}, key="k")]  # all of one key, so in one order
+    given += [record({"user": "b", "n": 2}, key="k", headers=[("trace", b"no")])]
     given += [record({"user": "c", "n": 3}, key="k", headers=[("trace", b"yes")], timestamp_ms=7)]
     outcome = Trials(semel_server.bootstrap, tmp_path, lambda: None)(flow, {"clicks": given})
     assert [row["n"] for row in outcome["out"]] == [1, 3]

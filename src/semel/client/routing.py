@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
@@ -148,16 +148,16 @@ class Routing:
     def _doubt_leaders(self, tps: Iterable[TopicPartition]) -> None:
         """They refused, or are lost: ask who leads these, and not only who has named them."""
         doubtful = list(tps)
-        for tp in doubtful:
-            self._leaders.pop(tp, None)
+        led_by = {self._leaders.pop(tp, -1) for tp in doubtful}
         if doubtful:
-            self._ask_another()
+            self._ask_another(led_by)
 
-    def _ask_another(self) -> None:
-        """Who was asked last may be behind the others: the next one, in a circle."""
+    def _ask_another(self, doubted: Set[int] = frozenset()) -> None:
+        """Who was asked last may be behind the others: the next one, in a circle, and none of ``doubted``."""
         self._turn += 1
         known = sorted(self.brokers.addresses)
-        self._informant = known[self._turn % len(known)] if known else BOOTSTRAP
+        others = [node_id for node_id in known if node_id not in doubted] or known
+        self._informant = others[self._turn % len(others)] if others else BOOTSTRAP
 
     async def look_elsewhere(self, topics: Iterable[str]) -> None:
         """Hear of leaders from another broker than last time: what the one that is known answers leads nowhere."""
