@@ -25,7 +25,14 @@ from semel.core.sink.journal import OutputTopic, Stored
 from semel.core.sink.refusal import is_stage
 from semel.core.sink.run import Ticket
 from semel.core.sink.writes import judge_version
-from semel.errors import BrokerError, ErrorCode, NonDeterministicReplay, ReplayUnprovable, SinkFenced
+from semel.errors import (
+    BrokerError,
+    ConnectionLost,
+    ErrorCode,
+    NonDeterministicReplay,
+    ReplayUnprovable,
+    SinkFenced,
+)
 from semel.record.batch import BatchHeader
 from semel.spark.options import SinkOptions
 from semel.spark.output_marks import check_outputs
@@ -149,7 +156,13 @@ def fence_writers(
     clock = this_process().clock
     deadline_ms = clock.elapsed_ms() + APPEND_TIMEOUT_MS
     while waiting:
-        answers = cluster.write_fence(waiting)
+        try:
+            answers = cluster.write_fence(waiting)
+        except ConnectionLost:  # the client asks another broker next who leads
+            if clock.elapsed_ms() > deadline_ms:
+                raise
+            clock.pause(RETRY_PAUSE_MS)
+            continue
         again: dict[tuple[int, int], list[TopicPartition]] = {}
         for (producer_id, epoch), outputs in waiting.items():
             for tp in outputs:
