@@ -28,6 +28,10 @@ from tools.run_tests import pytest_command
 ROOT: Final = Path(__file__).resolve().parents[1]
 REPORT: Final = ROOT / "tests" / "thorough.json"
 _NO_SOURCES: Final = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "tests/thorough.json")
+_OF_SIM: Final = (
+    "docs/proof.md",
+    "docs/simulated.md",
+)  # pages with its seeds; of other tests one looks at their words
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,9 @@ class Part:
         return "not jvm" not in self.marks
 
     def depends_on(self, path: str) -> bool:
-        """Whether a change of ``path`` may change the outcome: of all files, but other parts' test files."""
+        """Whether a change of ``path`` may change the outcome: of all files, but other parts' test files and pages."""
+        if path in _OF_SIM:
+            return "tests/sim" in self.tests
         is_test_file = path.startswith("tests/") and PurePosixPath(path).name.startswith("test_")
         return path not in _NO_SOURCES and (not is_test_file or path.startswith(self.tests))
 

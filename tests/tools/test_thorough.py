@@ -87,9 +87,11 @@ def test_a_part_depends_on_all_but_test_files_of_others_and_prose() -> None:
         "tests/thinning.py",
         "tests/spark/mortal.py",
         "README.md",
+        "docs/proof.md",
     )
     others = ("tests/spark/test_x.py", "tests/test_x.py", "CHANGELOG.md", "tests/thorough.json")
     assert [path for path in (*its, *others) if part.depends_on(path)] == list(its)
+    assert not Part(("tests/spark",)).depends_on("docs/proof.md")
 
 
 @pytest.mark.slow
