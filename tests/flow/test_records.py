@@ -90,6 +90,7 @@ def test_rows_that_are_passed_on_keep_key_time_and_headers(semel_server: LocalLo
     checked(flow, bootstrap)
 
 
+@pytest.mark.thorough
 def test_they_go_along_through_own_topics_and_with_rows_that_are_made_of_others(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:
@@ -102,6 +103,7 @@ def test_they_go_along_through_own_topics_and_with_rows_that_are_made_of_others(
     checked(flow, bootstrap)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{"copied": True}, {"key": "user"}])
 def test_a_source_that_is_copied_or_keyed_keeps_them(
     semel_server: LocalLog, tmp_path: Any, options: dict[str, Any]
@@ -117,6 +119,7 @@ def test_a_source_that_is_copied_or_keyed_keeps_them(
     checked(flow, bootstrap)
 
 
+@pytest.mark.thorough
 def test_a_merge_keeps_them_where_all_of_its_streams_have_them(semel_server: LocalLog, tmp_path: Any) -> None:
     bootstrap = semel_server.bootstrap
     put(bootstrap, range(6))
@@ -134,6 +137,7 @@ def test_a_merge_keeps_them_where_all_of_its_streams_have_them(semel_server: Loc
     } == {(True, 0)}
 
 
+@pytest.mark.thorough
 def test_without_it_and_behind_a_step_with_state_rows_have_the_time_of_writing(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:
@@ -154,6 +158,7 @@ def test_without_it_and_behind_a_step_with_state_rows_have_the_time_of_writing(
     assert not last.output.has_record
 
 
+@pytest.mark.thorough
 def test_bad_rows_in_front_change_nothing_and_have_the_time_of_writing(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:
@@ -170,6 +175,7 @@ def test_bad_rows_in_front_change_nothing_and_have_the_time_of_writing(
     checked(flow, bootstrap)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("time_ms", [-1, -(2**62), 253_402_300_800_000])
 def test_a_time_that_no_clock_has_is_in_nobodys_way(
     semel_server: LocalLog, tmp_path: Any, time_ms: int
@@ -195,6 +201,7 @@ def test_a_time_that_no_clock_has_is_in_nobodys_way(
     checked(flow, bootstrap)
 
 
+@pytest.mark.thorough
 def test_a_topic_that_takes_no_such_time_stops_the_flow_with_its_name(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:
@@ -213,6 +220,7 @@ def test_a_topic_that_takes_no_such_time_stops_the_flow_with_its_name(
     assert written(bootstrap) == expected(range(2))
 
 
+@pytest.mark.thorough
 def test_a_killed_attempt_is_met_again(semel_server: LocalLog, tmp_path: Any) -> None:
     bootstrap = semel_server.bootstrap
     put(bootstrap, range(20))
@@ -227,6 +235,7 @@ def test_a_killed_attempt_is_met_again(semel_server: LocalLog, tmp_path: Any) ->
     checked(flow, bootstrap)
 
 
+@pytest.mark.thorough
 def test_own_topics_that_would_set_times_of_their_own_are_refused(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:
@@ -399,6 +408,7 @@ def test_a_log_that_sets_times_of_its_own_is_said_to_be_not_compared(
     assert not any(each.startswith("timestamps of rows") for each in report.not_compared)
 
 
+@pytest.mark.thorough
 def test_of_stages_without_records_times_are_said_to_be_not_compared(
     semel_server: LocalLog, tmp_path: Any
 ) -> None:
