@@ -548,7 +548,6 @@ def test_what_spark_cannot_make_sense_of_is_told_before_anything_is_made(on_spar
     assert _topics(bootstrap) == before
 
 
-@pytest.mark.everyday
 def test_a_shuffle_is_refused_and_nothing_is_written(on_spark, semel_server):
     bootstrap = semel_server.bootstrap
     put(bootstrap, "in", {"n": 1}, {"n": 2})

@@ -74,7 +74,6 @@ def test_an_older_checkpoint_that_was_put_back(log, copy_all, tmp_path):
     assert log.values(sink) == numbers(0, 13)
 
 
-@pytest.mark.everyday
 def test_a_replay_is_skipped_in_whatever_order_and_pieces_its_rows_come(log, copy_all, tmp_path):
     source, sink = log.topic("in", 2), log.topic("out", 2)
     log.write(source, numbers(0, 40))
