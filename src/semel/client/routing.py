@@ -104,6 +104,8 @@ class Routing:
             int(item.node_id): BrokerAddress(int(item.node_id), item.host, int(item.port))
             for item in answer.brokers
         }
+        if len(brokers | self.brokers.addresses) == 1:
+            self.leader_epochs.forget()  # nobody knows better; it was put back from an older copy, where its are lower
         found: dict[str, TopicMetadata] = {}
         is_any_older = False
         for topic in map(topic_metadata, answer.topics):

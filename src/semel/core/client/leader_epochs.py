@@ -54,6 +54,6 @@ class LeaderEpochs:
         return True
 
     def forget(self) -> None:
-        """All of it: another cluster answers at the address."""
+        """All of it: another cluster answers at the address, or the only broker there is."""
         self._known.clear()
         self._topic_ids.clear()
