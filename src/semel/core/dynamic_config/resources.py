@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
 from semel.core.decision import Decision, StateRecord
@@ -56,9 +57,13 @@ class Resources:
         """Of which there are settings."""
         return sorted(name for one, name in self._settings if one is kind)
 
-    def in_force(self, broker_id: int) -> dict[str, str]:
-        """What a broker has instead of what it was started with."""
-        return {**self.get(Kind.BROKER, ALL_BROKERS), **self.get(Kind.BROKER, str(broker_id))}
+    def in_force(
+        self, broker_id: int, instead: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    ) -> dict[str, str]:
+        """What a broker has instead of what it was started with; with ``instead`` of what these names have set."""
+        names = (ALL_BROKERS, str(broker_id))
+        of_all, of_one = (instead[name] if name in instead else self.get(Kind.BROKER, name) for name in names)
+        return {**of_all, **of_one}
 
     def decide(self, request: AlterResource, now_ms: int) -> Decision[Mapping[str, str] | Refused]:
         """What becomes of ``request``; the resource's settings as they will be."""

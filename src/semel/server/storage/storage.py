@@ -330,10 +330,8 @@ class Storage:
         settings = decision.response
         if isinstance(settings, Refused) or request.kind is not Kind.BROKER:
             return decision
-        trial = Resources()
-        for record in (*self.resources.live_records(), *decision.records):
-            trial.apply(record)
-        default = log_config(trial.in_force(self.settings.broker_id), self._started_with.default_config)
+        dynamic = self.resources.in_force(self.settings.broker_id, {request.name: settings})
+        default = log_config(dynamic, self._started_with.default_config)
         if isinstance(default, BadConfig):
             return Decision((), Refused(ErrorCode.INVALID_REQUEST, f"{default.name}: {default.reason}"))
         refused = self.topics.refusal_of_default(default)
