@@ -135,7 +135,8 @@ def topic_entries(
         config_type, server_name, meaning = TOPIC_SETTINGS[name]
         of_server = None if server_name is None else settings[server_name]
         synonyms = [] if of_server is None else _synonyms(of_server)
-        if of_server is not None and of_server.value is not None and name in {*KEPT} - {*topic.settings}:
+        is_kept = name in KEPT and name not in topic.settings
+        if is_kept and of_server is not None and of_server.value is not None:
             value = of_server.value  # that is kept, too
         if name in topic.settings:
             synonyms.insert(0, _synonym(name, value, Source.TOPIC))
