@@ -37,7 +37,7 @@ def stored(
     monkeypatch: pytest.MonkeyPatch, *found: BatchHeader, known: int | None = None, is_under_way: bool = True
 ) -> int:
     """As a new holder counts them that finds these behind the place of the last BEGUN."""
-    monkeypatch.setattr(takeover, "_headers", lambda *_: iter(found))
+    monkeypatch.setattr(takeover, "headers_in", lambda *_, **how: iter(found))
     place = Place(TP, None, 0, "t", None, OUTPUT_END, 0, 0, SURE)
     under_way: dict[TopicPartition, list[Any]] = {TP: []} if is_under_way else {}
     history = CopyHistory(writer=WRITER, under_way=under_way, held_epochs={WRITER.producer_id: 2})

@@ -12,7 +12,7 @@ from semel.core.copy.journal import Place
 from semel.core.copy.translate import At, AtRow, Forgotten, Translation
 from semel.errors import BrokerError
 from semel.sequence import advance, distance
-from semel.spark.reading import read_range
+from semel.spark.reading import headers_in
 from semel.spark.takeover import listed
 from semel.types import LATEST_TIMESTAMP, ProducerGrant, TopicPartition
 
@@ -84,19 +84,17 @@ class CopyGroups:
     def _offset_of(self, output: TopicPartition, row: AtRow) -> int:
         end = listed(self._destination, [output], LATEST_TIMESTAMP)[output]
         wanted = advance(0, row.sequence)
-        for batches in read_range(
+        for header in headers_in(
             self._destination,
             output,
             row.output_end,
             end,
-            isolation="read_uncommitted",
             fail_on_data_loss=False,
             poll_timeout_ms=LOOK_TIMEOUT_MS,
         ):
-            for _, header in batches:
-                if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != row.grant:
-                    continue
-                behind = distance(wanted, header.base_sequence)
-                if behind <= header.last_offset_delta:  # below 0: it is gone there, and this is the next one
-                    return header.base_offset + max(0, behind) + row.is_behind
+            if header.is_control or ProducerGrant(header.producer_id, header.producer_epoch) != row.grant:
+                continue
+            behind = distance(wanted, header.base_sequence)
+            if behind <= header.last_offset_delta:  # below 0: it is gone there, and this is the next one
+                return header.base_offset + max(0, behind) + row.is_behind
         return end

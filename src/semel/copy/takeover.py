@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -25,10 +25,9 @@ from semel.core.copy.resume import (
     unsaid,
 )
 from semel.errors import DataLoss, ProducerFenced, ReplayUnprovable, SinkFenced
-from semel.record.batch import BatchHeader
 from semel.sequence import advance, distance
 from semel.spark.process import this_process
-from semel.spark.reading import read_range
+from semel.spark.reading import headers_in
 from semel.spark.sink_log import policy_of
 from semel.spark.takeover import ends_before_fences, ends_behind_fences, fence_writers, listed
 from semel.types import (
@@ -202,7 +201,15 @@ def _stored(
     rows = StoredRows(sure if known is None else max(sure, known), has_holes=is_trimmed or may_have_holes)
     seen_at, read_behind = None, Behind(max(begins, place.output_end))
     try:
-        for header in _headers(destination, output, place.output_id, read_behind.offset, end):
+        # Of the topic of that id only: one that is made anew meanwhile may be shorter, and be waited for in vain.
+        for header in headers_in(
+            destination,
+            output,
+            read_behind.offset,
+            end,
+            poll_timeout_ms=LOOK_TIMEOUT_MS,
+            topic_id=place.output_id,
+        ):
             grant = ProducerGrant(header.producer_id, header.producer_epoch)
             lost = unsaid(history, grant, has_rows=not header.is_control)
             if lost is not None:
@@ -227,23 +234,6 @@ def _stored(
         gone = "it was compacted, and rows of its last holder may have been among those that are gone"
         raise _lost(plan, output, Lost(gone))
     return rows.sequence, seen_at
-
-
-def _headers(
-    destination: Cluster, output: TopicPartition, output_id: str | None, start: int, end: int
-) -> Iterator[BatchHeader]:
-    """Of the topic of that id only: one that is made anew meanwhile may be shorter, and be waited for in vain."""
-    for batches in read_range(
-        destination,
-        output,
-        start,
-        end,
-        isolation="read_uncommitted",
-        poll_timeout_ms=LOOK_TIMEOUT_MS,
-        topic_id=output_id,
-    ):
-        for _, header in batches:
-            yield header
 
 
 def _compacted(destination: Cluster, topics: Iterable[str]) -> set[str]:

@@ -26,7 +26,7 @@ from semel.record.batch import BatchHeader, decode_header, restamp
 from semel.sequence import advance, distance
 from semel.spark.flight import Flight
 from semel.spark.process import this_process
-from semel.spark.reading import read_range
+from semel.spark.reading import headers_in
 from semel.spark.stored_rows import OlderDuplicates
 from semel.spark.takeover import listed
 from semel.types import LATEST_TIMESTAMP, NO_TIMESTAMP, ProducerGrant, TopicPartition
@@ -257,16 +257,9 @@ class Writer:
         if base_offset == start:
             return
         end = base_offset if base_offset >= 0 else listed(self._cluster, [tp], LATEST_TIMESTAMP)[tp]
-        found = read_range(
-            self._cluster,
-            tp,
-            start,
-            end,
-            isolation="read_uncommitted",
-            fail_on_data_loss=False,
-            poll_timeout_ms=LOOK_TIMEOUT_MS,
-        )
-        for header in (header for batches in found for _, header in batches):
+        for header in headers_in(
+            self._cluster, tp, start, end, fail_on_data_loss=False, poll_timeout_ms=LOOK_TIMEOUT_MS
+        ):
             if header.producer_id not in self._log.history.held_epochs:
                 raise not_alone(self._plan, tp, header)
             if not header.is_control:
@@ -282,16 +275,9 @@ class Writer:
         for tp, batch in batches.items():
             base_sequence = decode_header(batch).base_sequence
             start = self._sure_ends.get(tp, self._outputs[tp].end)
-            found = read_range(
-                self._cluster,
-                tp,
-                start,
-                ends[tp],
-                isolation="read_uncommitted",
-                poll_timeout_ms=LOOK_TIMEOUT_MS,
-            )
+            found = headers_in(self._cluster, tp, start, ends[tp], poll_timeout_ms=LOOK_TIMEOUT_MS)
             offset, behind = None, Behind(start)
-            for header in (header for batches in found for _, header in batches):
+            for header in found:
                 whose = ProducerGrant(header.producer_id, header.producer_epoch)
                 is_it = (
                     whose == self._grant and not header.is_control and header.base_sequence == base_sequence

@@ -49,7 +49,7 @@ from semel.record.columnar import encode_columns
 from semel.sequence import advance
 from semel.spark.options import Connection
 from semel.spark.process import connect, this_process
-from semel.spark.reading import read_range
+from semel.spark.reading import headers_in, read_range
 from semel.spark.sink_log import (
     APPEND_TIMEOUT_MS,
     RETRY_PAUSE_MS,
@@ -229,16 +229,13 @@ class ExclusivePartition:
         deadline_ms, position, stored = clock.elapsed_ms() + APPEND_TIMEOUT_MS, start, 0
         while True:
             end = self._end(self._output, LATEST_TIMESTAMP)
-            for batches in read_range(
-                self._cluster, self._output, position, end, isolation="read_uncommitted"
-            ):
-                for _, header in batches:
-                    if not header.is_control:
-                        if header.producer_id != grant.producer_id:
-                            self._stop_at(self._others(header.base_offset))
-                        stored += header.record_count
-                    elif ProducerGrant(header.producer_id, header.producer_epoch) == grant:
-                        return stored
+            for header in headers_in(self._cluster, self._output, position, end):
+                if not header.is_control:
+                    if header.producer_id != grant.producer_id:
+                        self._stop_at(self._others(header.base_offset))
+                    stored += header.record_count
+                elif ProducerGrant(header.producer_id, header.producer_epoch) == grant:
+                    return stored
             position = end
             if clock.elapsed_ms() > deadline_ms:
                 raise ConnectionLost(f"{self._output} does not show the fence that is stored there")

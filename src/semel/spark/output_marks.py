@@ -12,7 +12,7 @@ from semel.core.sink.journal import OutputTopic
 from semel.core.sink.output_marks import OutputMark, has_lost_its_end, lost_output
 from semel.errors import DataLoss
 from semel.spark.process import this_process
-from semel.spark.reading import read_range
+from semel.spark.reading import headers_in
 from semel.types import LATEST_TIMESTAMP, NO_LEADER_EPOCH, TopicPartition
 
 PATIENCE_MS = 5_000
@@ -65,12 +65,9 @@ def _is_the_same(history: SinkHistory, found: Mapping[str, OutputTopic], tp: Top
 def _epoch_at(cluster: Cluster, tp: TopicPartition, offset: int) -> int:
     """Of the batch with this offset; ``NO_LEADER_EPOCH`` where the log has it no longer."""
     try:
-        for batches in read_range(
-            cluster, tp, offset, offset + 1, isolation="read_uncommitted", partition_bytes_max=1
-        ):
-            for _, header in batches:
-                if header.base_offset <= offset <= header.last_offset:
-                    return header.partition_leader_epoch
+        for header in headers_in(cluster, tp, offset, offset + 1, partition_bytes_max=1):
+            if header.base_offset <= offset <= header.last_offset:
+                return header.partition_leader_epoch
     except DataLoss:
         pass  # retention, or a trim: decided rows may go so, as they may by compaction
     return NO_LEADER_EPOCH

@@ -157,6 +157,33 @@ def read_range(
             ahead.cancel()  # the caller has had enough
 
 
+def headers_in(
+    cluster: Cluster,
+    source: TopicPartition,
+    from_offset: int,
+    end_offset: int,
+    *,
+    partition_bytes_max: int = 8 * 2**20,
+    fail_on_data_loss: bool = True,
+    poll_timeout_ms: int = POLL_TIMEOUT_MS,
+    topic_id: str | None = None,
+) -> Iterator[BatchHeader]:
+    """Of the batches of :func:`read_range`, committed or not."""
+    for batches in read_range(
+        cluster,
+        source,
+        from_offset,
+        end_offset,
+        isolation="read_uncommitted",
+        partition_bytes_max=partition_bytes_max,
+        fail_on_data_loss=fail_on_data_loss,
+        poll_timeout_ms=poll_timeout_ms,
+        topic_id=topic_id,
+    ):
+        for _, header in batches:
+            yield header
+
+
 def whole_batches(source: TopicPartition, fetched: Fetched, position: int) -> list[Batch]:
     """Those of an answer, up to one that is damaged; with nothing in front of that, its :class:`UnreadableBatch`."""
     batches: list[Batch] = []

@@ -17,7 +17,7 @@ from semel.record.columnar import decode_table
 from semel.sequence import distance
 from semel.spark.output import Rows
 from semel.spark.process import this_process
-from semel.spark.reading import Batch, read_range
+from semel.spark.reading import Batch, headers_in, read_range
 from semel.spark.refusing import allow
 from semel.spark.sink_log import APPEND_TIMEOUT_MS, RETRY_PAUSE_MS
 from semel.types import LATEST_TIMESTAMP, NO_SEQUENCE, ProducerGrant, TopicPartition
@@ -117,12 +117,11 @@ class OlderDuplicates:
         offset, last_sequence = self._seen.get((output, writer), (start, NO_SEQUENCE))
         if not _reaches(last_sequence, batch):
             end = self._cluster.list_offsets({output: LATEST_TIMESTAMP}, "read_uncommitted")[output].offset
-            for batches in read_range(self._cluster, output, offset, end, isolation="read_uncommitted"):
-                for _, header in batches:
-                    offset = header.last_offset + 1
-                    whose = ProducerGrant(header.producer_id, header.producer_epoch)
-                    if whose == writer and not header.is_control:
-                        last_sequence = header.last_sequence
+            for header in headers_in(self._cluster, output, offset, end):
+                offset = header.last_offset + 1
+                whose = ProducerGrant(header.producer_id, header.producer_epoch)
+                if whose == writer and not header.is_control:
+                    last_sequence = header.last_sequence
             self._seen[output, writer] = offset, last_sequence
         return _reaches(last_sequence, batch)
 

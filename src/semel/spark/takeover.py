@@ -38,7 +38,7 @@ from semel.spark.options import SinkOptions
 from semel.spark.output_marks import check_outputs
 from semel.spark.owners import refuse_foreign_output
 from semel.spark.process import this_process
-from semel.spark.reading import read_range
+from semel.spark.reading import headers_in
 from semel.spark.refusing import allow
 from semel.spark.sink_log import (
     APPEND_TIMEOUT_MS,
@@ -221,14 +221,13 @@ def _last_fence(
     offset = from_offset
     while True:
         end = listed(cluster, [tp], LATEST_TIMESTAMP)[tp]
-        for batches in read_range(cluster, tp, offset, end, isolation="read_uncommitted"):
-            for _, header in batches:
-                offset = header.last_offset + 1
-                epoch = waiting.get(header.producer_id)
-                if header.is_control and epoch is not None and header.producer_epoch >= epoch:
-                    del waiting[header.producer_id]
-                    if not waiting:
-                        return header
+        for header in headers_in(cluster, tp, offset, end):
+            offset = header.last_offset + 1
+            epoch = waiting.get(header.producer_id)
+            if header.is_control and epoch is not None and header.producer_epoch >= epoch:
+                del waiting[header.producer_id]
+                if not waiting:
+                    return header
         if clock.elapsed_ms() > deadline_ms:
             raise BrokerError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
