@@ -115,7 +115,14 @@ def append_all(
             if outcome.error_code and has_records_to_name(outcome, produced.form.version):
                 _give_place(broker, produced, partition, one.batches, one.headers[0], now_ms)
         _note_readable(broker, partition, share.produced)
+    _count(broker, [one for one in all_produced if one.waiting is None])
     return all_produced
+
+
+def _count(broker: Broker, done: Sequence[Produced]) -> None:
+    """In the server's metrics: requests that are appended or refused, of all connections at once."""
+    if done:
+        broker.counters.count_produced(_PRODUCE, [(one.form.version, one.outcome) for one in done])
 
 
 def _give_place(
@@ -146,6 +153,7 @@ def conclude(broker: Broker, all_produced: Sequence[Produced]) -> Answer | After
         await append_in_line(broker, line, clock)
         for produced, one in zip(in_line, line, strict=True):
             produced.outcome = one.outcome or produced.outcome
+        _count(broker, in_line)
         for partition in {one.partition for one in line}:
             _note_readable(broker, partition, [one for one in in_line if one.partition is partition])
         return _concluded(broker, all_produced)
@@ -155,7 +163,6 @@ def conclude(broker: Broker, all_produced: Sequence[Produced]) -> Answer | After
 
 
 def _concluded(broker: Broker, all_produced: Sequence[Produced]) -> Answer | AfterSync:
-    broker.counters.count_produced(_PRODUCE, [(one.form.version, one.outcome) for one in all_produced])
     partitions: dict[Partition, None] = {}
     dirty: dict[Partition, None] = {}
     for one in all_produced:
@@ -190,6 +197,7 @@ def _go_in_line(
             _give_place(broker, produced, found, records, header, now_ms)
         else:
             produced.outcome = header
+    _count(broker, [one for one in all_produced if one.waiting is None])
     return conclude(broker, all_produced), len(all_produced)
 
 
