@@ -45,7 +45,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=[0, 2, 1], ids=["semel", "v2", "v1"])
+@pytest.fixture(
+    scope="module", params=[0, 2, pytest.param(1, marks=pytest.mark.thorough)], ids=["semel", "v2", "v1"]
+)
 def kafka(
     request: pytest.FixtureRequest, java_tool: JavaTool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TransactionalKafka]:

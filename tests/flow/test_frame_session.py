@@ -59,7 +59,6 @@ DAYS = source("in", json="k string, at timestamp").select(
 )
 
 
-@pytest.mark.everyday
 def test_expressions_are_the_same_in_any_session(spark, other):
     (stage,) = DAYS.apply(local_days, schema="k string, day string, more string").to("out").plan().stages
     given = pa.table({"k": ["a"], "at": pa.array([datetime(2026, 1, 1, 20, tzinfo=UTC)]), KEY_COLUMN: [b"k"]})
