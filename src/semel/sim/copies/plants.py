@@ -131,7 +131,7 @@ def copy_taken_back(patch: Patches) -> None:
     "who takes the job over does not shut out who was before", "fences go first", SOURCE, SHUT_OUT, STOPPED
 )
 def copy_writers_are_not_shut_out(patch: Patches) -> None:
-    patch.set(takeover, "_shut_out", lambda *_: None)
+    patch.set(takeover, "_shut_out", lambda *_: {})
 
 
 @copy_plant(
