@@ -177,9 +177,9 @@ def eventually(found: Callable[[], object], wanted: object, what: str) -> None:
 
 @contextmanager
 def of_semel(folder: Path) -> Iterator[Log]:
-    """It takes short sessions, whose ends are waited for."""
+    """It takes short sessions, whose ends are waited for, and keeps rows of any age."""
     with (
-        semel.LocalLog(folder / "semel", group_min_session_timeout_ms=1) as served,
+        semel.LocalLog(folder / "semel", group_min_session_timeout_ms=1, log_retention_ms=-1) as served,
         semel.Admin(served.bootstrap) as admin,
     ):
         yield Log(served.bootstrap, admin)
@@ -187,9 +187,10 @@ def of_semel(folder: Path) -> Iterator[Log]:
 
 @contextmanager
 def of_apache_kafka(java_tool: JavaTool, folder: Path) -> Iterator[Log]:
-    """It takes short sessions, and looks often for transactions that are too old."""
+    """It takes short sessions, looks often for transactions that are too old, and keeps rows of any age."""
     settings = {
         "group.min.session.timeout.ms": "1",
+        "log.retention.ms": "-1",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     }
     with (
